@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC speak? Protocols, drivers and quirks."""
+"""How a BMC speaks: drivers of protocols, found by stevedore, behind the contracts of :mod:`baremetal_acc.bmc.api`."""

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are writes blocked? One file per mechanism."""
+"""How writes are blocked: one file for each mechanism, found by stevedore, behind :mod:`baremetal_acc.locks.api`."""

@@ -1,0 +1,215 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver of a BMC has to offer, and what it is told."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, BinaryIO, Protocol
+
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import BmcFacts, Gap, PlatformDevice, PowerState, TaskReading
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import BmcName, Ref
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcAddress:
+    """Where a BMC is and how to log in.
+
+    :ivar address: ``https://HOST[:PORT]``; a scheme is required, so that nobody falls back to plain HTTP by accident.
+    :ivar verify_ca: True (the system's trust roots), a path of a CA bundle, or False (no verification, said by the operator).
+    :ivar system: URI of the ComputerSystem that the target is; None when the BMC has only one.
+    :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
+    :ivar budget: for one whole look.
+    :ivar concurrency: requests at a time.
+    """
+
+    name: BmcName
+    address: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    verify_ca: bool | str = True
+    system: str | None = None
+    timeout: timedelta = timedelta(seconds=45)
+    budget: timedelta = timedelta(minutes=5)
+    concurrency: int = 4
+
+    @property
+    def label(self) -> str:
+        """For messages: name and address, no credentials."""
+        return f'{self.name} ({self.address})'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One resource as it was read."""
+
+    ref: Ref
+    body: JsonObject
+    etag: str | None = None
+
+
+class Reader(Protocol):
+    """Reads resources of one BMC; what was read once in this look is not asked for again."""
+
+    session: str
+    """Names the session."""
+
+    name: BmcName
+
+    def get(self, uri: str) -> Document:
+        """Read a resource.
+
+        :raises BmcError: the read failed, with the reason.
+        """
+
+    def peek(self, uri: str) -> Document | None:
+        """What this look has already read there, else None. Never asks the BMC."""
+
+
+class Writer(Protocol):
+    """Writes to one BMC. A write is sent once; whether it took effect is seen by reading."""
+
+    session: str
+    name: BmcName
+
+    def fresh(self, uri: str) -> Document:
+        """Read a resource now, past everything remembered.
+
+        :raises BmcError: the read failed.
+        """
+
+    def patch(self, document: Document, body: JsonObject) -> None:
+        """PATCH the resource of a document that was judged, with its ETag as If-Match.
+
+        :raises BmcConflict: it changed since.
+        :raises BmcError: anything else.
+        """
+
+    def post(self, uri: str, body: JsonObject) -> None:
+        """POST an action that has no task.
+
+        :raises BmcError: it was not accepted.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look at one BMC gave, before locks are read and devices of several BMCs are merged.
+
+    :ivar accelerators: with ``locks`` empty.
+    :ivar reader: still open, for reading locks in the same look.
+    """
+
+    facts: BmcFacts
+    accelerators: tuple[Accelerator, ...]
+    platform_devices: tuple[PlatformDevice, ...]
+    gaps: tuple[Gap, ...]
+    reader: Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """An image that was checked, ready to be sent.
+
+    :ivar file: the name sent with it, a basename.
+    :ivar open: opens the very bytes that were checked; the driver reads them once, in order.
+    """
+
+    file: str
+    size_bytes: int
+    open: Callable[[], BinaryIO]
+
+
+class Connection(Protocol):
+    """A session with one BMC. Use it as a context manager: leaving it logs out."""
+
+    address: BmcAddress
+    session: str
+
+    def __enter__(self) -> 'Connection': ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    def look(self, now: datetime) -> Look:
+        """Read everything about the BMC's accelerators.
+
+        What fails in part is a Gap; only a BMC that cannot be spoken to at all raises.
+
+        :raises BmcError: no answer, no trust, no login, or no Redfish there.
+        """
+
+    def writer(self) -> Writer:
+        """For locks and settings."""
+
+    def component(self, ref: Ref) -> Component:
+        """Read one SoftwareInventory now.
+
+        :raises BmcError: it could not be read.
+        """
+
+    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
+        """Send an image to one explicit Target, OperationApplyTime given. Sent once, never again by itself.
+
+        :returns: the task; None when the BMC accepted without one.
+        :raises BmcUnsupported: it takes no pushed image; the message says what it offers.
+        :raises BmcBusy: it takes no update now and has taken nothing.
+        :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
+        :raises BmcRefused: it refused.
+        """
+
+    def task(self, ref: Ref) -> TaskReading:
+        """Read one task. A task that is gone is a reading (``gone``), no error.
+
+        :raises BmcError: it could not be asked.
+        """
+
+    def active_tasks(self) -> Sequence[TaskReading]:
+        """Tasks that still run, with the messages they carry.
+
+        :raises BmcError: they could not be asked.
+        """
+
+    def power(self, system: Ref) -> PowerState:
+        """Power state of a System, read now.
+
+        :raises BmcError: it could not be read.
+        """
+
+    def set_power(self, system: Ref, wanted: PowerState) -> None:
+        """Ask for On (On) or Off (ForceOff). Whether it came is seen by :meth:`power`.
+
+        :raises BmcError: it was not accepted.
+        """
+
+    def reset(self, system: Ref, kind: ResetKind) -> None:
+        """Ask a System that is on for a restart or a power cycle, whichever of the kind it offers.
+
+        :raises BmcUnsupported: it offers none that brings this in force.
+        :raises BmcError: it was not accepted.
+        """
+
+    def last_reset(self, system: Ref) -> str | None:
+        """LastResetTime of a System as text, None when it has none; only compared for being another one than before.
+
+        :raises BmcError: it could not be read.
+        """
+
+
+class Driver(Protocol):
+    """An entry point of the group ``baremetal_acc.bmc``: how BMCs of one protocol are spoken to."""
+
+    protocol: str
+
+    def connect(self, address: BmcAddress) -> Connection:
+        """Log in.
+
+        :raises BmcUnreachable: no answer.
+        :raises BmcUntrusted: the certificate does not verify.
+        :raises BmcNotAuthorised: wrong credentials.
+        :raises BmcAnswerInvalid: no such service there.
+        """

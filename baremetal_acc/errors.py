@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, whose fault it is, and whether waiting can help.
+
+::
+
+    AccError
+    +-- DocumentError        a file of the operator is wrong (names file and line)
+    +-- UsageError           an argument is wrong
+    +-- BmcError             names the BMC
+    |   +-- BmcUnreachable   no answer (waiting can help)
+    |   +-- BmcUntrusted     its certificate is not trusted
+    |   +-- BmcNotAuthorised credentials or role are refused
+    |   +-- BmcBusy          it asks to come back later (waiting can help)
+    |   +-- BmcRefused       it refused a request
+    |   +-- BmcConflict      the resource changed since it was read (HTTP 412)
+    |   +-- BmcAnswerInvalid an answer is no valid Redfish
+    |   +-- BmcUnsupported   it lacks what is needed
+    +-- ImageError           names the image
+    |   +-- ImageMissing
+    |   +-- ImageMismatch    size or digest differ from the catalogue
+    +-- Refused              a plan is not safe to execute
+    +-- NotMet               what was looked at is not what the baseline demands
+    +-- WriteFailed          a write was begun and did not end as it should
+    +-- StaleJob             a stored job belongs to another flow, step or lifecycle
+    +-- PlacementError
+        +-- PlacementUnreachable  (waiting can help)
+        +-- InventoryInUse        an allocation holds what should be withdrawn (waiting can help)
+        +-- RootMissing           the node has no root provider yet (waiting can help)
+        +-- PlacementRefused      placement refused a request
+
+Messages name what, where and what to do. They never hold secrets.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class AccError(Exception):
+    """Base of all errors of this package.
+
+    :ivar waiting_helps: the same call may succeed later without anyone changing anything.
+    :ivar hint: what the reader can do, or None.
+    """
+
+    waiting_helps: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message if hint is None else f'{message} ({hint})')
+
+
+class DocumentError(AccError):
+    """A document of the operator (baseline, catalogue, BMC list) is wrong."""
+
+    def __init__(self, *, path: str, what: str, line: int | None = None, hint: str | None = None) -> None:
+        self.path = path
+        self.line = line
+        self.what = what
+        where = path if line is None else f'{path}, line {line}'
+        super().__init__(f'{where}: {what}', hint=hint)
+
+
+class UsageError(AccError):
+    """An argument of a command or of a step is wrong."""
+
+    def __init__(self, *, argument: str, what: str, hint: str | None = None) -> None:
+        self.argument = argument
+        super().__init__(f'{argument}: {what}', hint=hint)
+
+
+class BmcError(AccError):
+    """Something about one BMC.
+
+    :ivar bmc: how the operator calls it, with its address: ``host (https://192.0.2.1)``.
+    :ivar uri: the resource that was asked for, if one was.
+    """
+
+    def __init__(self, *, bmc: str, what: str, uri: str | None = None, hint: str | None = None) -> None:
+        self.bmc = bmc
+        self.uri = uri
+        self.what = what
+        where = f'BMC {bmc}' if uri is None else f'BMC {bmc}, {uri}'
+        super().__init__(f'{where}: {what}', hint=hint)
+
+
+class BmcUnreachable(BmcError):
+    """No answer in time, or the connection broke."""
+
+    waiting_helps = True
+
+
+class BmcUntrusted(BmcError):
+    """The certificate of the BMC does not verify."""
+
+
+class BmcNotAuthorised(BmcError):
+    """The BMC refuses the credentials, or the role of the user."""
+
+
+class BmcBusy(BmcError):
+    """The BMC asks to come back later (HTTP 503, or an update is under way)."""
+
+    waiting_helps = True
+
+
+class BmcRefused(BmcError):
+    """The BMC refused a request with a client error; the message is the BMC's own."""
+
+    def __init__(
+        self, *, bmc: str, what: str, uri: str | None = None, status: int | None = None, hint: str | None = None
+    ) -> None:
+        self.status = status
+        super().__init__(bmc=bmc, what=what, uri=uri, hint=hint)
+
+
+class BmcConflict(BmcError):
+    """The resource changed between our read and our write (HTTP 412): look again, then decide."""
+
+    waiting_helps = True
+
+
+class BmcAnswerInvalid(BmcError):
+    """The answer is not what the standard asks for: no JSON, too long, a redirect to elsewhere."""
+
+
+class BmcUnsupported(BmcError):
+    """The BMC lacks what is needed for this."""
+
+
+class ImageError(AccError):
+    """Something about one image of the catalogue."""
+
+    def __init__(self, *, image: str, what: str, hint: str | None = None) -> None:
+        self.image = image
+        super().__init__(f'image {image}: {what}', hint=hint)
+
+
+class ImageMissing(ImageError):
+    """The image's source cannot be read."""
+
+
+class ImageMismatch(ImageError):
+    """The bytes are not those that the catalogue describes."""
+
+
+class Refused(AccError):
+    """A plan holds refusals: nothing of it is executed.
+
+    :ivar reasons: one sentence each, naming device and reason.
+    """
+
+    def __init__(self, reasons: Iterable[str], *, hint: str | None = None) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__('refused: ' + '; '.join(self.reasons), hint=hint)
+
+
+class NotMet(AccError):
+    """What was read is not what the baseline demands.
+
+    :ivar reasons: one sentence each, naming device, component or write path, and what was found.
+    """
+
+    def __init__(self, reasons: Iterable[str], *, hint: str | None = None) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__('not met: ' + '; '.join(self.reasons), hint=hint)
+
+
+class WriteFailed(AccError):
+    """A write to a device was begun and did not end as it should.
+
+    :ivar reasons: one sentence each, naming device, component and what the BMC said.
+    """
+
+    def __init__(self, reasons: Iterable[str], *, hint: str | None = None) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__('failed while writing: ' + '; '.join(self.reasons), hint=hint)
+
+
+class StaleJob(AccError):
+    """A stored job cannot be resumed: it belongs to another flow, step, target or lifecycle, or to a newer version."""
+
+
+class PlacementError(AccError):
+    """Something about placement."""
+
+
+class PlacementUnreachable(PlacementError):
+    """No answer, or one that says come back later."""
+
+    waiting_helps = True
+
+
+class InventoryInUse(PlacementError):
+    """An allocation holds inventory that was to be withdrawn."""
+
+    waiting_helps = True
+
+
+class RootMissing(PlacementError):
+    """The node's root provider is not there: it is Nova's to create."""
+
+    waiting_helps = True
+
+
+class PlacementRefused(PlacementError):
+    """Placement refused a request for good (roles, unknown class, microversion)."""

@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an accelerator is: one physical device, however often a BMC lists it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.lock import LockReading
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+
+class Kind(StrEnum):
+    """What a device is for. NIC means an accelerating NIC that is no DPU; ASIC any other AI or codec chip."""
+
+    GPU = 'GPU'
+    FPGA = 'FPGA'
+    DPU = 'DPU'
+    NIC = 'NIC'
+    ASIC = 'ASIC'
+
+
+class IdentitySource(StrEnum):
+    """Which value identifies the device. Serial numbers are not unique on real machines, so a UUID comes first."""
+
+    UUID = 'uuid'
+    SERIAL = 'serial'
+    URI = 'uri'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciIds:
+    """PCI identification, lower case with ``0x``; None where the BMC does not say.
+
+    :ivar address: ``dddd:bb:dd.f``, or None.
+    """
+
+    vendor_id: str | None = None
+    device_id: str | None = None
+    subsystem_vendor_id: str | None = None
+    subsystem_id: str | None = None
+    class_code: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """An acceleration function that a slot holds.
+
+    Source: DSP8010 2025.4, AccelerationFunction v1_0_5.
+
+    :ivar id: the resource's Id.
+    :ivar type: AccelerationFunctionType, raw text where the BMC uses a word of its own.
+    """
+
+    ref: Ref
+    id: str
+    name: str | None = None
+    type: str | None = None
+    uuid: str | None = None
+    version: str | None = None
+    manufacturer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconfigurationSlot:
+    """A region of an FPGA that holds one function.
+
+    Source: DSP8010 2025.4, Processor v1_22_0, FPGA.ReconfigurationSlots.
+
+    :ivar index: position in the array, from 0 (a PATCH addresses it so).
+    :ivar function: what it holds; None when empty.
+    :ivar item: the SoftwareInventory that stands for the slot's image, the Target of an update; None when the BMC has none.
+    """
+
+    slot_id: str
+    index: int
+    uuid: str | None = None
+    programmable_from_host: bool | None = None
+    function: Function | None = None
+    item: Component | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """One physical device.
+
+    :ivar refs: every resource that is this device, sorted; ``primary`` is the best one to show.
+    :ivar system: the ComputerSystem it hangs under, the one that a reset of the device goes through, or None.
+    :ivar health: Status.Health as given.
+    """
+
+    id: AcceleratorId
+    kind: Kind
+    identity: IdentitySource
+    primary: Ref
+    refs: tuple[Ref, ...]
+    vendor: str | None = None
+    model: str | None = None
+    part_number: str | None = None
+    serial: str | None = None
+    uuid: str | None = None
+    location: str | None = None
+    pci: PciIds = PciIds()
+    firmware: tuple[Component, ...] = ()
+    slots: tuple[ReconfigurationSlot, ...] = ()
+    functions: tuple[Function, ...] = ()
+    locks: tuple[LockReading, ...] = ()
+    traits: frozenset[str] = frozenset()
+    system: Ref | None = None
+    health: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Short text for messages: model and the last segment of the primary URI."""
+        return f'{self.model or self.kind} {self.primary.uri.rstrip("/").rsplit("/", 1)[-1]}'

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How the nouns become JSON and come back: one pair of functions for all of them.
+
+A dataclass becomes an object with its fields; where a field may hold one of several dataclasses the object carries its
+class in ``"type"``. Tuples become arrays, frozensets sorted arrays, times ISO 8601 in UTC, spans seconds.
+"""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Any, TypeVar, Union, cast
+
+from baremetal_acc.errors import StaleJob
+
+T = TypeVar('T')
+
+_TAG = 'type'
+
+
+def encode(value: object) -> Any:
+    """JSON-able value of a noun.
+
+    :raises TypeError: it holds something that is no noun; our own fault.
+    """
+    if value is None or isinstance(value, bool | int | float) or type(value) is str:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted((encode(item) for item in value), key=str)
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        body = {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        if _TAG not in body:
+            body = {_TAG: type(value).__name__, **body}
+        return body
+    raise TypeError(f'{type(value).__name__} has no JSON form')
+
+
+def decode(kind: type[T], data: object) -> T:
+    """The noun that :func:`encode` made the JSON from.
+
+    :raises StaleJob: the JSON does not have that shape: another version wrote it, or somebody changed it.
+    """
+    try:
+        return cast('T', _decode(kind, data))
+    except (KeyError, ValueError, TypeError) as exc:
+        raise StaleJob(f'{kind.__name__}: the stored form cannot be read: {exc}') from exc
+
+
+def _decode(kind: Any, data: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if isinstance(kind, typing.NewType):
+        return _decode(kind.__supertype__, data)
+    if origin in (Union, types.UnionType):
+        return _decode_union(typing.get_args(kind), data)
+    if origin is tuple:
+        args = typing.get_args(kind)
+        items = _list(data)
+        if len(args) == 2 and args[1] is Ellipsis:
+            return tuple(_decode(args[0], item) for item in items)
+        if len(args) != len(items):
+            raise ValueError(f'{len(args)} items expected, {len(items)} found')
+        return tuple(_decode(a, i) for a, i in zip(args, items, strict=True))
+    if origin is frozenset:
+        return frozenset(_decode(typing.get_args(kind)[0], item) for item in _list(data))
+    if is_dataclass(kind):
+        return _decode_dataclass(cast('type', kind), data)
+    if kind is datetime:
+        return datetime.fromisoformat(data)
+    if kind is timedelta:
+        return timedelta(seconds=data)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(data)
+    if kind is Any:
+        return data
+    if kind in (str, int, bool, float):
+        if type(data) is not kind and not (kind is float and type(data) is int):
+            raise TypeError(f'{kind.__name__} expected, {type(data).__name__} found')
+        return data
+    raise TypeError(f'{kind} has no JSON form')
+
+
+def _list(data: object) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError(f'array expected, {type(data).__name__} found')
+    return data
+
+
+def _decode_union(args: tuple[Any, ...], data: Any) -> Any:
+    if data is None:
+        if type(None) in args:
+            return None
+        raise TypeError('null found')
+    rest = [a for a in args if a is not type(None)]
+    if len(rest) == 1:
+        return _decode(rest[0], data)
+    for arg in rest:
+        if is_dataclass(arg) and isinstance(data, dict) and data.get(_TAG) == cast('type', arg).__name__:
+            return _decode(arg, data)
+        if arg in (bool, str) and type(data) is arg:
+            return data
+    raise TypeError(f'none of {", ".join(getattr(a, "__name__", str(a)) for a in rest)} found')
+
+
+def _decode_dataclass(kind: type, data: Any) -> Any:
+    if not isinstance(data, dict):
+        raise TypeError(f'object expected for {kind.__name__}, {type(data).__name__} found')
+    hints = typing.get_type_hints(kind)
+    known = {f.name for f in fields(kind)}
+    unknown = set(data) - known - {_TAG}
+    if unknown:
+        raise ValueError(f'{kind.__name__} has no field {", ".join(sorted(unknown))}')
+    values = {}
+    for f in fields(kind):
+        if f.name in data:
+            values[f.name] = _decode(hints[f.name], data[f.name])
+        elif f.default is MISSING and f.default_factory is MISSING:
+            raise KeyError(f'{kind.__name__}.{f.name} is missing')
+    return kind(**values)

@@ -1,0 +1,39 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a firmware component is, and what versions of it are on a device."""
+
+from dataclasses import dataclass
+
+from baremetal_acc.model.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One image on a device, as a SoftwareInventory or a version property shows it.
+
+    Versions are stripped of blanks and compared for equality, never ordered. A version that a BMC gives as empty or as a
+    sentinel is None.
+
+    Source: DSP8010 2025.4, SoftwareInventory v1_13_0.
+
+    :ivar id: Id of the SoftwareInventory; None when only the device itself shows a version.
+    :ivar ref: the resource; of the device itself when there is no SoftwareInventory.
+    :ivar version: what runs now.
+    :ivar staged: what will run after a reset, or None.
+    :ivar lowest_supported: LowestSupportedVersion.
+    :ivar updateable: Updateable; None when the BMC does not say.
+    :ivar software_id: SoftwareId, the manufacturer's id of the image.
+    :ivar write_protected: WriteProtected; None when the BMC does not say.
+    :ivar certain: the link between device and item is stated by the BMC, not inferred.
+    """
+
+    id: str | None
+    ref: Ref
+    name: str | None = None
+    version: str | None = None
+    staged: str | None = None
+    lowest_supported: str | None = None
+    updateable: bool | None = None
+    software_id: str | None = None
+    write_protected: bool | None = None
+    certain: bool = True

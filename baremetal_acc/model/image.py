@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an image is: its digest, what it fits, and what it becomes on a device."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from baremetal_acc.model.lock import ResetKind
+
+
+class ImageKind(StrEnum):
+    """Firmware belongs to the operator; a function may be programmed for a tenant. They never mix."""
+
+    FIRMWARE = 'firmware'
+    FUNCTION = 'function'
+
+
+class DigestAlgorithm(StrEnum):
+    """Named by the catalogue, never guessed from a length."""
+
+    SHA256 = 'sha256'
+    SHA512 = 'sha512'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """Algorithm and value, lower-case hexadecimal."""
+
+    algorithm: DigestAlgorithm
+    value: str
+
+    def __str__(self) -> str:
+        return f'{self.algorithm}:{self.value}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Ids that a device must have; those that are None are not asked for.
+
+    :ivar pci: vendor and device id, ``0x10de:0x2330``.
+    :ivar software_id: SoftwareId of the component.
+    """
+
+    vendor: str | None = None
+    model: str | None = None
+    part_number: str | None = None
+    pci: str | None = None
+    software_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """One image of the catalogue.
+
+    :ivar name: its unique name: what steps and commands call it by.
+    :ivar fits: the device must match one of them; never empty.
+    :ivar component: which SoftwareInventory it is for, a shell pattern over its Id (``HGX_FW_GPU_*``); for a function the
+        pattern is over SlotIds.
+    :ivar version: what the BMC reports when it runs.
+    :ivar security_version: an integer that never goes down.
+    :ivar source: path or URL as the catalogue has it, made absolute against the catalogue's folder.
+    :ivar reset: what brings it in force after the write.
+    :ivar order: lower ones are written first; equal ones may run together.
+    :ivar restore: name of the image to go back to; None where the catalogue says that there is none (``restore = "none"``).
+    :ivar function: name of the function (kind function only); ``uuid`` what the AccelerationFunction then reports.
+    """
+
+    name: str
+    kind: ImageKind
+    fits: tuple[Fit, ...]
+    component: str
+    version: str
+    security_version: int
+    source: str
+    size_bytes: int
+    digest: Digest
+    reset: ResetKind = ResetKind.NONE
+    order: int = 0
+    restore: str | None = None
+    function: str | None = None
+    uuid: str | None = None

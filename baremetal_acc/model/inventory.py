@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What was seen of a target: its accelerators, and what could not be read."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockReading
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Something that could not be read, or was odd.
+
+    :ivar ref: the resource; ``field`` the place in it, or None for the whole resource.
+    :ivar accelerator: the device concerned, or None when that cannot be told.
+    """
+
+    ref: Ref
+    reason: str
+    field: str | None = None
+    accelerator: AcceleratorId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformDevice:
+    """A part with an accelerator-like type that belongs to the baseboard: never assignable."""
+
+    ref: Ref
+    kind: str
+    model: str | None = None
+    reason: str | None = None
+
+
+class PowerState(StrEnum):
+    """Source: DSP8010 2025.4, Resource.PowerState."""
+
+    ON = 'On'
+    OFF = 'Off'
+    POWERING_ON = 'PoweringOn'
+    POWERING_OFF = 'PoweringOff'
+    PAUSED = 'Paused'
+    UNKNOWN = 'Unknown'
+
+
+class TaskState(StrEnum):
+    """What is known of a task of a BMC, in the only three ways that matter, and why there is a fourth.
+
+    ``gone`` is not success: the BMC no longer has the task. Source: DSP8010 2025.4, Task v1_7_4, TaskState.
+    """
+
+    ACTIVE = 'active'
+    SUCCEEDED = 'succeeded'
+    FAILED = 'failed'
+    GONE = 'gone'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReading:
+    """One task of a BMC.
+
+    :ivar raw: TaskState and TaskStatus as the BMC says them, joined with ``/``.
+    :ivar percent: PercentComplete, 0 to 100, or None.
+    :ivar message: the BMC's last message, shortened.
+    """
+
+    ref: Ref
+    state: TaskState
+    raw: str
+    percent: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFacts:
+    """How a BMC takes images.
+
+    :ivar push: it takes an image in the request (MultipartHttpPushUri).
+    :ivar pull: it fetches an image itself (SimpleUpdate).
+    :ivar parallel: how many updates it takes at once; 1 unless something says otherwise.
+    :ivar max_size: MaxImageSizeBytes, or None.
+    """
+
+    push: bool
+    pull: bool
+    parallel: int = 1
+    max_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcFacts:
+    """What was learnt of one BMC.
+
+    :ivar update: None when it has no UpdateService.
+    :ivar power: of the System that the target hands out (of the DPU's own System for a DPU's BMC).
+    :ivar system: that System.
+    :ivar active_tasks: tasks that still run.
+    """
+
+    name: BmcName
+    address: str
+    session: str
+    product: str | None = None
+    firmware_version: str | None = None
+    update: UpdateFacts | None = None
+    system: Ref | None = None
+    power: PowerState = PowerState.UNKNOWN
+    active_tasks: tuple[TaskReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """One look at a target.
+
+    Collections are sorted by their ids, so that two looks at the same machine give equal values but for times and sessions.
+
+    :ivar target: the target's name.
+    :ivar at: when the look was finished, UTC.
+    """
+
+    target: str
+    at: datetime
+    bmcs: tuple[BmcFacts, ...]
+    accelerators: tuple[Accelerator, ...]
+    platform_devices: tuple[PlatformDevice, ...] = ()
+    platform_locks: tuple[LockReading, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    def accelerator(self, wanted: AcceleratorId) -> Accelerator | None:
+        """The device of that identity, or None."""
+        return next((a for a in self.accelerators if a.id == wanted), None)
+
+    def bmc(self, name: BmcName) -> BmcFacts | None:
+        """What was learnt of the BMC of that name, or None."""
+        return next((b for b in self.bmcs if b.name == name), None)

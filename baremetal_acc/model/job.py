@@ -1,0 +1,400 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be done to a target, how far it is, and how it ended."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+
+from baremetal_acc.model.lock import Engagement, LockState, ResetKind, WritePath
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+FORMAT = 1
+"""Version of the stored job. A job of another format is not resumed."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Take what is unclaimed of these devices out of placement, before anything is changed."""
+
+    accelerators: tuple[AcceleratorId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckImage:
+    """Read an image and compare size and digest with the catalogue."""
+
+    image: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Open a lock that stands in our own way.
+
+    :ivar expects: the literal value the plan saw; another one refuses.
+    """
+
+    accelerator: AcceleratorId
+    mechanism: str
+    ref: Ref
+    field: str
+    expects: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flash:
+    """Write a firmware image to one component.
+
+    :ivar ref: the SoftwareInventory, the one Target of the update.
+    :ivar expects: the version the plan saw; another one refuses.
+    """
+
+    accelerator: AcceleratorId
+    component: str
+    ref: Ref
+    image: str
+    version: str
+    expects: str | None
+    reset: ResetKind = ResetKind.NONE
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Put a function into one slot.
+
+    :ivar ref: the SoftwareInventory of the slot, the one Target of the update.
+    :ivar expects: the version the item had when the plan was made; another one refuses.
+    """
+
+    accelerator: AcceleratorId
+    slot: str
+    ref: Ref
+    image: str
+    function: str
+    version: str
+    expects: str | None
+    order: int = 0
+
+
+class ResetPurpose(StrEnum):
+    """Why a System is reset: to keep the tenant's code off, to bring something in force, or to give the host back."""
+
+    HOLD = 'hold'
+    ENFORCE = 'enforce'
+    RESUME = 'resume'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Reset a System, once for all that need it.
+
+    ``hold`` powers it off before anything is released; ``resume`` powers it on again, which brings staged firmware in force.
+    """
+
+    system: Ref
+    purpose: ResetPurpose
+    kind: ResetKind
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engage:
+    """Close a lock, then read it back (the reading back is the verdict's business).
+
+    :ivar blocks: what it blocks when it holds.
+    """
+
+    accelerator: AcceleratorId
+    mechanism: str
+    ref: Ref
+    field: str
+    blocks: frozenset[WritePath]
+    needs: ResetKind = ResetKind.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Make placement agree with what was verified."""
+
+
+Action = Withdraw | CheckImage | Release | Flash | Program | Reset | Engage | Publish
+
+
+class Stage(IntEnum):
+    """The order in which a job works. A stage begins when the one before it has ended."""
+
+    WITHDRAW = 1
+    CHECK = 2
+    HOLD = 3
+    RELEASE = 4
+    WRITE = 5
+    ENGAGE = 6
+    RESET = 7
+    VERIFY = 8
+    PUBLISH = 9
+
+
+def stage(action: Action) -> Stage:
+    """The stage an action belongs to. Locks are engaged before any reset: no tenant's code runs while one is open."""
+    match action:
+        case Withdraw():
+            return Stage.WITHDRAW
+        case CheckImage():
+            return Stage.CHECK
+        case Release():
+            return Stage.RELEASE
+        case Flash() | Program():
+            return Stage.WRITE
+        case Engage():
+            return Stage.ENGAGE
+        case Reset(purpose=ResetPurpose.HOLD):
+            return Stage.HOLD
+        case Reset():
+            return Stage.RESET
+        case Publish():
+            return Stage.PUBLISH
+
+
+# ------------------------------------------------------------------------------------------------------------------- plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a plan must not be executed: which device, which part of it, why, and what to do."""
+
+    accelerator: AcceleratorId | None
+    label: str
+    subject: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f'{self.label}, {self.subject}: {self.reason}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something a reader of the plan ought to know, such as the rule that decided."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Actions and refusals. The plan that is printed is the plan that is executed."""
+
+    target: str
+    actions: tuple[Action, ...]
+    refusals: tuple[Refusal, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+# ---------------------------------------------------------------------------------------------------------------- verdict
+
+
+class Met(StrEnum):
+    """Whether a demand holds. What could not be asked is ``no``."""
+
+    YES = 'yes'
+    NO = 'no'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One demand of the baseline and what was found.
+
+    :ivar subject: ``firmware NAME``, ``function SLOT``, ``lock PATH`` or ``present``.
+    :ivar rule: name of the rule that demands it.
+    :ivar state: the weakest lock state that decided, for locks.
+    """
+
+    accelerator: AcceleratorId | None
+    label: str
+    subject: str
+    expected: str
+    found: str
+    met: Met
+    rule: str
+    state: LockState | None = None
+
+    def __str__(self) -> str:
+        return f'{self.label}, {self.subject}: expected {self.expected}, found {self.found} (rule {self.rule})'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a look says about the baseline."""
+
+    target: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def met(self) -> bool:
+        """Every demand holds."""
+        return all(f.met is Met.YES for f in self.findings)
+
+    @property
+    def unmet(self) -> tuple[Finding, ...]:
+        """The demands that do not hold."""
+        return tuple(f for f in self.findings if f.met is not Met.YES)
+
+
+# -------------------------------------------------------------------------------------------------------------------- job
+
+
+class ItemState(StrEnum):
+    """How far one action is.
+
+    ``sent``: about to be written, or written without an answer seen: look before anything else. ``staged``: written, takes
+    effect with the reset. ``skipped``: an earlier failure made it pointless.
+    """
+
+    PLANNED = 'planned'
+    SENT = 'sent'
+    RUNNING = 'running'
+    STAGED = 'staged'
+    DONE = 'done'
+    FAILED = 'failed'
+    SKIPPED = 'skipped'
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more happens in this item's own stage."""
+        return self in (ItemState.STAGED, ItemState.DONE, ItemState.FAILED, ItemState.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One action of a job.
+
+    :ivar task: the BMC's task, when there is one.
+    :ivar since: when it came into its state, UTC.
+    :ivar percent: progress as the BMC gives it.
+    :ivar message: why it failed, or what the BMC last said.
+    """
+
+    action: Action
+    since: datetime
+    state: ItemState = ItemState.PLANNED
+    task: Ref | None = None
+    percent: int | None = None
+    message: str | None = None
+
+    def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
+        """The same item in another state."""
+        return replace(self, state=state, since=now, message=message if message is not None else self.message)
+
+
+class Flow(StrEnum):
+    """Who runs the job: one of Ironic's flows, or the command line."""
+
+    CLEAN = 'clean'
+    DEPLOY = 'deploy'
+    SERVICE = 'service'
+    CLI = 'cli'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A plan under execution, as it is stored.
+
+    :ivar node: UUID of the node, or the target's name on the command line.
+    :ivar step: the step or verb that began it, with the position among the flow's steps where there is one.
+    :ivar lifecycle: of the node when it began; a job of another lifecycle is never resumed.
+    :ivar requester: who asked for it, as far as it is known.
+    :ivar demands_met: the final verdict must be met, else the job fails (``verify`` and everything that writes).
+    :ivar deadline: past it the job fails, whatever it waits for.
+    :ivar engagements: locks engaged so far, the evidence for the verdict.
+    :ivar reasons: why it failed; a job with reasons ends as Failed, after everything was locked again.
+    """
+
+    id: str
+    target: str
+    node: str
+    flow: Flow
+    step: str
+    lifecycle: int
+    created: datetime
+    deadline: datetime
+    items: tuple[Item, ...]
+    requester: str | None = None
+    format: int = FORMAT
+    engagements: tuple[Engagement, ...] = ()
+    reasons: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    ended: bool = False
+
+    @property
+    def writing(self) -> bool:
+        """Something was written or is about to be, and the job has not ended: nobody else may touch power or cards."""
+        begun = (ItemState.SENT, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE, ItemState.FAILED)
+        return not self.ended and any(
+            i.state in begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in self.items
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The job ended and every demand holds."""
+
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """The job goes on: come back after the delay.
+
+    :ivar doing: one line for people: what is going on.
+    """
+
+    delay: timedelta
+    doing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The job ended and something does not hold.
+
+    :ivar wrote: whether anything was written to a device.
+    """
+
+    reasons: tuple[str, ...]
+    wrote: bool
+    verdict: Verdict | None = None
+
+
+Outcome = Done | Wait | Failed
+
+__all__ = [
+    'FORMAT',
+    'Action',
+    'CheckImage',
+    'Done',
+    'Engage',
+    'Failed',
+    'Finding',
+    'Flash',
+    'Flow',
+    'Item',
+    'ItemState',
+    'Job',
+    'Met',
+    'Note',
+    'Outcome',
+    'Plan',
+    'Program',
+    'Publish',
+    'Refusal',
+    'Release',
+    'Reset',
+    'ResetPurpose',
+    'Stage',
+    'Verdict',
+    'Wait',
+    'Withdraw',
+    'stage',
+]

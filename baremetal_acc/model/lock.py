@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a lock is: write paths, and readings that say which of them a mechanism blocks."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+
+class WritePath(StrEnum):
+    """A way by which firmware of a device can be written.
+
+    ``host-device`` is the host's own way to the card (PCIe, or the card's own console port to the host); ``host-bmc-ipmi``
+    the system interface; ``host-bmc-redfish`` the host interface or virtual NIC; ``bmc-network`` the operator's own way.
+    """
+
+    HOST_DEVICE = 'host-device'
+    HOST_BMC_IPMI = 'host-bmc-ipmi'
+    HOST_BMC_REDFISH = 'host-bmc-redfish'
+    BMC_NETWORK = 'bmc-network'
+
+
+class LockState(StrEnum):
+    """What one reading shows.
+
+    ``locked-verified``: we engaged it and read it back over a fresh session, nothing pending. It proves configuration, not a
+    refused write. ``locked-reported``: read, not engaged by us in this lifecycle: never enough for a deploy.
+    ``pending-reset``: set, not in force. ``unsupported``: no mechanism. ``unknown``: could not be read, or sources disagree.
+    """
+
+    LOCKED_VERIFIED = 'locked-verified'
+    LOCKED_REPORTED = 'locked-reported'
+    PENDING_RESET = 'pending-reset'
+    PARTIAL = 'partial'
+    UNLOCKED = 'unlocked'
+    UNSUPPORTED = 'unsupported'
+    UNKNOWN = 'unknown'
+
+
+class ResetKind(StrEnum):
+    """What has to happen before something that was set or staged is in force.
+
+    Source: DSP8010 2025.4, Resource.ResetType (the words used for it are the driver's business).
+    """
+
+    NONE = 'none'
+    SYSTEM_RESET = 'system-reset'
+    POWER_CYCLE = 'power-cycle'
+
+
+class Scope(StrEnum):
+    """What of a device a mechanism protects.
+
+    ``device``: all firmware and every slot. ``firmware``: all firmware, no slot. ``component``: one SoftwareInventory.
+    ``slot``: one ReconfigurationSlot.
+    """
+
+    DEVICE = 'device'
+    FIRMWARE = 'firmware'
+    COMPONENT = 'component'
+    SLOT = 'slot'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockReading:
+    """What one mechanism says at one place, at one time.
+
+    :ivar mechanism: its name, the same as its entry point's.
+    :ivar accelerator: the device it protects.
+    :ivar scope: what of the device it protects; ``part`` names the SoftwareInventory Id or the SlotId where it is one only.
+    :ivar blocks: the write paths it blocks when it is locked.
+    :ivar ref: the resource it was read from; ``field`` the place in it, a path of names and positions joined with ``/``.
+    :ivar value: the literal value, as JSON text; None when there was none.
+    :ivar state: as read. ``locked-verified`` never comes from a mechanism: only :mod:`baremetal_acc.decide.evidence` says it.
+    :ivar at: when it was read, UTC.
+    :ivar session: names the session by which it was read; two readings over one session have the same.
+    :ivar needs: the reset that a change of it needs before it is in force.
+    :ivar reset: the System that this reset is of, or None.
+    :ivar reason: why it is unknown, partial or pending, or None.
+    """
+
+    mechanism: str
+    accelerator: AcceleratorId
+    blocks: frozenset[WritePath]
+    ref: Ref
+    field: str
+    value: str | None
+    state: LockState
+    at: datetime
+    session: str
+    scope: Scope = Scope.DEVICE
+    part: str | None = None
+    needs: ResetKind = ResetKind.NONE
+    reset: Ref | None = None
+    reason: str | None = None
+
+    @property
+    def place(self) -> tuple[str, Ref, str]:
+        """Where it is engaged and released: mechanism, resource and field."""
+        return (self.mechanism, self.ref, self.field)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engagement:
+    """Our own record that a lock was engaged: without it no reading counts as verified.
+
+    :ivar accelerator: identity of the card at that time.
+    :ivar lifecycle: of the node at that time; evidence of another lifecycle counts for nothing.
+    :ivar flow: in which it was engaged (``clean``, ``deploy``, ``service``, ``cli``): a deploy takes only a deploy's own.
+    :ivar session: by which the write went; the reading that proves it has to come over another one.
+    :ivar at: when the write was answered, UTC.
+    :ivar reset_at: when the reset that it needs was seen done, or None.
+    """
+
+    mechanism: str
+    accelerator: AcceleratorId
+    ref: Ref
+    field: str
+    lifecycle: int
+    flow: str
+    session: str
+    at: datetime
+    needs: ResetKind = ResetKind.NONE
+    reset_at: datetime | None = None
+
+    @property
+    def place(self) -> tuple[str, Ref, str]:
+        """The same as :attr:`LockReading.place`."""
+        return (self.mechanism, self.ref, self.field)
