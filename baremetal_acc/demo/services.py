@@ -1,0 +1,550 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How are a real placement and a real Ironic started on one machine, and how are they stopped again?
+
+Each service is a process of its own, from the same virtual environment, on a free port of 127.0.0.1, with SQLite files,
+configuration and logs in one state directory. In Python::
+
+    with Services(state=Path('state'), placement=True, ironic=True) as services:
+        services.addresses.ironic
+
+As a program, for tests and for looking around::
+
+    python -m baremetal_acc.demo.services --state DIR --placement --ironic [--ironic-conf-extra FILE]... [--env K=V]...
+
+prints one line of JSON when both answer::
+
+    {"ironic": "http://127.0.0.1:21001", "placement": "http://127.0.0.1:21002", "ironic_conf": "DIR/ironic.conf",
+     "logs": {"ironic": "DIR/ironic.log", "placement": "DIR/placement.log"}, "pids": {"ironic": 71, "placement": 70}}
+
+and serves until SIGTERM, SIGINT or the end of its standard input (if that is a pipe, so that the services end with the
+test that started them). A service that dies by itself ends all of them, with exit code 1 and the tail of its log.
+
+A state directory can be used again: databases and, if they are still free, ports stay, so that a restarted Ironic finds
+its nodes and jobs. ``auth_strategy`` of Ironic is ``noauth``, which switches its policy off; an extra configuration
+file comes last on Ironic's command line and overrides what is written here. Placement takes the token ``admin``
+(:mod:`baremetal_acc.demo.placement_app`).
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import http.client
+import json
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from baremetal_acc.errors import AccError, UsageError
+
+HARDWARE_TYPE = 'redfish-acc'
+
+START_SECONDS = 180.0
+"""How long a service may take until it answers. Measured 3 s on an idle machine; a busy CI machine took 40 s."""
+
+STOP_SECONDS = 60.0
+"""How long a service may take to stop before it is killed. Ironic waits for steps that run: 32 s and 63 s were seen."""
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+PORTS = range(20000, 32000)
+"""Below Linux's ephemeral ports (32768-60999): no outgoing connection takes one between the choice and the listening."""
+
+PLACEMENT_CONF = """\
+[DEFAULT]
+log_options = false
+[api]
+auth_strategy = noauth2
+[placement_database]
+connection = sqlite:///{state}/placement.sqlite
+sqlite_synchronous = false
+sync_on_startup = true
+"""
+
+IRONIC_CONF = """\
+[DEFAULT]
+auth_strategy = noauth
+rpc_transport = none
+host = conductor
+my_ip = 127.0.0.1
+state_path = {state}
+tempdir = {state}/tmp
+log_file = {state}/ironic.log
+enabled_hardware_types = redfish-acc,redfish
+enabled_bios_interfaces = no-bios,redfish
+enabled_boot_interfaces = fake,redfish-virtual-media
+enabled_console_interfaces = no-console
+enabled_deploy_interfaces = noop,direct
+enabled_firmware_interfaces = redfish-acc,no-firmware,redfish
+enabled_inspect_interfaces = redfish-acc,redfish,no-inspect
+enabled_management_interfaces = redfish,noop
+enabled_network_interfaces = noop
+enabled_power_interfaces = redfish-acc,redfish
+enabled_raid_interfaces = no-raid,agent
+enabled_rescue_interfaces = no-rescue
+enabled_storage_interfaces = noop
+enabled_vendor_interfaces = no-vendor,redfish
+default_network_interface = noop
+[api]
+host_ip = 127.0.0.1
+port = {port}
+middleware = baremetal-acc-policy
+[conductor]
+# Fewer than 28 and the worker dies and is forked again for ever (ironic/conductor/base_manager.py).
+workers_pool_size = 40
+heartbeat_interval = 2
+check_provision_state_interval = 3
+sync_power_state_interval = 30
+[database]
+connection = sqlite:///{state}/ironic.sqlite
+[dhcp]
+dhcp_provider = none
+[deploy]
+http_root = {state}/http
+[oslo_concurrency]
+lock_path = {state}/lock
+[sensor_data]
+send_sensor_data = false
+"""
+
+IRONIC_PLACEMENT_CONF = """\
+[placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+endpoint_override = {placement}
+"""
+
+
+class ServiceFailed(AccError):
+    """A service did not start, or ended by itself.
+
+    :ivar service: its name.
+    :ivar tail: the last lines of its log.
+    """
+
+    def __init__(self, *, service: str, what: str, log: Path) -> None:
+        self.service = service
+        self.tail = _tail(log)
+        super().__init__(f'{service}: {what}', hint=f'the whole log is {log}')
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where the services are. A service that was not asked for is None and has no log and no pid."""
+
+    ironic: str | None
+    placement: str | None
+    ironic_conf: str | None
+    logs: Mapping[str, str]
+    pids: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """One service: the leader of a session of its own, so that all its children can be found by the group."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+    log_start: int
+
+
+class Services:
+    """Real services, from :meth:`start` to :meth:`stop`; as a context manager, for the time of the block.
+
+    :param state: directory for everything that they write; made with mode 0700, for Ironic's database holds passwords.
+    :param placement: start placement.
+    :param ironic: start Ironic, API and conductor in one service; with placement, if that is started too.
+    :param ironic_conf_extra: further configuration files for Ironic; a later one overrides an earlier one.
+    :param env: further environment variables for the services.
+    :param ironic_token: sent as X-Auth-Token when waiting for Ironic, for a configuration that asks for one.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: Path,
+        placement: bool = True,
+        ironic: bool = True,
+        ironic_conf_extra: Sequence[Path] = (),
+        env: Mapping[str, str] | None = None,
+        ironic_token: str | None = None,
+    ) -> None:
+        self._state = state.absolute()
+        self._wants_placement = placement
+        self._wants_ironic = ironic
+        self._ironic_conf_extra = tuple(path.absolute() for path in ironic_conf_extra)
+        self._ironic_token = ironic_token
+        self._env = _environment(env or {})
+        self._processes: list[_Process] = []
+        self._ports: dict[str, int] = {}
+        self._addresses: Addresses | None = None
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where the services are.
+
+        :raises RuntimeError: they are not started.
+        """
+        if self._addresses is None:
+            raise RuntimeError('the services are not started')
+        return self._addresses
+
+    def start(self) -> Addresses:
+        """Start what was asked for, and wait until it answers. If that fails, or is interrupted, everything is stopped.
+
+        :raises ServiceFailed: a service ended or did not answer in time.
+        :raises UsageError: the state directory or an extra file cannot be used.
+        """
+        try:
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything, Ironic first: it finishes what it began, and may need the others for that."""
+        for process in reversed(self._processes):
+            _stop(process)
+        self._processes.clear()
+        self._addresses = None
+
+    def check(self) -> None:
+        """See that every service still runs.
+
+        :raises ServiceFailed: one does not.
+        """
+        for process in self._processes:
+            code = process.popen.poll()
+            if code is not None:
+                raise ServiceFailed(service=process.name, what=f'ended with exit code {code}', log=process.log)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.stop()
+
+    def _start(self) -> Addresses:
+        self._prepare_state()
+        placement = self._start_placement() if self._wants_placement else None
+        ironic_conf = self._state / 'ironic.conf'
+        ironic = self._start_ironic(ironic_conf, placement) if self._wants_ironic else None
+        self._addresses = Addresses(
+            ironic=ironic,
+            placement=placement,
+            ironic_conf=str(ironic_conf) if ironic else None,
+            logs={process.name: str(process.log) for process in self._processes},
+            pids={process.name: process.popen.pid for process in self._processes},
+        )
+        return self._addresses
+
+    def _prepare_state(self) -> None:
+        for path in self._ironic_conf_extra:
+            if not path.is_file():
+                raise UsageError(argument='--ironic-conf-extra', what=f'{path} is no file')
+        if any(character in str(self._state) for character in '$%?#\n'):
+            raise UsageError(argument='--state', what=f'{self._state} holds a character that has a meaning in a database URL')
+        try:
+            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ('http', 'lock', 'placement', 'tmp'):
+                (self._state / name).mkdir(mode=0o700, exist_ok=True)
+        except OSError as exc:
+            raise UsageError(argument='--state', what=f'{self._state} cannot be used: {exc.strerror}') from exc
+        self._ports = _choose_ports(self._state / 'ports.json', ('ironic', 'placement'))
+
+    def _start_placement(self) -> str:
+        port = self._ports['placement']
+        _write_private(self._state / 'placement' / 'placement.conf', PLACEMENT_CONF.format(state=self._state))
+        process = self._run(
+            'placement',
+            # SQLite means one thread: with more, placement answers 500 "database is locked".
+            [
+                _program('waitress-serve'),
+                f'--listen=127.0.0.1:{port}',
+                '--threads=1',
+                'baremetal_acc.demo.placement_app:application',
+            ],
+            log=self._state / 'placement.log',
+            env={'OS_PLACEMENT_CONFIG_DIR': str(self._state / 'placement')},
+        )
+        url = f'http://127.0.0.1:{port}'
+        _wait(process, lambda: bool(_get(url, '/')), 'GET / is not answered')
+        return url
+
+    def _start_ironic(self, conf: Path, placement: str | None) -> str:
+        port = self._ports['ironic']
+        text = IRONIC_CONF.format(state=self._state, port=port)
+        if placement is not None:
+            text += IRONIC_PLACEMENT_CONF.format(placement=placement)
+        _write_private(conf, text)
+        files = [f'--config-file={path}' for path in (conf, *self._ironic_conf_extra)]
+        log = self._state / 'ironic.log'
+        if not (self._state / 'ironic.sqlite').exists():
+            # Without a verb it would migrate, which SQLite cannot do.
+            schema = self._run('ironic-dbsync', [_program('ironic-dbsync'), *files, 'create_schema'], log=log)
+            _wait_for_end(schema)
+            self._processes.remove(schema)
+        process = self._run('ironic', [_program('ironic'), *files], log=log)
+        url = f'http://127.0.0.1:{port}'
+        _wait(process, lambda: _has_driver(url, self._ironic_token), f'GET /v1/drivers does not list {HARDWARE_TYPE}')
+        return url
+
+    def _run(self, name: str, command: list[str], *, log: Path, env: Mapping[str, str] | None = None) -> _Process:
+        """Start a process that is stopped by :meth:`stop`, whatever happens after this line."""
+        with _signals_later(), open(log, 'ab', opener=_private) as output:
+            log_start = output.tell()
+            popen = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self._state,
+                env=self._env | dict(env or {}),
+                start_new_session=True,
+                umask=0o077,
+            )
+            process = _Process(name=name, popen=popen, log=log, log_start=log_start)
+            self._processes.append(process)
+        return process
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Hold back the signals that end us, so that no process is started and forgotten."""
+    if threading.current_thread() is not threading.main_thread():  # signals never arrive elsewhere
+        yield
+        return
+    held: list[int] = []
+    handlers = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for caught in held:
+        signal.raise_signal(caught)
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """What the services see: nothing of a proxy or of a user's cloud, and no warnings of their dependencies."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith('OS_') and not key.lower().endswith('_proxy')}
+    return kept | {'PYTHONWARNINGS': 'ignore', 'PYTHONUNBUFFERED': '1'} | dict(extra)
+
+
+def _program(name: str) -> str:
+    """The script that was installed with the Python that runs us, else one of the PATH.
+
+    :raises UsageError: it is not installed.
+    """
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise UsageError(argument=name, what='is not installed', hint="pip install 'baremetal-acc[demo]'")
+    return found
+
+
+def _choose_ports(remembered: Path, names: Sequence[str]) -> dict[str, int]:
+    """A port for each name: the one of an earlier run in the same state directory if it is free, else a new one."""
+    earlier = json.loads(remembered.read_text()) if remembered.exists() else {}
+    ports: dict[str, int] = {}
+    for name in names:
+        candidates = [earlier[name]] if name in earlier else []
+        candidates += random.sample(PORTS, 100)
+        ports[name] = next(port for port in candidates if port not in ports.values() and _is_free(port))
+    _write_private(remembered, json.dumps(ports))
+    return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # else our own last connections hold it for a minute
+        try:
+            probe.bind(('127.0.0.1', port))
+        except OSError:
+            return False
+    return True
+
+
+def _private(path: str, flags: int) -> int:
+    """An opener of files that only their owner can read."""
+    return os.open(path, flags, 0o600)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    with open(path, 'w', opener=_private) as file:
+        file.write(text)
+
+
+def _get(url: str, path: str, headers: Mapping[str, str] | None = None) -> bytes | None:
+    """The body of a 200 answer, None if there is no answer or another one. No proxy is asked."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request('GET', path, headers=dict(headers or {}))
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if answer.status == 200 else None
+
+
+def _has_driver(url: str, token: str | None) -> bool:
+    """Whether a conductor offers our hardware type. The API answers earlier, even if the conductor dies again and again."""
+    headers = {'X-OpenStack-Ironic-API-Version': 'latest'} | ({'X-Auth-Token': token} if token else {})
+    body = _get(url, '/v1/drivers', headers)
+    if body is None:
+        return False
+    return any(driver['name'] == HARDWARE_TYPE and driver['hosts'] for driver in json.loads(body)['drivers'])
+
+
+def _ticks(seconds: float) -> Iterator[None]:
+    """Yield every tenth of a second until the time is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.1)
+
+
+def _wait(process: _Process, answers: Callable[[], bool], otherwise: str) -> None:
+    for _ in _ticks(START_SECONDS):
+        code = process.popen.poll()
+        if code is not None:
+            raise ServiceFailed(service=process.name, what=f'ended at its start with exit code {code}', log=process.log)
+        if answers():
+            return
+        if _worker_died(process):
+            raise ServiceFailed(service=process.name, what='its worker died at its start', log=process.log)
+    raise ServiceFailed(service=process.name, what=f'{otherwise} after {START_SECONDS:.0f} s', log=process.log)
+
+
+def _worker_died(process: _Process) -> bool:
+    """Whether Ironic's master says so. It forks the next one for ever, and ends never: waiting would not help."""
+    with process.log.open('rb') as file:
+        file.seek(process.log_start)
+        return re.search(rb'Child \d+ exited with status [1-9]', file.read()) is not None
+
+
+def _wait_for_end(process: _Process) -> None:
+    for _ in _ticks(START_SECONDS):
+        code = process.popen.poll()
+        if code == 0:
+            return
+        if code is not None:
+            raise ServiceFailed(service=process.name, what=f'exit code {code}', log=process.log)
+    raise ServiceFailed(service=process.name, what=f'has not ended after {START_SECONDS:.0f} s', log=process.log)
+
+
+def _stop(process: _Process) -> None:
+    """Ask the leader to end, then kill what is left of its group, children that outlived it included."""
+    if process.popen.poll() is None:
+        process.popen.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.popen.wait(timeout=STOP_SECONDS)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.popen.pid, signal.SIGKILL)
+    process.popen.wait()
+
+
+def _tail(log: Path, lines: int = 40) -> str:
+    """The last lines of a log, not more than 16 KiB."""
+    try:
+        with log.open('rb') as file:
+            file.seek(max(0, log.stat().st_size - 16384))
+            text = file.read().decode(errors='replace')
+    except OSError as exc:
+        return f'(no log: {exc.strerror})'
+    return '\n'.join(text.splitlines()[-lines:])
+
+
+def _serve(services: Services) -> None:
+    """Return when standard input ends, if it can end; watch the services meanwhile."""
+    mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin else 0
+    watched = [sys.stdin.fileno()] if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else []
+    while True:
+        readable, _, _ = select.select(watched, [], [], 0.5)
+        if readable and not os.read(readable[0], 4096):
+            return
+        services.check()
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    for number in ENDING_SIGNALS:  # stopping takes seconds, and a second signal must not leave it half done
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog='python -m baremetal_acc.demo.services', description=(__doc__ or '').split('\n')[0])
+    parser.add_argument('--state', type=Path, required=True, metavar='DIR', help='where everything that they write goes')
+    parser.add_argument('--placement', action='store_true', help='start placement')
+    parser.add_argument('--ironic', action='store_true', help='start Ironic')
+    parser.add_argument(
+        '--ironic-conf-extra',
+        type=Path,
+        action='append',
+        default=[],
+        metavar='FILE',
+        help='a further configuration file',
+    )
+    parser.add_argument('--env', action='append', default=[], metavar='K=V', help='a variable for the services')
+    parser.add_argument('--ironic-token', help='for waiting, if Ironic asks for a token (a test one: others can read it)')
+    arguments = parser.parse_args(argv)
+    if not arguments.placement and not arguments.ironic:
+        parser.error('nothing to start: give --placement, --ironic or both')
+    if bad := [pair for pair in arguments.env if '=' not in pair]:
+        parser.error(f'--env {bad[0]}: K=V is expected')
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start, print where, serve, stop.
+
+    :returns: 0 after a signal or the end of standard input, 1 when a service failed, 2 for wrong arguments.
+    """
+    arguments = _arguments(argv)
+    for number in ENDING_SIGNALS:
+        signal.signal(number, _interrupt)
+    services = Services(
+        state=arguments.state,
+        placement=arguments.placement,
+        ironic=arguments.ironic,
+        ironic_conf_extra=arguments.ironic_conf_extra,
+        env=dict(pair.split('=', 1) for pair in arguments.env),
+        ironic_token=arguments.ironic_token,
+    )
+    try:
+        with services:
+            print(json.dumps(dataclasses.asdict(services.addresses)), flush=True)
+            _serve(services)
+    except KeyboardInterrupt:
+        return 0
+    except UsageError as exc:
+        print(exc, file=sys.stderr)
+        return 2
+    except ServiceFailed as exc:
+        print(f'{exc.tail}\n{exc}', file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
