@@ -17,12 +17,15 @@ class Gap:
 
     :ivar ref: the resource; ``field`` the place in it, or None for the whole resource.
     :ivar accelerator: the device concerned, or None when that cannot be told.
+    :ivar hides: devices may lie behind it, unseen: a collection, or a member of one, that could not be read although it is
+        there (a dangling link hides nothing).
     """
 
     ref: Ref
     reason: str
     field: str | None = None
     accelerator: AcceleratorId | None = None
+    hides: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,6 +274,7 @@ class Item:
     :ivar task: the BMC's task, when there is one.
     :ivar since: when it came into its state, UTC.
     :ivar percent: progress as the BMC gives it.
+    :ivar before: what LastResetTime was before a reset, to tell that the reset came.
     :ivar message: why it failed, or what the BMC last said.
     """
 
@@ -282,6 +283,7 @@ class Item:
     state: ItemState = ItemState.PLANNED
     task: Ref | None = None
     percent: int | None = None
+    before: str | None = None
     message: str | None = None
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
@@ -321,6 +323,7 @@ class Job:
     created: datetime
     deadline: datetime
     items: tuple[Item, ...]
+    demands_met: bool = True
     requester: str | None = None
     format: int = FORMAT
     engagements: tuple[Engagement, ...] = ()

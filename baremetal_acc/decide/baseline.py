@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold: the operator's rules, and what they demand of one device of one node."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from baremetal_acc.model import toml
+from baremetal_acc.model.accelerator import Accelerator, Kind
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.lock import LockState, WritePath
+
+FORMAT = 1
+
+HOST_PATHS = frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH})
+"""Every way by which the host reaches a device or its BMC."""
+
+DEFAULT_RULE = 'default'
+"""Name of what holds where no rule says anything."""
+
+
+class Exposure(StrEnum):
+    """Whose code runs on the node: a tenant's, the operator's own, or nobody's."""
+
+    TENANT = 'tenant'
+    SERVICE = 'service'
+    NONE = 'none'
+
+
+class OnMissing(StrEnum):
+    """What to do where no mechanism blocks a path that must be blocked."""
+
+    REFUSE = 'refuse'
+    ALLOW = 'allow'
+
+
+class Acceptable(StrEnum):
+    """Lock states that a rule may accept. A deploy takes ``locked-verified`` only, whatever the rule says."""
+
+    LOCKED_VERIFIED = 'locked-verified'
+    LOCKED_REPORTED = 'locked-reported'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """What rules can ask about a node.
+
+    :ivar name: for messages.
+    """
+
+    name: str
+    resource_class: str | None = None
+    traits: frozenset[str] = frozenset()
+    exposure: Exposure = Exposure.TENANT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which devices and nodes a rule is for; what is None or empty is not asked. Texts are shell patterns, case ignored."""
+
+    kind: Kind | None = None
+    vendor: str | None = None
+    model: str | None = None
+    pci: str | None = None
+    traits: frozenset[str] = frozenset()
+    resource_class: str | None = None
+    exposure: Exposure | None = None
+
+    def node(self, node: NodeFacts) -> bool:
+        """The node's half holds."""
+        return (
+            (self.resource_class is None or _like(node.resource_class, self.resource_class))
+            and (self.exposure is None or node.exposure is self.exposure)
+        )  # fmt: skip
+
+    def device(self, accelerator: Accelerator, node: NodeFacts) -> bool:
+        """Both halves hold."""
+        ids = f'{accelerator.pci.vendor_id}:{accelerator.pci.device_id}'
+        return (
+            self.node(node)
+            and (self.kind is None or accelerator.kind is self.kind)
+            and (self.vendor is None or _like(accelerator.vendor, self.vendor))
+            and (self.model is None or _like(accelerator.model, self.model))
+            and (self.pci is None or _like(ids, self.pci))
+            and self.traits <= (accelerator.traits | node.traits)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One ``[[rule]]``. What is None says nothing and leaves it to later rules.
+
+    :ivar firmware: pairs of a pattern over SoftwareInventory Ids and the version that must run.
+    :ivar functions: pairs of a pattern over SlotIds and the name of the function that must be in play.
+    :ivar block: write paths that must be blocked.
+    :ivar count: how many devices of the node must match.
+    :ivar security_floor: no image of a lower security_version.
+    """
+
+    name: str
+    match: Match
+    firmware: tuple[tuple[str, str], ...] | None = None
+    functions: tuple[tuple[str, str], ...] | None = None
+    block: frozenset[WritePath] | None = None
+    accept: frozenset[LockState] | None = None
+    on_missing: OnMissing | None = None
+    count: int | None = None
+    security_floor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """All rules, in order."""
+
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What the rules demand of one device; ``*_rule`` names the rule that decided."""
+
+    firmware: tuple[tuple[str, str], ...]
+    firmware_rule: str
+    functions: tuple[tuple[str, str], ...]
+    functions_rule: str
+    block: frozenset[WritePath]
+    block_rule: str
+    accept: frozenset[LockState]
+    accept_rule: str
+    on_missing: OnMissing
+    on_missing_rule: str
+    security_floor: int
+    security_floor_rule: str
+
+
+def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Demands:
+    """What must hold for a device of a node. The first rule that matches and says something wins, key by key.
+
+    Where no rule says what to block, a tenant's node must have every host path of every device blocked.
+    """
+    matching = [rule for rule in baseline.rules if rule.match.device(accelerator, node)]
+    open_to_tenants = node.exposure is Exposure.TENANT
+
+    def first(key: str) -> tuple[object, str]:
+        return next(
+            ((value, rule.name) for rule in matching if (value := getattr(rule, key)) is not None), (None, DEFAULT_RULE)
+        )
+
+    firmware, firmware_rule = first('firmware')
+    functions, functions_rule = first('functions')
+    block, block_rule = first('block')
+    accept, accept_rule = first('accept')
+    on_missing, on_missing_rule = first('on_missing')
+    floor, floor_rule = first('security_floor')
+    return Demands(
+        firmware=firmware if isinstance(firmware, tuple) else (),
+        firmware_rule=firmware_rule,
+        functions=functions if isinstance(functions, tuple) else (),
+        functions_rule=functions_rule,
+        block=block if isinstance(block, frozenset) else (HOST_PATHS if open_to_tenants else frozenset()),
+        block_rule=block_rule,
+        accept=accept if isinstance(accept, frozenset) else frozenset({LockState.LOCKED_VERIFIED}),
+        accept_rule=accept_rule,
+        on_missing=on_missing if isinstance(on_missing, OnMissing) else OnMissing.REFUSE,
+        on_missing_rule=on_missing_rule,
+        security_floor=floor if isinstance(floor, int) else 0,
+        security_floor_rule=floor_rule,
+    )
+
+
+def components(accelerator: Accelerator, pattern: str) -> tuple[Component, ...]:
+    """The firmware components of a device whose SoftwareInventory Id matches a pattern."""
+    return tuple(c for c in accelerator.firmware if c.id is not None and fnmatchcase(c.id.casefold(), pattern.casefold()))
+
+
+def parse(text: str, path: str) -> Baseline:
+    """The rules of a ``baseline.toml``.
+
+    :param path: for messages.
+    :raises DocumentError: it is wrong; names file and line.
+    """
+    document = toml.read(text, path, format_version=FORMAT)
+    rules = tuple(_rule(table, number) for number, table in enumerate(document.tables('rule')))
+    document.finish()
+    seen: set[str] = set()
+    for rule, table in zip(rules, document.tables('rule'), strict=True):
+        if rule.name in seen:
+            raise table.error('name', f'two rules are called {rule.name!r}')
+        seen.add(rule.name)
+    return Baseline(rules=rules)
+
+
+def _rule(table: toml.Table, number: int) -> Rule:
+    name = table.string('name') or f'rule-{number + 1}'
+    if name == DEFAULT_RULE:
+        raise table.error('name', f'{DEFAULT_RULE!r} is what holds where no rule says anything; choose another name')
+    matched = table.table('match')
+    match = Match(
+        kind=matched.choice('kind', Kind),
+        vendor=matched.string('vendor'),
+        model=matched.string('model'),
+        pci=matched.string('pci'),
+        traits=frozenset(matched.strings('traits') or ()),
+        resource_class=matched.string('resource_class'),
+        exposure=matched.choice('exposure', Exposure),
+    )
+    matched.finish()
+    accept = table.choices('accept', Acceptable)
+    if accept is not None and not accept:
+        raise table.error('accept', 'is empty: nothing could ever be accepted')
+    rule = Rule(
+        name=name,
+        match=match,
+        firmware=table.mapping('firmware'),
+        functions=table.mapping('functions'),
+        block=table.choices('block', WritePath),
+        accept=None if accept is None else frozenset(LockState(state.value) for state in accept),
+        on_missing=table.choice('on_missing', OnMissing),
+        count=table.integer('count'),
+        security_floor=table.integer('security_floor'),
+    )
+    table.finish()
+    return rule
+
+
+def _like(text: str | None, pattern: str) -> bool:
+    return text is not None and fnmatchcase(text.casefold(), pattern.casefold())

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a lock reading proves: a setting that was found closed, or one that we closed and that holds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
+
+_RANK = {
+    LockState.LOCKED_VERIFIED: 6,
+    LockState.LOCKED_REPORTED: 5,
+    LockState.PENDING_RESET: 4,
+    LockState.PARTIAL: 3,
+    LockState.UNLOCKED: 2,
+    LockState.UNKNOWN: 1,
+    LockState.UNSUPPORTED: 0,
+}
+
+
+def judge(reading: LockReading, engagements: Iterable[Engagement], *, lifecycle: int, flow: Flow | None = None) -> LockReading:
+    """The reading with the state that our own records allow it.
+
+    Only a reading that a mechanism calls ``locked-reported`` can become ``locked-verified``, and only by an engagement of the
+    same place, of the same card, in this lifecycle (and flow, where one is asked for), that is older than the reading, went
+    over another session, and was followed by the reset that it needs.
+    """
+    if reading.state is LockState.LOCKED_VERIFIED:
+        return replace(reading, state=LockState.UNKNOWN, reason='a mechanism may not call itself verified')
+    if reading.state is not LockState.LOCKED_REPORTED:
+        return reading
+    ours = [e for e in engagements if e.place == reading.place]
+    if not ours:
+        return replace(reading, reason='found closed, not engaged by us')
+    same_card = [e for e in ours if e.accelerator == reading.accelerator]
+    if not same_card:
+        return replace(reading, reason='engaged on another card')
+    current = [e for e in same_card if e.lifecycle == lifecycle]
+    if not current:
+        return replace(reading, reason='engaged in an earlier lifecycle of the node')
+    in_flow = [e for e in current if flow is None or e.flow == flow]
+    if not in_flow:
+        return replace(reading, reason=f'not engaged in this {flow}')
+    record = max(in_flow, key=lambda e: e.at)
+    if reading.at <= record.at:
+        return replace(reading, reason='read before it was engaged')
+    if reading.session == record.session:
+        return replace(reading, reason='read over the session that engaged it')
+    if record.needs is not ResetKind.NONE and (record.reset_at is None or reading.at <= record.reset_at):
+        return replace(reading, state=LockState.PENDING_RESET, reason=f'in force after a {record.needs} only')
+    return replace(reading, state=LockState.LOCKED_VERIFIED, reason=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device."""
+
+    scope: Scope
+    part: str | None = None
+
+    def __str__(self) -> str:
+        return self.part if self.part is not None else 'the device'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How one write path to one subject is blocked.
+
+    :ivar state: the best state among the readings that cover it; ``unsupported`` when none does.
+    :ivar reading: that reading.
+    """
+
+    subject: Subject
+    state: LockState
+    reading: LockReading | None
+
+
+def subjects(accelerator: Accelerator) -> tuple[Subject, ...]:
+    """Everything of a device that has to be protected."""
+    parts = [Subject(scope=Scope.COMPONENT, part=c.id) for c in accelerator.firmware if c.id is not None]
+    parts += [Subject(scope=Scope.SLOT, part=s.slot_id) for s in accelerator.slots]
+    if all(part.scope is Scope.SLOT for part in parts):
+        parts.insert(0, Subject(scope=Scope.FIRMWARE))
+    return tuple(parts)
+
+
+def covers(reading: LockReading, subject: Subject) -> bool:
+    """The reading's mechanism protects that subject, if it holds."""
+    match reading.scope:
+        case Scope.DEVICE:
+            return True
+        case Scope.FIRMWARE:
+            return subject.scope in (Scope.FIRMWARE, Scope.COMPONENT)
+        case Scope.COMPONENT:
+            return subject.scope is Scope.COMPONENT and subject.part == reading.part
+        case Scope.SLOT:
+            return subject.scope is Scope.SLOT and subject.part == reading.part
+
+
+def coverage(accelerator: Accelerator, path: WritePath, readings: Iterable[LockReading]) -> tuple[Coverage, ...]:
+    """How a write path is blocked, subject by subject.
+
+    :param readings: of this device, already judged.
+    """
+    relevant = [r for r in readings if path in r.blocks and r.accelerator == accelerator.id]
+
+    def best(subject: Subject) -> Coverage:
+        covering = [r for r in relevant if covers(r, subject)]
+        if not covering:
+            return Coverage(subject=subject, state=LockState.UNSUPPORTED, reading=None)
+        strongest = max(covering, key=lambda r: _RANK[r.state])
+        return Coverage(subject=subject, state=strongest.state, reading=strongest)
+
+    return tuple(best(subject) for subject in subjects(accelerator))
+
+
+def weakest(found: Iterable[Coverage]) -> Coverage:
+    """The subject that is protected worst. At least one is needed."""
+    return min(found, key=lambda c: _RANK[c.state])

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What one write to a device does next, given how far it is and what the BMC shows: a total table.
+
+A write is begun once. After that the BMC is looked at until it shows the version that was sent, says that it failed, or has
+been given the time to settle; never is a write sent again because nobody knows whether it arrived.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.job import ItemState
+from baremetal_acc.model.lock import ResetKind
+
+
+class Seen(StrEnum):
+    """What a look at a component and the task of its write shows.
+
+    ``running``: the expected version runs. ``staged``: it waits for a reset. ``elsewhere``: another write keeps the BMC busy.
+    ``working``: our task runs. ``succeeded``: our task says that it succeeded, and the version is not (yet) there. ``failed``:
+    it says that it failed. ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was
+    ever seen, and the version is not there. ``moved``: before the write, the version is not the one that the plan saw.
+    ``silent``: the BMC does not answer.
+    """
+
+    RUNNING = 'running'
+    STAGED = 'staged'
+    ELSEWHERE = 'elsewhere'
+    WORKING = 'working'
+    SUCCEEDED = 'succeeded'
+    FAILED = 'failed'
+    VANISHED = 'vanished'
+    NOTHING = 'nothing'
+    MOVED = 'moved'
+    SILENT = 'silent'
+
+
+class Effect(StrEnum):
+    """What follows. ``settle``: wait, but only for the time that a device may take to show the truth; then fail."""
+
+    SEND = 'send'
+    WAIT = 'wait'
+    SETTLE = 'settle'
+    END = 'end'
+    FAIL = 'fail'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """The state to go to, what follows, and why (for failures)."""
+
+    state: ItemState
+    effect: Effect
+    why: str | None = None
+
+
+_P, _S, _R = ItemState.PLANNED, ItemState.SENT, ItemState.RUNNING
+
+
+def _fail(why: str) -> Next:
+    return Next(state=ItemState.FAILED, effect=Effect.FAIL, why=why)
+
+
+def _settle(state: ItemState, why: str) -> Next:
+    return Next(state=state, effect=Effect.SETTLE, why=why)
+
+
+_SEND = Next(state=_S, effect=Effect.SEND)
+_DONE = Next(state=ItemState.DONE, effect=Effect.END)
+_STAGED = Next(state=ItemState.STAGED, effect=Effect.END)
+_MOVED = _fail('the device is not what the plan saw any more')
+
+TABLE: dict[tuple[ItemState, Seen], Next] = {
+    # Not begun. What runs already was not put there by us: its digest was never checked.
+    (_P, Seen.RUNNING): _MOVED,
+    (_P, Seen.STAGED): _SEND,
+    (_P, Seen.ELSEWHERE): Next(state=_P, effect=Effect.WAIT),
+    (_P, Seen.WORKING): Next(state=_P, effect=Effect.WAIT),
+    (_P, Seen.SUCCEEDED): _SEND,
+    (_P, Seen.FAILED): _SEND,
+    (_P, Seen.VANISHED): _SEND,
+    (_P, Seen.NOTHING): _SEND,
+    (_P, Seen.MOVED): _MOVED,
+    (_P, Seen.SILENT): Next(state=_P, effect=Effect.WAIT),
+    # Sent, and no answer seen: whether it arrived shows in the device or nowhere.
+    (_S, Seen.RUNNING): _DONE,
+    (_S, Seen.STAGED): _STAGED,
+    (_S, Seen.ELSEWHERE): Next(state=_S, effect=Effect.WAIT),
+    (_S, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
+    (_S, Seen.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, and the version is not there'),
+    (_S, Seen.FAILED): _fail('the BMC says that the update failed'),
+    (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
+    (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
+    (_S, Seen.MOVED): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
+    (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
+    # The BMC has a task for it.
+    (_R, Seen.RUNNING): _DONE,
+    (_R, Seen.STAGED): _STAGED,
+    (_R, Seen.ELSEWHERE): Next(state=_R, effect=Effect.WAIT),
+    (_R, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
+    (_R, Seen.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, and the version is not there'),
+    (_R, Seen.FAILED): _fail('the BMC says that the update failed'),
+    (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
+    (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
+    (_R, Seen.MOVED): _settle(_R, 'the BMC shows neither a task nor the version'),
+    (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
+}
+"""Every state in which a write is looked at, with everything a look can show. Ended states are not looked at."""
+
+
+def following(state: ItemState, seen: Seen, reset: ResetKind) -> Next:
+    """What a write does next.
+
+    A task that succeeded is an end only where the version needs a reset to show; it is verified after that.
+    """
+    if seen is Seen.SUCCEEDED and reset is not ResetKind.NONE and state in (_S, _R):
+        return _STAGED
+    return TABLE[state, seen]
+
+
+def classify(
+    *,
+    task: TaskState | None,
+    begun: bool,
+    version: str | None,
+    staged: str | None,
+    wanted: str,
+    expects: str | None,
+    busy: bool,
+) -> Seen:
+    """What a look shows.
+
+    :param task: of our own task, None when none is known.
+    :param begun: the write was sent (or was about to be).
+    :param busy: another task keeps the BMC from taking more.
+    """
+    if task is TaskState.ACTIVE:
+        return Seen.WORKING
+    if task is TaskState.FAILED:
+        return Seen.FAILED
+    if version == wanted:
+        return Seen.RUNNING
+    if staged == wanted:
+        return Seen.STAGED
+    if busy:
+        return Seen.ELSEWHERE
+    if task is TaskState.SUCCEEDED:
+        return Seen.SUCCEEDED
+    if task is TaskState.GONE:
+        return Seen.VANISHED
+    if not begun and version != expects:
+        return Seen.MOVED
+    return Seen.NOTHING

@@ -1,0 +1,222 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does what was read hold up to the baseline? Absent, unreadable and unknown are all *not met*."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from baremetal_acc.decide import evidence, images
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, OnMissing, components, demands
+from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Finding, Flow, Met, Verdict
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId
+
+_ABSENT = 'absent'
+_UNKNOWN = 'unknown'
+
+DEPLOY_ACCEPTS = frozenset({LockState.LOCKED_VERIFIED})
+"""The only state that lets a machine out to a tenant."""
+
+
+def verify(
+    inventory: Inventory,
+    baseline: Baseline,
+    node: NodeFacts,
+    catalogue: Iterable[Image],
+    engagements: Iterable[Engagement],
+    *,
+    lifecycle: int,
+    flow: Flow | None = None,
+    known: frozenset[AcceleratorId] = frozenset(),
+) -> Verdict:
+    """Compare a look at a target with what the baseline demands.
+
+    :param engagements: our own records; only they make a reading ``locked-verified``.
+    :param flow: demand that locks were engaged in this flow; a deploy also accepts nothing but ``locked-verified``.
+    :param known: devices that were there before: one that has vanished is not met.
+    """
+    catalogue = tuple(catalogue)
+    engagements = tuple(engagements)
+    findings: list[Finding] = list(_presence(inventory, baseline, node, known))
+    for accelerator in inventory.accelerators:
+        wanted = demands(baseline, accelerator, node)
+        judged = tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in accelerator.locks)
+        accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
+        findings += _firmware(accelerator, wanted)
+        findings += _functions(accelerator, wanted, catalogue)
+        findings += (_lock(accelerator, wanted, path, judged, accepted) for path in sorted(wanted.block))
+    return Verdict(target=inventory.target, findings=tuple(findings))
+
+
+def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle: int, flow: Flow | None = None) -> Inventory:
+    """The inventory with every lock reading in the state that our records allow it."""
+    engagements = tuple(engagements)
+    return replace(
+        inventory,
+        accelerators=tuple(
+            replace(a, locks=tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in a.locks))
+            for a in inventory.accelerators
+        ),
+    )
+
+
+def functions_in_play(
+    inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
+) -> dict[tuple[AcceleratorId, str], str]:
+    """Which function each slot verifiably holds: what the baseline demands of it and the BMC reports.
+
+    :returns: function names by device and SlotId; a device with anything unmet has none.
+    """
+    catalogue = tuple(catalogue)
+    unmet = {f.accelerator for f in verdict.unmet}
+    found: dict[tuple[AcceleratorId, str], str] = {}
+    for accelerator in inventory.accelerators:
+        if accelerator.id in unmet:
+            continue
+        for slot, function in slots_wanted(accelerator, demands(baseline, accelerator, node)):
+            if slot is not None and any(
+                images.holds(slot, i) for i in images.function_image(catalogue, accelerator, slot, function)
+            ):
+                found[accelerator.id, slot.slot_id] = function
+    return found
+
+
+def components_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[Component | None, str, str]]:
+    """Component, pattern and version that the rules demand; the first pattern that matches a component wins.
+
+    None as component: no component of the device matches the pattern.
+    """
+    taken: set[str | None] = set()
+    for pattern, version in wanted.firmware:
+        matching = components(accelerator, pattern)
+        if not matching:
+            yield None, pattern, version
+        for component in matching:
+            if component.id not in taken:
+                taken.add(component.id)
+                yield component, pattern, version
+
+
+def slots_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[ReconfigurationSlot | None, str]]:
+    """Pairs of slot and function that the rules demand; the first pattern that matches a slot wins.
+
+    None as slot: no slot of the device matches the pattern.
+    """
+    taken: set[str] = set()
+    for pattern, function in wanted.functions:
+        matching = [s for s in accelerator.slots if _slot_like(s, pattern)]
+        if not matching:
+            yield None, function
+        for slot in matching:
+            if slot.slot_id not in taken:
+                taken.add(slot.slot_id)
+                yield slot, function
+
+
+def _slot_like(slot: ReconfigurationSlot, pattern: str) -> bool:
+    return fnmatchcase(slot.slot_id.casefold(), pattern.casefold())
+
+
+def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: frozenset[AcceleratorId]) -> Iterator[Finding]:
+    seen = {a.id for a in inventory.accelerators}
+
+    def finding(label: str, expected: str, found: str, met: Met, rule: str, which: AcceleratorId | None = None) -> Finding:
+        return Finding(accelerator=which, label=label, subject='present', expected=expected, found=found, met=met, rule=rule)
+
+    if not inventory.accelerators:
+        yield finding(node.name, 'accelerators', 'none', Met.NO, 'default')
+    for vanished in sorted(known - seen):
+        yield finding(str(vanished), 'the card seen before', _ABSENT, Met.NO, 'default', vanished)
+    for gap in inventory.gaps:
+        if gap.hides:
+            yield finding(str(gap.ref), 'readable', gap.reason, Met.NO, 'default', gap.accelerator)
+    for rule in baseline.rules:
+        if rule.count is not None and rule.match.node(node):
+            count = sum(1 for a in inventory.accelerators if rule.match.device(a, node))
+            met = Met.YES if count == rule.count else Met.NO
+            yield finding(node.name, f'{rule.count} devices', f'{count} devices', met, rule.name)
+
+
+def _firmware(accelerator: Accelerator, wanted: Demands) -> Iterator[Finding]:
+    for component, pattern, version in components_wanted(accelerator, wanted):
+        if component is None:
+            yield _finding(accelerator, f'firmware {pattern}', version, _ABSENT, Met.NO, wanted.firmware_rule)
+            continue
+        found = component.version if component.version is not None else _UNKNOWN
+        met = Met.YES if component.version == version else Met.NO
+        if component.staged is not None and component.staged != version:
+            found, met = f'{found}, with {component.staged} staged for the next reset', Met.NO
+        yield _finding(accelerator, f'firmware {component.id}', version, found, met, wanted.firmware_rule)
+
+
+def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
+    for slot, function in slots_wanted(accelerator, wanted):
+        if slot is None:
+            yield _finding(accelerator, 'function', function, 'no such slot', Met.NO, wanted.functions_rule)
+            continue
+        candidates = images.function_image(catalogue, accelerator, slot, function)
+        found = 'empty' if slot.function is None else ' '.join(filter(None, (slot.function.id, slot.function.version)))
+        if not candidates:
+            found = f'{found}; the catalogue has no image of {function} for it'
+        met = Met.YES if any(images.holds(slot, image) for image in candidates) else Met.NO
+        yield _finding(accelerator, f'function {slot.slot_id}', function, found, met, wanted.functions_rule)
+
+
+def _lock(
+    accelerator: Accelerator,
+    wanted: Demands,
+    path: WritePath,
+    readings: tuple[LockReading, ...],
+    accepted: frozenset[LockState],
+) -> Finding:
+    covered = evidence.coverage(accelerator, path, readings)
+    open_ones = [c for c in covered if c.state not in accepted]
+    expected = ' or '.join(sorted(accepted)) or 'nothing that could be accepted'
+    if not open_ones:
+        return _finding(
+            accelerator, f'lock {path}', expected, evidence.weakest(covered).state, Met.YES, wanted.block_rule,
+            evidence.weakest(covered).state,
+        )  # fmt: skip
+    if wanted.on_missing is OnMissing.ALLOW and all(c.state is LockState.UNSUPPORTED for c in open_ones):
+        found = f'no mechanism, which rule {wanted.on_missing_rule} allows'
+        return _finding(accelerator, f'lock {path}', expected, found, Met.YES, wanted.block_rule, LockState.UNSUPPORTED)
+    worst = evidence.weakest(open_ones)
+    found = '; '.join(_open(c) for c in open_ones[:3])
+    if len(open_ones) > 3:
+        found += f'; and {len(open_ones) - 3} more'
+    return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state)
+
+
+def _open(found: evidence.Coverage) -> str:
+    reading = found.reading
+    if reading is None:
+        return f'{found.subject} {found.state} (no mechanism blocks this path)'
+    value = '' if reading.value is None else f' = {reading.value[:120]}'
+    reason = '' if reading.reason is None else f', {reading.reason}'
+    return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
+
+
+def _finding(
+    accelerator: Accelerator,
+    subject: str,
+    expected: str,
+    found: str,
+    met: Met,
+    rule: str,
+    state: LockState | None = None,
+) -> Finding:
+    return Finding(
+        accelerator=accelerator.id,
+        label=accelerator.label,
+        subject=subject,
+        expected=expected,
+        found=found,
+        met=met,
+        rule=rule,
+        state=state,
+    )

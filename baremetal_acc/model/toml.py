@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How an operator's TOML document is read: key by key, each with its type, errors with their line."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from baremetal_acc.errors import DocumentError
+
+E = TypeVar('E', bound=StrEnum)
+
+MAX_SIZE = 1024 * 1024
+"""Characters. A document of an operator is a few pages; more is a mistake or an attack."""
+
+
+@dataclass(slots=True)
+class Table:
+    """One table of a document. Ask for its keys, then call :meth:`finish`: keys nobody asked for are errors.
+
+    :ivar line: of its header, 1 for the document itself.
+    """
+
+    path: str
+    name: str
+    line: int
+    data: dict[str, Any]
+    text: str = field(repr=False)
+    _asked: set[str] = field(default_factory=set)
+
+    def error(self, key: str | None, what: str, hint: str | None = None) -> DocumentError:
+        """An error at a key of this table."""
+        where = self.name if key is None else f'{self.name}.{key}' if self.name else key
+        return DocumentError(path=self.path, line=self._line(key), what=f'{where}: {what}', hint=hint)
+
+    def has(self, key: str) -> bool:
+        """The key is there."""
+        return key in self.data
+
+    def string(self, key: str, default: str | None = None, *, required: bool = False) -> str | None:
+        """Text that is not empty."""
+        value = self._get(key, required=required)
+        if value is None:
+            return default
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(key, f'text expected, {_kind(value)} found')
+        return value.strip()
+
+    def required_string(self, key: str) -> str:
+        """Text that has to be there."""
+        value = self.string(key, required=True)
+        if value is None:
+            raise self.error(key, 'is missing')
+        return value
+
+    def integer(self, key: str, default: int | None = None, *, minimum: int = 0, required: bool = False) -> int | None:
+        """A whole number."""
+        value = self._get(key, required=required)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(key, f'whole number expected, {_kind(value)} found')
+        if value < minimum:
+            raise self.error(key, f'{value} is less than {minimum}')
+        return value
+
+    def required_integer(self, key: str, *, minimum: int = 0) -> int:
+        """A whole number that has to be there."""
+        value = self.integer(key, minimum=minimum, required=True)
+        if value is None:
+            raise self.error(key, 'is missing')
+        return value
+
+    def choice(self, key: str, kind: type[E], default: E | None = None, *, required: bool = False) -> E | None:
+        """One word of an enumeration."""
+        value = self.string(key, required=required)
+        if value is None:
+            return default
+        return self._word(key, kind, value)
+
+    def choices(self, key: str, kind: type[E]) -> frozenset[E] | None:
+        """A set of words of an enumeration, None when the key is absent."""
+        values = self.strings(key)
+        return None if values is None else frozenset(self._word(key, kind, value) for value in values)
+
+    def strings(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts, None when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+            raise self.error(key, 'list of texts expected')
+        return tuple(item.strip() for item in value)
+
+    def mapping(self, key: str) -> tuple[tuple[str, str], ...] | None:
+        """A table of texts, None when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict) or not all(isinstance(item, str) and item.strip() for item in value.values()):
+            raise self.error(key, 'table of texts expected')
+        return tuple((name, item.strip()) for name, item in value.items())
+
+    def table(self, key: str) -> 'Table':
+        """A table within this one; empty when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            value = {}
+        if not isinstance(value, dict):
+            raise self.error(key, f'table expected, {_kind(value)} found')
+        return Table(self.path, f'{self.name}.{key}' if self.name else key, self._line(key), value, self.text)
+
+    def tables(self, key: str) -> tuple['Table', ...]:
+        """The tables of ``[[key]]``, or of a list of inline tables."""
+        value = self._get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.error(key, f'tables [[{key}]] expected')
+        headers = _headers(self.text, key) if not self.name else []
+        return tuple(
+            Table(
+                self.path,
+                f'{self.name}.{key}[{n}]' if self.name else f'{key}[{n}]',
+                headers[n] if n < len(headers) else self._line(key),
+                item,
+                self.text,
+            )
+            for n, item in enumerate(value)
+        )
+
+    def finish(self) -> None:
+        """Every key that is there was asked for.
+
+        :raises DocumentError: one was not: probably misspelt.
+        """
+        for key in self.data:
+            if key not in self._asked:
+                raise self.error(key, 'no such key', did_you_mean(key, self._asked))
+
+    def _word(self, key: str, kind: type[E], value: str) -> E:
+        try:
+            return kind(value)
+        except ValueError:
+            words = [word.value for word in kind]
+            raise self.error(key, f'{value!r} is none of {", ".join(words)}', did_you_mean(value, words)) from None
+
+    def _get(self, key: str, *, required: bool = False) -> Any:
+        self._asked.add(key)
+        value = self.data.get(key)
+        if value is None and required:
+            raise self.error(None, f'{key} is missing')
+        return value
+
+    def _line(self, key: str | None) -> int:
+        if key is None:
+            return self.line
+        wanted = re.compile(rf'^\s*(?:\[+\s*)?["\']?{re.escape(key)}["\']?\s*[=.\]]')
+        lines = self.text.splitlines()
+        for number in range(self.line, len(lines) + 1):
+            text = lines[number - 1]
+            if number > self.line and self.name and text.lstrip().startswith('[['):
+                break
+            if wanted.match(text):
+                return number
+        return self.line
+
+
+def read(text: str, path: str, *, format_version: int) -> Table:
+    """The document of a text, its ``format`` checked.
+
+    :param path: for messages.
+    :raises DocumentError: no TOML, too long, or another format.
+    """
+    if len(text) > MAX_SIZE:
+        raise DocumentError(path=path, what=f'longer than {MAX_SIZE} characters')
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        found = re.search(r'at line (\d+)', str(exc))
+        raise DocumentError(path=path, line=int(found.group(1)) if found else None, what=f'no valid TOML: {exc}') from None
+    except RecursionError:
+        raise DocumentError(path=path, what='nested too deeply') from None
+    table = Table(path, '', 1, data, text)
+    found_version = table.integer('format')
+    if found_version != format_version:
+        raise table.error('format', f'format = {format_version} expected, {found_version} found')
+    return table
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str | None:
+    """A hint that names the word nearest to a misspelt one."""
+    near = difflib.get_close_matches(word, sorted(words), n=1)
+    return f'did you mean {near[0]}?' if near else None
+
+
+def _headers(text: str, key: str) -> list[int]:
+    wanted = re.compile(rf'^\s*\[\[\s*{re.escape(key)}\s*\]\]')
+    return [number for number, line in enumerate(text.splitlines(), 1) if wanted.match(line)]
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return 'a boolean'
+        case str():
+            return 'empty text' if not value.strip() else 'text'
+        case int() | float():
+            return 'a number'
+        case list():
+            return 'a list'
+        case dict():
+            return 'a table'
+        case _:
+            return type(value).__name__
