@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# make demo    the main job on emulated machines with real Ironic and real placement
+# make test    format, lint, types, documentation, then all tests
+#
+# Both install what they need into .venv, with the versions of constraints.txt; the second run finds it there.
+
+# Without it, a shell that has no PATH of its own leaves Python unable to say where it is.
+export PATH := $(or $(PATH),/usr/local/bin:/usr/bin:/bin)
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
+INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
+
+.PHONY: demo test lint docs check constraints samples clean
+.DELETE_ON_ERROR:
+
+demo: .venv/.installed-demo
+	$(BIN)/baremetal-acc demo $(DEMO_ARGS)
+
+test: lint docs check
+
+lint: .venv/.installed-test
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+
+docs: .venv/.installed-test
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html doc/source doc/build/html
+
+check: .venv/.installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.venv/.made: constraints.txt
+	@echo 'Making .venv with $(PYTHON)'
+	$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv/bin/python install --quiet pip; }
+	$(PIP) install --constraint constraints.txt setuptools wheel
+	@touch $@
+
+.venv/.installed-demo: .venv/.made setup.cfg
+	@echo 'Installing for the demo; the first time takes about a minute'
+	$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+.venv/.installed-test: .venv/.made setup.cfg
+	@echo 'Installing for the tests; the first time takes about two minutes'
+	$(INSTALL) --editable '.[test,docs]'
+	@touch $@
+
+# Pin what pip finds today; run make test afterwards.
+constraints:
+	$(PYTHON) -m venv --clear .venv
+	$(PIP) install setuptools wheel
+	$(PIP) install --no-build-isolation --editable '.[test,docs]'
+	{ sed -n '/^#/p' constraints.txt; $(PIP) freeze --all --exclude pip --exclude baremetal-acc | LC_ALL=C sort -f; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean:
+	rm -rf .venv build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

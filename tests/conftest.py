@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do all tests share? The way to the shared folder, and the refusal to skip where nothing should be skipped."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope='session')
+def tree() -> Path:
+    """The top of the checkout."""
+    return TREE
+
+
+@pytest.fixture(scope='session')
+def shared() -> Path:
+    """The folder with recordings and schemas: ``BAREMETAL_ACC_SHARED``, else ``../shared``. Without it the test is skipped."""
+    folder = Path(os.environ.get('BAREMETAL_ACC_SHARED') or TREE.parent / 'shared')
+    if not folder.is_dir():
+        pytest.skip(f'{folder} is not there: recordings and schemas come with the shared folder (BAREMETAL_ACC_SHARED)')
+    return folder
+
+
+def _skipped(config: pytest.Config) -> int:
+    reporter = config.pluginmanager.get_plugin('terminalreporter')
+    return len(reporter.stats.get('skipped', [])) if reporter else 0
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With ``BAREMETAL_ACC_NO_SKIPS`` set, a skipped test fails the run: CI sets it where everything is at hand."""
+    if os.environ.get('BAREMETAL_ACC_NO_SKIPS') and _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say so, above the line that counts."""
+    if os.environ.get('BAREMETAL_ACC_NO_SKIPS') and _skipped(config):
+        terminalreporter.write_line(f'FAILED: {_skipped(config)} skipped, and BAREMETAL_ACC_NO_SKIPS is set', red=True)

@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Do all imports point down, and does each library and each vendor's name stay in its room?
+
+The table of floors is DESIGN's. Imports inside functions and under TYPE_CHECKING count like all others, and so do
+``import_module('...')`` and ``__import__('...')``. Every rule is shown on a small sample that breaks it.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CORE = 'baremetal_acc'
+GUEST = 'baremetal_acc_ironic'
+
+FLOOR_0 = ('errors', 'model')
+FLOOR_1 = ('decide',)
+FLOOR_2 = ('bmc', 'locks', 'catalogue', 'placement', 'conf')
+FLOOR_3 = ('run', 'fleet')
+CONTRACTS = ('bmc.api', 'bmc.find', 'locks.api', 'catalogue', 'placement', 'conf')
+"""What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
+
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    '': (),
+    'errors': (),
+    'model': FLOOR_0,
+    'decide': FLOOR_0 + FLOOR_1,
+    'bmc': (*FLOOR_0, *FLOOR_1, 'bmc'),
+    'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
+    'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue'),
+    'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
+    'conf': (*FLOOR_0, *FLOOR_1),
+    'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
+    'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
+    'cli': (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'cli', 'emulator.main'),
+    'demo': ('errors', 'demo'),
+    'emulator': ('emulator',),
+    'data': (),
+    GUEST: (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, GUEST),
+}
+"""Which rooms a room may import, by module prefix. ``cli`` starts the emulator as a program would: by its main alone."""
+
+STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'data')
+
+LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
+    'sushy': ('bmc.redfish',),
+    'pyghmi': ('bmc.ipmi', 'emulator'),
+    'ironic': (GUEST,),
+    'oslo_config': ('conf', 'run', 'fleet', 'cli', 'demo', GUEST),
+    'oslo_policy': (GUEST,),
+    'aiohttp': ('emulator',),
+    'stevedore': ('bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
+    'tenacity': ('bmc', 'placement', 'catalogue'),
+    'cliff': ('cli',),
+}
+
+CONF_READ_IN = ('run', 'fleet', 'cli', 'demo', GUEST)
+
+VENDORS = re.compile(
+    'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'
+    'mellanox|nvidia|pensando|supermicro|tenstorrent|xcc|xclarity|xilinx'
+)
+VENDORS_IN = ('bmc.quirks', 'locks', 'emulator.hw')
+VENDORS_NOT_IN = ('locks.api', 'locks.find')
+"""Names in code count: identifiers and strings. A docstring or a comment may say where something was seen."""
+
+
+def room(module: str) -> str:
+    """The room of a module: ``bmc`` of ``baremetal_acc.bmc.redfish.driver``; the guest's is its package."""
+    return GUEST if module.split('.')[0] == GUEST else module.removeprefix(CORE).removeprefix('.').split('.')[0]
+
+
+def within(module: str, places: tuple[str, ...]) -> bool:
+    """Whether the module is one of the places, or lies in one."""
+    inner = module if module.split('.')[0] == GUEST else module.removeprefix(CORE).removeprefix('.')
+    return any(inner == place or inner.startswith(f'{place}.') for place in places)
+
+
+def imported(module: str, is_package: bool, code: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything that the code imports. ``from a import b`` is both a and a.b."""
+    for node in ast.walk(code):
+        match node:
+            case ast.Import():
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            case ast.ImportFrom():
+                base = node.module or ''
+                if node.level:
+                    above = module.split('.') if is_package else module.split('.')[:-1]
+                    above = above[: len(above) - node.level + 1]
+                    base = '.'.join([*above, base] if base else above)
+                yield from ((node.lineno, f'{base}.{alias.name}') for alias in node.names)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[ast.Constant(value=str(wanted)), *_]):
+                if name in ('import_module', '__import__'):
+                    yield node.lineno, wanted
+
+
+def names(code: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of identifiers and strings that are no docstrings."""
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(code)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    docs |= {id(node.value) for node in ast.walk(code) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    for node in ast.walk(code):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in docs:
+                yield node.lineno, text
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.keyword(arg=str(text)) | ast.arg(arg=text):
+                yield node.lineno, text
+            case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text) | ast.ClassDef(name=text):
+                yield node.lineno, text
+
+
+def words(text: str) -> set[str]:
+    """The words of a text or an identifier: ``HostNvidiaLock``, ``nvidia_lock`` and ``Oem/Nvidia`` all hold nvidia."""
+    return {word.lower() for word in re.findall(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+', text)}
+
+
+def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:
+    """What in this module breaks a rule, one sentence each."""
+    code = ast.parse(source)
+    found = []
+    here = room(module)
+    for line, name in imported(module, is_package, code):
+        top = name.split('.')[0]
+        if top in (CORE, GUEST):
+            if name != CORE and not within(name, MAY_IMPORT.get(here, ())):
+                found.append(f'{module}:{line} may not import {name}')
+        elif top not in sys.stdlib_module_names:
+            if here in STDLIB_ONLY:
+                found.append(f'{module}:{line} may import the standard library only, not {name}')
+            elif top in LIBRARY_ONLY_IN and not within(module, LIBRARY_ONLY_IN[top]):
+                found.append(f'{module}:{line} may not import {name}')
+    for line, text in names(code):
+        if text == 'CONF' and not within(module, CONF_READ_IN):
+            found.append(f'{module}:{line} may not read CONF')
+        vendors = sorted(word for word in words(text) if VENDORS.fullmatch(word))
+        if vendors and (not within(module, VENDORS_IN) or within(module, VENDORS_NOT_IN)):
+            found.append(f'{module}:{line} may not name {", ".join(vendors)}')
+    return found
+
+
+def modules(tree: Path) -> Iterator[tuple[str, Path]]:
+    """Every module that we ship, with its file."""
+    for top, base in ((tree / CORE, tree), (tree / 'interfaces' / GUEST, tree / 'interfaces')):
+        for path in sorted(top.rglob('*.py')):
+            yield '.'.join(path.relative_to(base).with_suffix('').parts).removesuffix('.__init__'), path
+
+
+def test_all_imports_point_down(tree: Path) -> None:
+    """No module of ours breaks a rule of the house."""
+    everything = list(modules(tree))
+    assert {CORE, GUEST} < {name for name, _ in everything}
+    found = [
+        violation
+        for name, path in everything
+        for violation in violations(name, path.read_text(), is_package=path.name == '__init__.py')
+    ]
+    assert [] == found
+
+
+def test_every_room_has_its_rule(tree: Path) -> None:
+    """A new room needs a line in the table: without one it may import nothing, and this says so first."""
+    assert set() == {room(name) for name, _ in modules(tree)} - set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ('module', 'source', 'sentence'),
+    [
+        ('baremetal_acc.model.x', 'import baremetal_acc.decide.plan', 'may not import baremetal_acc.decide.plan'),
+        ('baremetal_acc.model.x', 'import requests', 'standard library only'),
+        ('baremetal_acc.decide.x', 'from baremetal_acc import bmc', 'may not import baremetal_acc.bmc'),
+        ('baremetal_acc.decide.x', 'import tenacity', 'standard library only'),
+        ('baremetal_acc.decide.x', 'def f():\n    from ..bmc import api', 'x:2 may not import baremetal_acc.bmc.api'),
+        ('baremetal_acc.bmc.x', 'import baremetal_acc.locks.api', 'may not import baremetal_acc.locks.api'),
+        ('baremetal_acc.bmc.x', 'from baremetal_acc.conf import x', 'may not import baremetal_acc.conf.x'),
+        ('baremetal_acc.bmc.redfish.x', 'from ...run import tick', 'may not import baremetal_acc.run.tick'),
+        ('baremetal_acc.locks.x', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
+        ('baremetal_acc.catalogue.x', 'import baremetal_acc.placement.client', 'may not import baremetal_acc.placement'),
+        ('baremetal_acc.placement.x', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
+        ('baremetal_acc.conf', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
+        ('baremetal_acc.run', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
+        ('baremetal_acc.run', 'import baremetal_acc.locks.write_protected', 'may not import baremetal_acc.locks'),
+        ('baremetal_acc.run', 'import baremetal_acc.cli.main', 'may not import baremetal_acc.cli.main'),
+        ('baremetal_acc.cli.x', 'import baremetal_acc.demo.story', 'may not import baremetal_acc.demo.story'),
+        ('baremetal_acc.cli.x', 'import baremetal_acc_ironic.steps', 'may not import baremetal_acc_ironic.steps'),
+        ('baremetal_acc.cli.x', 'import baremetal_acc.emulator.machine', 'may not import baremetal_acc.emulator.machine'),
+        ('baremetal_acc.demo.x', 'import baremetal_acc.run', 'may not import baremetal_acc.run'),
+        ('baremetal_acc.demo.x', 'import baremetal_acc.emulator.main', 'may not import baremetal_acc.emulator.main'),
+        ('baremetal_acc.emulator.x', 'import baremetal_acc.errors', 'may not import baremetal_acc.errors'),
+        ('baremetal_acc_ironic.x', 'import baremetal_acc.cli.main', 'may not import baremetal_acc.cli.main'),
+        ('baremetal_acc.bmc.x', 'import baremetal_acc_ironic', 'may not import baremetal_acc_ironic'),
+        ('baremetal_acc.bmc.x', 'from importlib import import_module\nimport_module("baremetal_acc.cli.main")', 'x:2 may not'),
+        ('baremetal_acc.bmc.x', 'if TYPE_CHECKING:\n    import baremetal_acc.run', 'may not import baremetal_acc.run'),
+        ('baremetal_acc.locks.x', 'import sushy', 'may not import sushy'),
+        ('baremetal_acc.bmc.redfish.x', 'import pyghmi.ipmi', 'may not import pyghmi'),
+        ('baremetal_acc.run', 'from ironic import conf', 'may not import ironic'),
+        ('baremetal_acc.bmc.x', 'from oslo_config import cfg', 'may not import oslo_config'),
+        ('baremetal_acc.conf', 'x = cfg.CONF.baremetal_acc', 'may not read CONF'),
+        ('baremetal_acc.decide.x', 'CONF = 1', 'may not read CONF'),
+        ('baremetal_acc.bmc.redfish.x', 'if maker == "NVIDIA": pass', 'may not name nvidia'),
+        ('baremetal_acc.decide.x', 'def is_dell(card): pass', 'may not name dell'),
+        ('baremetal_acc.cli.x', 'x = body["Oem"]["Hpe"]', 'may not name hpe'),
+        ('baremetal_acc.locks.api', 'class NvidiaLock: pass', 'may not name nvidia'),
+        ('baremetal_acc.unheard_of', 'import baremetal_acc.errors', 'may not import baremetal_acc.errors'),
+    ],
+)
+def test_each_rule_can_fail(module: str, source: str, sentence: str) -> None:
+    """A small module that breaks the rule is found, by the line that breaks it."""
+    found = violations(module, source)
+    assert 1 == len(found), found
+    assert sentence in found[0]
+
+
+@pytest.mark.parametrize(
+    ('module', 'source'),
+    [
+        ('baremetal_acc.model.x', 'import dataclasses\nfrom baremetal_acc.errors import StaleJob'),
+        ('baremetal_acc.locks.x', 'from baremetal_acc.bmc.api import Reader\nNVIDIA = 1'),
+        ('baremetal_acc.bmc.redfish.x', 'import sushy\nfrom baremetal_acc.decide import merge'),
+        ('baremetal_acc.bmc.x', '"""Seen on: NVIDIA GH200."""'),
+        ('baremetal_acc.run', 'from baremetal_acc.bmc import find\nfrom baremetal_acc.locks import api'),
+        ('baremetal_acc.cli.x', 'from oslo_config import cfg\nx = cfg.CONF.baremetal_acc\nimport baremetal_acc.run'),
+        ('baremetal_acc_ironic.x', 'from baremetal_acc_ironic import node\nfrom ironic.conf import CONF'),
+        ('baremetal_acc.emulator.hw.x', 'NVIDIA = 1\nfrom baremetal_acc.emulator import machine'),
+        ('baremetal_acc.emulator.x', 'import aiohttp\nfrom .machine import Machine'),
+    ],
+)
+def test_what_the_house_allows_passes(module: str, source: str) -> None:
+    """The checker does not refuse what DESIGN allows."""
+    assert [] == violations(module, source)

@@ -1,0 +1,255 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does the wheel hold all that we wrote, and does every entry point lead somewhere?
+
+setuptools takes what setup.cfg lists and says nothing about the rest; an entry point is a text until someone loads it.
+"""
+
+import ast
+import configparser
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+TREE = Path(__file__).parents[2]
+IMPORT_PACKAGES = {'baremetal_acc': TREE, 'baremetal_acc_ironic': TREE / 'interfaces'}
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    """setup.cfg as it lies in the tree."""
+    config = configparser.ConfigParser(delimiters=('=',))
+    config.optionxform = str  # type: ignore[assignment,method-assign]
+    config.read(TREE / 'setup.cfg')
+    return config
+
+
+def lines(text: str) -> list[str]:
+    """The entries of a value of several lines."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+ENTRY_POINTS = [
+    (group, *(part.strip() for part in line.split('=', 1)))
+    for group, value in setup_cfg()['options.entry_points'].items()
+    for line in lines(value)
+]
+
+
+def packages_on_disk() -> set[str]:
+    """Every folder of ours that holds Python files, by its import name."""
+    return {
+        '.'.join(path.parent.relative_to(base).parts)
+        for name, base in IMPORT_PACKAGES.items()
+        for path in (base / name).rglob('*.py')
+    }
+
+
+def files_on_disk() -> set[str]:
+    """Every file of our packages, by its path in the wheel."""
+    return {
+        path.relative_to(base).as_posix()
+        for name, base in IMPORT_PACKAGES.items()
+        for path in (base / name).rglob('*')
+        if path.is_file() and '__pycache__' not in path.parts
+    }
+
+
+@pytest.fixture(scope='module')
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of a copy of the tree: a build leaves its traces beside setup.cfg."""
+    copy = tmp_path_factory.mktemp('build') / 'tree'
+    copy.mkdir()
+    for name in ('baremetal_acc', 'interfaces', 'etc'):
+        if (TREE / name).is_dir():
+            shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
+    for name in ('setup.cfg', 'pyproject.toml', 'README.rst', 'LICENSE'):
+        shutil.copy(TREE / name, copy / name)
+    command = [sys.executable, '-m', 'pip', 'wheel', '--quiet', '--no-deps', '--no-index', '--no-build-isolation', '.']
+    subprocess.run([*command, '--wheel-dir', str(copy / 'dist')], cwd=copy, check=True, timeout=300)
+    (built,) = (copy / 'dist').glob('*.whl')
+    return zipfile.ZipFile(built)
+
+
+def test_the_package_list_is_what_lies_on_the_disk() -> None:
+    """A package that is not listed is silently left out of the wheel."""
+    listed = lines(setup_cfg()['options']['packages'])
+    assert sorted(set(listed)) == listed
+    assert packages_on_disk() == set(listed)
+
+
+def test_every_package_has_its_init() -> None:
+    """A folder without one is a namespace package, into which anyone may put modules."""
+    folders = {base / Path(*name.split('.')) for name in packages_on_disk() for base in (IMPORT_PACKAGES[name.split('.')[0]],)}
+    assert [] == [str(folder) for folder in sorted(folders) if not (folder / '__init__.py').exists()]
+    assert not (TREE / 'interfaces' / '__init__.py').exists()
+
+
+def test_the_wheel_holds_every_file(wheel: zipfile.ZipFile) -> None:
+    """Modules, data files and py.typed of both import packages; nothing else but the metadata and the samples of etc/."""
+    packed = {name for name in wheel.namelist() if '.dist-info/' not in name and '.data/' not in name}
+    assert files_on_disk() == packed
+    assert {'baremetal_acc/py.typed', 'baremetal_acc_ironic/py.typed'} < packed
+
+
+def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
+    """Whoever gets the wheel gets the text of the licence, and an index can tell which it is."""
+    assert any(name.endswith('.dist-info/licenses/LICENSE') for name in wheel.namelist())
+    (metadata,) = (name for name in wheel.namelist() if name.endswith('.dist-info/METADATA'))
+    assert 'Apache-2.0' in wheel.read(metadata).decode().split('\n\n')[0]
+
+
+def test_what_is_installed_is_what_setup_cfg_says() -> None:
+    """An editable install keeps the entry points of the day it was made: if this fails, run make test again."""
+    installed = {(e.group, e.name, e.value) for e in importlib.metadata.distribution('baremetal-acc').entry_points}
+    assert set(ENTRY_POINTS) == installed
+
+
+LOAD = """
+import importlib.metadata, json
+found = {}
+for point in importlib.metadata.distribution('baremetal-acc').entry_points:
+    try:
+        found[f'{point.group}:{point.name}'] = 'callable' if callable(point.load()) else 'loaded'
+    except Exception as exc:
+        found[f'{point.group}:{point.name}'] = f'{type(exc).__name__}: {exc}'
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope='module')
+def loaded() -> dict[str, str]:
+    """What came of loading each entry point, in a process of its own: Ironic can be set up once in a process."""
+    run = subprocess.run([sys.executable, '-W', 'ignore', '-c', LOAD], capture_output=True, text=True, timeout=300, check=True)
+    return dict(json.loads(run.stdout))
+
+
+@pytest.mark.parametrize(('group', 'name', 'value'), ENTRY_POINTS)
+def test_an_entry_point_leads_to_something_callable(group: str, name: str, value: str, loaded: dict[str, str]) -> None:
+    """Its module can be imported and has the attribute; a plugin of pytest is the module itself."""
+    expected = 'loaded' if group == 'pytest11' else 'callable'
+    assert expected == loaded[f'{group}:{name}'], value
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """Names of the distributions that the requirements bring, those of their own requirements included."""
+    found: set[str] = set()
+    todo = [(Requirement(text), frozenset(Requirement(text).extras)) for text in requirements]
+    seen = set()
+    while todo:
+        requirement, extras = todo.pop()
+        name = canonicalize_name(requirement.name)
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        found.add(name)
+        for text in importlib.metadata.requires(name) or []:
+            inner = Requirement(text)
+            if inner.marker is None or any(inner.marker.evaluate({'extra': extra}) for extra in extras or {''}):
+                todo.append((inner, frozenset(inner.extras)))
+    return found
+
+
+def requirements_of(section: str) -> list[str]:
+    """``core`` or one of the extras, as setup.cfg has them."""
+    config = setup_cfg()
+    return lines(config['options']['install_requires'] if section == 'core' else config['options.extras_require'][section])
+
+
+CORE_ONLY = """
+import importlib.abc, sys
+allowed = set(sys.argv.pop(1).split(','))
+class NotInstalled(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] not in allowed:
+            raise ModuleNotFoundError(f'No module named {name!r}', name=name)
+sys.meta_path.insert(0, NotInstalled())
+try:
+    import ironic
+except ModuleNotFoundError:
+    from baremetal_acc.cli.main import main
+    sys.exit(main(sys.argv[1:]))
+sys.exit('ironic can be imported: this test proves nothing')
+"""
+
+
+def core_only(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in an interpreter that sees the core's dependencies and nothing else."""
+    core = closure(requirements_of('core')) | {'baremetal-acc'}
+    allowed = set(sys.stdlib_module_names) | {'baremetal_acc'}
+    for module, distributions in importlib.metadata.packages_distributions().items():
+        if core & {canonicalize_name(distribution) for distribution in distributions}:
+            allowed.add(module)
+    command = [sys.executable, '-W', 'ignore', '-c', CORE_ONLY, ','.join(allowed - {'baremetal_acc_ironic'}), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_line_works_with_the_core_alone() -> None:
+    """pip install baremetal-acc, without any extra, gives a command that lists its verbs."""
+    run = core_only('--help')
+    assert 0 == run.returncode, run.stderr
+    assert 'inventory' in run.stdout
+
+
+@pytest.mark.parametrize('verb', [name for group, name, _ in ENTRY_POINTS if group == 'baremetal_acc.cli'])
+def test_every_verb_explains_itself_with_the_core_alone(verb: str) -> None:
+    """Also a verb that needs an extra says so when it is run, not when it is asked for help."""
+    run = core_only(verb, '--help')
+    assert 0 == run.returncode, run.stderr
+    assert 'usage' in run.stdout.lower()
+
+
+def imports_of(names: set[str]) -> Iterator[str]:
+    """Third-party packages that the modules of these rooms import anywhere."""
+    for name in names:
+        path = TREE / 'interfaces' / name if name == 'baremetal_acc_ironic' else TREE / 'baremetal_acc' / name
+        for file in path.rglob('*.py') if path.is_dir() else [path.with_suffix('.py')]:
+            for node in ast.walk(ast.parse(file.read_text())):
+                match node:
+                    case ast.Import():
+                        yield from (alias.name.split('.')[0] for alias in node.names)
+                    case ast.ImportFrom(module=str(module), level=0):
+                        yield module.split('.')[0]
+
+
+ROOMS = {path.stem for path in (TREE / 'baremetal_acc').iterdir() if path.suffix == '.py' or (path / '__init__.py').exists()}
+
+
+@pytest.mark.parametrize(
+    ('section', 'rooms'),
+    [
+        ('core', ROOMS - {'demo', 'emulator'}),
+        ('emulator', {'emulator'}),
+        ('ironic', {'baremetal_acc_ironic'}),
+        ('demo', {'demo'}),
+    ],
+)
+def test_what_is_imported_is_required_and_what_is_required_is_imported(section: str, rooms: set[str]) -> None:
+    """A library that comes only by way of another one vanishes on its day; one that nobody imports is a burden."""
+    providers = importlib.metadata.packages_distributions()
+    third_party = set(imports_of(rooms)) - set(sys.stdlib_module_names) - set(IMPORT_PACKAGES)
+    imported = {canonicalize_name(distribution) for module in third_party for distribution in providers[module]}
+    declared = {canonicalize_name(Requirement(text).name) for text in requirements_of(section)} - {'baremetal-acc'}
+    core = {canonicalize_name(Requirement(text).name) for text in requirements_of('core')}
+    programs = {'waitress'}  # started, not imported
+    assert (set(), set()) == (imported - declared - core, declared - imported - programs)
+
+
+def test_everything_that_is_installed_for_tests_is_pinned() -> None:
+    """constraints.txt names each distribution that make test brings, with one version, and the installed one is that one."""
+    pinned: dict[str, str] = {
+        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix('==')
+        for requirement in map(Requirement, lines((TREE / 'constraints.txt').read_text().split('\n', 1)[1]))
+    }
+    wanted = closure(['baremetal-acc[test,docs]', 'setuptools', 'wheel']) - {'baremetal-acc'}
+    assert set() == wanted - set(pinned)
+    installed = {name: importlib.metadata.version(name) for name in wanted}
+    assert {name: pinned[name] for name in wanted} == installed
