@@ -110,7 +110,7 @@ def plan(
     writes = [a for a in draft.actions if isinstance(a, Flash | Program)]
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _check_images(draft, writes)
-    _resets(draft, hold=hold and bool(writes or releases))
+    _resets(draft, hold=hold and bool(writes or releases), give_back=Part.UNLOCK not in parts)
     if Part.PUBLISH in parts:
         touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))
         if touched:
@@ -119,6 +119,7 @@ def plan(
     return Plan(
         target=inventory.target,
         actions=tuple(sorted(draft.actions, key=_order)),
+        parallel=tuple((b.name, b.update.parallel) for b in inventory.bmcs if b.update is not None),
         refusals=tuple(draft.refusals),
         notes=tuple(draft.notes),
     )
@@ -334,7 +335,7 @@ def _check_images(draft: _Draft, writes: list[Flash | Program]) -> None:
     draft.actions += (CheckImage(image=name) for name in sorted(names))
 
 
-def _resets(draft: _Draft, *, hold: bool) -> None:
+def _resets(draft: _Draft, *, hold: bool, give_back: bool) -> None:
     host = _host_system(draft) if hold else None
     if hold and host is None:
         draft.refuse(None, 'host', 'must be powered off first, and its BMC shows no System to power off')
@@ -345,7 +346,8 @@ def _resets(draft: _Draft, *, hold: bool) -> None:
     for system, (kind, reasons) in draft.resets.items():
         if system != host:
             draft.actions.append(Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=kind, why=tuple(sorted(set(reasons)))))
-    if host is not None and (not was_off or host in draft.resets):
+    # What is unlocked on purpose stays off: giving the host back would let the tenant's code at open locks.
+    if host is not None and give_back and (not was_off or host in draft.resets):
         kind, reasons = draft.resets.get(host, (ResetKind.NONE, []))
         why = ('give the host back', *sorted(set(reasons)))
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, WritePath
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 FORMAT = 1
 """Version of the stored job. A job of another format is not resumed."""
@@ -185,10 +185,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Actions and refusals. The plan that is printed is the plan that is executed."""
+    """Actions and refusals. The plan that is printed is the plan that is executed.
+
+    :ivar parallel: how many updates each BMC takes at once.
+    """
 
     target: str
     actions: tuple[Action, ...]
+    parallel: tuple[tuple[BmcName, int], ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[Note, ...] = ()
 
@@ -307,6 +311,7 @@ class Job:
     :ivar node: UUID of the node, or the target's name on the command line.
     :ivar step: the step or verb that began it, with the position among the flow's steps where there is one.
     :ivar lifecycle: of the node when it began; a job of another lifecycle is never resumed.
+    :ivar parallel: how many updates each BMC takes at once; 1 where nothing is said.
     :ivar requester: who asked for it, as far as it is known.
     :ivar demands_met: the final verdict must be met, else the job fails (``verify`` and everything that writes).
     :ivar deadline: past it the job fails, whatever it waits for.
@@ -323,6 +328,7 @@ class Job:
     created: datetime
     deadline: datetime
     items: tuple[Item, ...]
+    parallel: tuple[tuple[BmcName, int], ...] = ()
     demands_met: bool = True
     requester: str | None = None
     format: int = FORMAT

@@ -1,0 +1,307 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How a job goes on: which of its actions are due, given what was seen. The job is a value; nothing is done here.
+
+Stages follow one another (:class:`~baremetal_acc.model.job.Stage`). Before the first write a failure ends the job at once.
+After it every lock is still engaged, then the job ends as failed: nothing is left open because something else went wrong.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.decide.flash import Effect, Seen, following
+from baremetal_acc.model.job import (
+    Action,
+    CheckImage,
+    Engage,
+    Flash,
+    Flow,
+    Item,
+    ItemState,
+    Job,
+    Plan,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    ResetPurpose,
+    Stage,
+    Withdraw,
+    stage,
+)
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import BmcName, Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a job waits for what.
+
+    :ivar poll: between two looks.
+    :ivar settle: a device may take this long to show the version after its task has ended.
+    :ivar reset: a System may take this long to come back.
+    """
+
+    poll: timedelta = timedelta(seconds=5)
+    settle: timedelta = timedelta(seconds=120)
+    reset: timedelta = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSight:
+    """What was seen of one write."""
+
+    seen: Seen
+    percent: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What was seen of what the job has under way.
+
+    :ivar writes: by position of the item.
+    :ivar resets: True: it came; False: not yet, or the BMC is silent.
+    :ivar foreign: updates of others that run, by BMC.
+    """
+
+    writes: Mapping[int, WriteSight] = field(default_factory=dict)
+    resets: Mapping[int, bool] = field(default_factory=dict)
+    foreign: Mapping[BmcName, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """The job after looking, and the items that are now to be performed; store the job before performing them."""
+
+    job: Job
+    perform: tuple[int, ...] = ()
+
+
+def begin(
+    made: Plan,
+    *,
+    identity: str,
+    node: str,
+    flow: Flow,
+    step: str,
+    lifecycle: int,
+    now: datetime,
+    timeout: timedelta,
+    requester: str | None = None,
+    demands_met: bool = True,
+) -> Job:
+    """The job that executes a plan."""
+    return Job(
+        id=identity,
+        target=made.target,
+        node=node,
+        flow=flow,
+        step=step,
+        lifecycle=lifecycle,
+        created=now,
+        deadline=now + timeout,
+        items=tuple(Item(action=action, since=now) for action in made.actions),
+        parallel=made.parallel,
+        requester=requester,
+        demands_met=demands_met,
+    )
+
+
+def current(job: Job) -> Stage | None:
+    """The stage that the job is in; None when every stage has ended. VERIFY is due once all before PUBLISH has ended."""
+    open_stages = [stage(i.action) for i in job.items if not i.state.ended]
+    first = min(open_stages, default=None)
+    if (first is None or first > Stage.VERIFY) and job.verdict is None and not job.ended:
+        return Stage.VERIFY
+    return first
+
+
+def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
+    """Take what was seen into account, and say what is due."""
+    if now > job.deadline:
+        job = expire(job, now)
+    job = _writes_seen(job, sight, now, patience)
+    job = _resets_seen(job, sight, now, patience)
+    job = _give_up_what_is_pointless(job, now)
+    match current(job):
+        case None | Stage.VERIFY:
+            return Move(job=job)
+        case Stage.WRITE:
+            return _due(job, _next_writes(job, sight), now)
+        case Stage.RESET:
+            return _due(job, _next_resets(job), now)
+        case Stage() as at:
+            return _due(job, [n for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended], now)
+
+
+def expire(job: Job, now: datetime) -> Job:
+    """What still waits past the deadline has failed. Locks and the host's return are not waited for, and still tried."""
+    items = tuple(
+        item.to(ItemState.FAILED, now, 'not done by the deadline')
+        if stage(item.action) <= Stage.WRITE and item.state in (ItemState.SENT, ItemState.RUNNING)
+        else item
+        for item in job.items
+    )
+    reasons = job.reasons if 'the deadline has passed' in job.reasons else (*job.reasons, 'the deadline has passed')
+    return replace(job, items=items, reasons=reasons)
+
+
+def ended(job: Job, position: int, state: ItemState, now: datetime, message: str | None = None) -> Job:
+    """The job with one item in another state. A failure of a stage up to the writes is a reason of the job."""
+    item = job.items[position].to(state, now, message)
+    items = (*job.items[:position], item, *job.items[position + 1 :])
+    reasons = job.reasons
+    counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
+    if state is ItemState.FAILED and counts:
+        reasons = (*reasons, f'{describe(item.action)}: {message or "failed"}')
+    return replace(job, items=items, reasons=reasons)
+
+
+def describe(action: Action) -> str:
+    """One action in a few words, for logs and errors."""
+    match action:
+        case Flash():
+            return f'flash {action.component} of {action.accelerator} with {action.image}'
+        case Program():
+            return f'program {action.slot} of {action.accelerator} with {action.function}'
+        case Reset():
+            verb = {ResetPurpose.HOLD: 'power off', ResetPurpose.RESUME: 'power on', ResetPurpose.ENFORCE: 'reset'}
+            return f'{verb[action.purpose]} {action.system}'
+        case Release():
+            return f'release {action.mechanism} of {action.accelerator} at {action.ref}'
+        case Engage():
+            return f'engage {action.mechanism} of {action.accelerator} at {action.ref}'
+        case CheckImage():
+            return f'check image {action.image}'
+        case Withdraw():
+            return 'withdraw from placement'
+        case Publish():
+            return 'publish to placement'
+
+
+def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
+    for position, seen in sight.writes.items():
+        item = job.items[position]
+        if item.state.ended or item.state is ItemState.PLANNED or not isinstance(item.action, Flash | Program):
+            continue
+        follows = following(item.state, seen.seen, _reset_of(item.action))
+        says = ' '.join(filter(None, (follows.why, seen.message and f'({seen.message})')))
+        too_long = follows.effect is Effect.SETTLE and now - item.since > patience.settle
+        if too_long or follows.effect is Effect.FAIL:
+            job = ended(job, position, ItemState.FAILED, now, says)
+        elif follows.state is not item.state:
+            job = ended(job, position, follows.state, now, seen.message)
+        # Progress counts as life: the time to settle begins when nothing moves any more.
+        item = job.items[position]
+        if not item.state.ended and follows.effect is Effect.WAIT:
+            moved = replace(item, since=now, percent=seen.percent, message=seen.message)
+            job = replace(job, items=(*job.items[:position], moved, *job.items[position + 1 :]))
+    return job
+
+
+def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
+    for position, came in sight.resets.items():
+        item = job.items[position]
+        if item.state is not ItemState.RUNNING or not isinstance(item.action, Reset):
+            continue
+        if came:
+            job = ended(job, position, ItemState.DONE, now)
+            job = _in_force(job, item.action, now)
+        elif now - item.since > patience.reset:
+            job = ended(job, position, ItemState.FAILED, now, f'did not come within {patience.reset}')
+    return job
+
+
+def _in_force(job: Job, reset: Reset, now: datetime) -> Job:
+    """A reset that came brings the locks in force that needed it."""
+    if reset.purpose is ResetPurpose.HOLD:
+        return job
+    engagements = tuple(
+        replace(e, reset_at=now)
+        if e.needs is not ResetKind.NONE
+        and e.reset_at is None
+        and _strong_enough(reset.kind, e.needs)
+        and e.ref.bmc == reset.system.bmc
+        else e
+        for e in job.engagements
+    )  # fmt: skip
+    return replace(job, engagements=engagements)
+
+
+def _strong_enough(done: ResetKind, needed: ResetKind) -> bool:
+    return done is needed or done is ResetKind.POWER_CYCLE
+
+
+def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
+    if not job.reasons:
+        return job
+    wrote = any(i.state is not ItemState.PLANNED and isinstance(i.action, Release | Flash | Program) for i in job.items)
+    held = any(i.state is not ItemState.PLANNED and _is(i.action, ResetPurpose.HOLD) for i in job.items)
+
+    def pointless(item: Item) -> bool:
+        if item.state is not ItemState.PLANNED:
+            return False
+        if _is(item.action, ResetPurpose.RESUME):
+            return not held
+        at = stage(item.action)
+        return at <= Stage.WRITE or at is Stage.PUBLISH or not wrote
+
+    items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
+    return replace(job, items=items)
+
+
+def _next_writes(job: Job, sight: Sight) -> list[int]:
+    """Writes that may begin now: lower orders first, and no more at once than each BMC takes."""
+    open_writes = [(n, i) for n, i in enumerate(job.items) if isinstance(i.action, Flash | Program) and not i.state.ended]
+    under_way = Counter(_target(i.action).bmc for _, i in open_writes if i.state is not ItemState.PLANNED)
+    order = min((_order(i.action) for _, i in open_writes), default=0)
+    due = []
+    for position, item in open_writes:
+        bmc = _target(item.action).bmc
+        free = dict(job.parallel).get(bmc, 1) - under_way[bmc] - sight.foreign.get(bmc, 0)
+        if item.state is ItemState.PLANNED and _order(item.action) == order and free > 0:
+            under_way[bmc] += 1
+            due.append(position)
+    return due
+
+
+def _next_resets(job: Job) -> list[int]:
+    """Resets that enforce go together; the host is given back when they have ended."""
+    resets = [(n, i) for n, i in enumerate(job.items) if isinstance(i.action, Reset) and not i.state.ended]
+    enforcing = [(n, i) for n, i in resets if _is(i.action, ResetPurpose.ENFORCE)]
+    return [n for n, i in (enforcing or resets) if i.state in (ItemState.PLANNED, ItemState.SENT)]
+
+
+def _due(job: Job, positions: list[int], now: datetime) -> Move:
+    """Mark as sent what is about to be performed: the intent is stored before the deed."""
+    items = list(job.items)
+    perform = []
+    for position in positions:
+        item = items[position]
+        if item.state in (ItemState.PLANNED, ItemState.SENT) and not (
+            item.state is ItemState.SENT and isinstance(item.action, Flash | Program)
+        ):
+            items[position] = item if item.state is ItemState.SENT else item.to(ItemState.SENT, now)
+            perform.append(position)
+    return Move(job=replace(job, items=tuple(items)), perform=tuple(perform))
+
+
+def _is(action: Action, purpose: ResetPurpose) -> bool:
+    return isinstance(action, Reset) and action.purpose is purpose
+
+
+def _reset_of(action: Flash | Program) -> ResetKind:
+    return action.reset if isinstance(action, Flash) else ResetKind.NONE
+
+
+def _order(action: Action) -> int:
+    return action.order if isinstance(action, Flash | Program) else 0
+
+
+def _target(action: Action) -> Ref:
+    if not isinstance(action, Flash | Program):
+        raise TypeError(f'{type(action).__name__} writes no image')
+    return action.ref

@@ -1,0 +1,557 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The straight path: observe, plan, act, observe again, verify, publish. One tick is one turn of it.
+
+Three shells turn it: the command line sleeps between ticks, Ironic's periodic comes back later, tests feed a clock. Nothing
+here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so that a shell that dies can look and go on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Upload
+from baremetal_acc.decide.advance import Move, Patience, Sight, WriteSight, advance, current, describe, ended
+from baremetal_acc.decide.baseline import Baseline, NodeFacts
+from baremetal_acc.decide.flash import Seen, classify
+from baremetal_acc.decide.merge import merge
+from baremetal_acc.decide.verify import functions_in_play, verify
+from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnreachable
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory, PowerState, TaskState
+from baremetal_acc.model.job import (
+    CheckImage,
+    Done,
+    Engage,
+    Failed,
+    Finding,
+    Flash,
+    Flow,
+    Item,
+    ItemState,
+    Job,
+    Outcome,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    ResetPurpose,
+    Stage,
+    Verdict,
+    Wait,
+    Withdraw,
+)
+from baremetal_acc.model.lock import Engagement, LockReading, LockState
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+
+LOG = logging.getLogger(__name__)
+
+_NOW = timedelta(0)
+_UNSAID = 'unsaid'
+"""Stands for a LastResetTime that the BMC does not give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A node's named set of BMCs, and what rules can ask about the node."""
+
+    name: str
+    node: NodeFacts
+    bmcs: tuple[BmcAddress, ...]
+
+
+class ImageStore(Protocol):
+    """Where checked images come from."""
+
+    def open(self, image: Image) -> Upload:
+        """The bytes of an image, compared with its size and digest now.
+
+        :raises ImageError: they cannot be read, or are not what the catalogue describes.
+        """
+
+
+class PlacementShell(Protocol):
+    """What a job tells placement, bound to one node."""
+
+    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
+        """Take what is unclaimed of these devices out of service.
+
+        :raises PlacementError: somebody holds it, or placement did not do it.
+        """
+
+    def publish(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> None:
+        """Make placement agree.
+
+        :raises PlacementError: it did not.
+        """
+
+
+def _nothing(*_: object) -> None:
+    """What a hook does that nobody set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What the straight path works with.
+
+    :ivar connect: opens a session with a BMC.
+    :ivar save: stores the job; called before every write and after it.
+    :ivar observed: told every final look with its verdict.
+    :ivar power_changed: told when the job has powered a System off or on.
+    :ivar known: devices that were there before; one that has vanished is not met.
+    :ivar placement: None where nothing is published.
+    """
+
+    connect: Callable[[BmcAddress], Connection]
+    mechanisms: tuple[Mechanism, ...]
+    baseline: Baseline
+    catalogue: tuple[Image, ...]
+    images: ImageStore
+    placement: PlacementShell | None = None
+    save: Callable[[Job], None] = _nothing
+    observed: Callable[[Inventory, Verdict], None] = _nothing
+    power_changed: Callable[[Ref, PowerState], None] = _nothing
+    known: frozenset[AcceleratorId] = frozenset()
+    patience: Patience = field(default_factory=Patience)
+
+
+def observe(target: Target, tools: Tools, now: datetime) -> Inventory:
+    """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
+
+    :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
+    """
+    with ExitStack() as stack, ThreadPoolExecutor(max_workers=max(1, len(target.bmcs))) as pool:
+        opening = [pool.submit(tools.connect, address) for address in target.bmcs]
+        connections = [stack.enter_context(f.result()) for f in opening if f.exception() is None]
+        for failed in opening:
+            failed.result()
+        looks = list(pool.map(lambda c: c.look(now), connections))
+        accelerators = merge(a for look in looks for a in look.accelerators)
+        locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
+    return Inventory(
+        target=target.name,
+        at=now,
+        bmcs=tuple(look.facts for look in looks),
+        accelerators=locked,
+        platform_devices=tuple(p for look in looks for p in look.platform_devices),
+        gaps=tuple(g for look in looks for g in look.gaps),
+    )
+
+
+def check(
+    target: Target,
+    tools: Tools,
+    engagements: Iterable[Engagement],
+    now: datetime,
+    *,
+    lifecycle: int,
+    flow: Flow | None = None,
+) -> tuple[Inventory, Verdict]:
+    """Look, and compare with the baseline. Writes nothing.
+
+    :raises BmcError: a BMC cannot be spoken to.
+    """
+    inventory = observe(target, tools, now)
+    verdict = verify(
+        inventory,
+        tools.baseline,
+        target.node,
+        tools.catalogue,
+        engagements,
+        lifecycle=lifecycle,
+        flow=flow,
+        known=tools.known,
+    )
+    return inventory, verdict
+
+
+def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """One turn of a job: look at what is under way, decide, store, perform what is due.
+
+    :returns: the job to store and to come back with, and whether to come back. A wait of no time means at once.
+    """
+    if job.ended:
+        return job, _outcome(job)
+    with _connections(target, tools) as bmcs:
+        move = advance(job, _look(job, bmcs, now, tools.patience), now, tools.patience)
+        job = move.job
+        tools.save(job)
+        inventory = observe(target, tools, now) if _needs_inventory(move) else None
+        for position in move.perform:
+            job = _perform(job, position, target, tools, bmcs, inventory, now)
+            tools.save(job)
+    if not move.perform and current(job) is Stage.VERIFY:
+        job = _final_look(job, target, tools, now)
+        tools.save(job)
+    if current(job) is None:
+        job = replace(job, ended=True)
+        tools.save(job)
+        return job, _outcome(job)
+    return job, Wait(delay=_delay(job, move, tools.patience), doing=doing(job))
+
+
+def doing(job: Job) -> str:
+    """What a job is at, in one line for people."""
+    at = current(job)
+    if at is None:
+        return 'ended'
+    if at is Stage.VERIFY:
+        return 'verifying'
+    busy = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
+    names = [describe(i.action) + (f' {i.percent} %' if i.percent is not None else '') for i in busy]
+    return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
+
+
+# ------------------------------------------------------------------------------------------------------------- looking
+
+
+class _Bmcs:
+    """The sessions of one tick, opened when first needed."""
+
+    def __init__(self, target: Target, tools: Tools, stack: ExitStack) -> None:
+        self._addresses = {b.name: b for b in target.bmcs}
+        self._tools = tools
+        self._stack = stack
+        self._open: dict[BmcName, Connection] = {}
+
+    def __getitem__(self, name: BmcName) -> Connection:
+        if name not in self._open:
+            if name not in self._addresses:
+                raise BmcError(bmc=name, what='the target has no BMC of that name any more')
+            self._open[name] = self._stack.enter_context(self._tools.connect(self._addresses[name]))
+        return self._open[name]
+
+
+@contextmanager
+def _connections(target: Target, tools: Tools) -> Iterator[_Bmcs]:
+    with ExitStack() as stack:
+        yield _Bmcs(target, tools, stack)
+
+
+def _read_locks(
+    accelerator: Accelerator, looks: Iterable[Look], mechanisms: Iterable[Mechanism], now: datetime
+) -> tuple[LockReading, ...]:
+    names = {ref.bmc for ref in accelerator.refs}
+    readers = [look.reader for look in looks if look.facts.name in names]
+    readings = [r for m in mechanisms for r in m.read(accelerator, readers, now)]
+    return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
+
+
+def _look(job: Job, bmcs: _Bmcs, now: datetime, patience: Patience) -> Sight:
+    writes: dict[int, WriteSight] = {}
+    resets: dict[int, bool] = {}
+    own_tasks = {i.task for i in job.items if i.task is not None}
+    asked: set[BmcName] = set()
+    foreign: dict[BmcName, int] = {}
+    at = current(job)
+    for position, item in enumerate(job.items):
+        action = item.action
+        if isinstance(action, Flash | Program) and at is Stage.WRITE and not item.state.ended:
+            name = action.ref.bmc
+            if name not in asked:
+                asked.add(name)
+                foreign[name] = _foreign(bmcs, name, own_tasks)
+            if item.state is not ItemState.PLANNED:
+                writes[position] = _write_sight(item, action, bmcs, busy=foreign[name] > 0)
+        elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
+            resets[position] = _reset_came(item, action, bmcs, now, patience)
+    return Sight(writes=writes, resets=resets, foreign=foreign)
+
+
+def _foreign(bmcs: _Bmcs, name: BmcName, own: set[Ref]) -> int:
+    """How many tasks run that are not ours. A BMC that cannot be asked counts as busy."""
+    try:
+        return sum(1 for t in bmcs[name].active_tasks() if t.ref not in own)
+    except BmcError as exc:
+        LOG.info('%s', exc)
+        return 1_000_000
+
+
+def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool) -> WriteSight:
+    try:
+        bmc = bmcs[action.ref.bmc]
+        task = bmc.task(item.task) if item.task is not None else None
+        if task is not None and task.state in (TaskState.ACTIVE, TaskState.FAILED):
+            seen = Seen.WORKING if task.state is TaskState.ACTIVE else Seen.FAILED
+            return WriteSight(seen=seen, percent=task.percent, message=task.message)
+        component = bmc.component(action.ref)
+    except BmcError as exc:
+        return WriteSight(seen=Seen.SILENT, message=exc.message)
+    seen = classify(
+        task=None if task is None else task.state,
+        begun=True,
+        version=component.version,
+        staged=component.staged,
+        wanted=action.version,
+        expects=action.expects,
+        busy=busy and task is None,
+    )
+    return WriteSight(seen=seen, message=None if task is None else task.message)
+
+
+def _reset_came(item: Item, action: Reset, bmcs: _Bmcs, now: datetime, patience: Patience) -> bool:
+    try:
+        bmc = bmcs[action.system.bmc]
+        power = bmc.power(action.system)
+        if action.purpose is ResetPurpose.HOLD:
+            return power is PowerState.OFF
+        if power is not PowerState.ON:
+            return False
+        if action.purpose is ResetPurpose.RESUME or item.before is None:
+            return True
+        last = bmc.last_reset(action.system)
+    except BmcError as exc:
+        LOG.info('%s', exc)
+        return False
+    return last != item.before if last is not None else now - item.since > patience.settle
+
+
+# ---------------------------------------------------------------------------------------------------------- performing
+
+
+def _needs_inventory(move: Move) -> bool:
+    return any(isinstance(move.job.items[p].action, Withdraw | Release | Flash | Program | Engage) for p in move.perform)
+
+
+def _perform(
+    job: Job, position: int, target: Target, tools: Tools, bmcs: _Bmcs, inventory: Inventory | None, now: datetime
+) -> Job:
+    """Do one action that was stored as about to be done."""
+    item = job.items[position]
+    try:
+        match item.action:
+            case Withdraw() as action:
+                if tools.placement is not None and inventory is not None:
+                    tools.placement.withdraw(inventory, action.accelerators)
+            case CheckImage() as action:
+                tools.images.open(_image(tools, action.image))
+            case Release() as action:
+                return _release(job, position, action, tools, bmcs, inventory, now)
+            case Engage() as action:
+                return _engage(job, position, action, tools, bmcs, inventory, now)
+            case Flash() | Program() as action:
+                return _write(job, position, action, tools, bmcs, inventory, now)
+            case Reset() as action:
+                return _reset(job, position, action, target, tools, bmcs, now)
+            case Publish():
+                return _publish(job, position, target, tools, now)
+    except AccError as exc:
+        return _not_performed(job, position, exc, tools.patience, now)
+    return ended(job, position, ItemState.DONE, now)
+
+
+def _not_performed(job: Job, position: int, exc: AccError, patience: Patience, now: datetime) -> Job:
+    """An action that can be repeated without harm is tried again while waiting can help; else it has failed."""
+    item = job.items[position]
+    LOG.warning('%s: %s: %s', job.target, describe(item.action), exc)
+    repeats = not isinstance(item.action, Flash | Program) and exc.waiting_helps
+    if repeats and now - item.since <= patience.reset and now <= job.deadline:
+        return _with(job, position, replace(item, message=str(exc)))
+    return ended(job, position, ItemState.FAILED, now, str(exc))
+
+
+def _reading_at(
+    action: Release | Engage, tools: Tools, inventory: Inventory | None
+) -> tuple[Mechanism | None, LockReading | None]:
+    """The mechanism and the present reading of the very place and card that an action is for."""
+    mechanism = next((m for m in tools.mechanisms if m.name == action.mechanism), None)
+    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
+    readings = () if accelerator is None else accelerator.locks
+    wanted = (action.mechanism, action.ref, action.field)
+    return mechanism, next((r for r in readings if r.place == wanted), None)
+
+
+def _release(
+    job: Job, position: int, action: Release, tools: Tools, bmcs: _Bmcs, inventory: Inventory | None, now: datetime
+) -> Job:
+    mechanism, reading = _reading_at(action, tools, inventory)
+    if mechanism is None or reading is None:
+        return ended(job, position, ItemState.FAILED, now, 'this card does not show this lock any more')
+    if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
+        found = f'{action.expects} was planned with, {reading.value} is there now'
+        return ended(job, position, ItemState.FAILED, now, found)
+    # Whatever we proved before is void from here on, also if we die before the answer.
+    job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
+    tools.save(job)
+    mechanism.release(bmcs[action.ref.bmc].writer(), reading)
+    return ended(job, position, ItemState.DONE, now)
+
+
+def _engage(
+    job: Job, position: int, action: Engage, tools: Tools, bmcs: _Bmcs, inventory: Inventory | None, now: datetime
+) -> Job:
+    mechanism, reading = _reading_at(action, tools, inventory)
+    if mechanism is None or reading is None:
+        return ended(job, position, ItemState.FAILED, now, 'this card does not show this lock any more')
+    writer = bmcs[action.ref.bmc].writer()
+    mechanism.engage(writer, reading)
+    record = Engagement(
+        mechanism=action.mechanism,
+        accelerator=action.accelerator,
+        ref=action.ref,
+        field=action.field,
+        lifecycle=job.lifecycle,
+        flow=job.flow,
+        session=writer.session,
+        at=now,
+        needs=action.needs,
+    )
+    others = tuple(e for e in job.engagements if e.place != record.place)
+    return ended(replace(job, engagements=(*others, record)), position, ItemState.DONE, now)
+
+
+def _write(
+    job: Job,
+    position: int,
+    action: Flash | Program,
+    tools: Tools,
+    bmcs: _Bmcs,
+    inventory: Inventory | None,
+    now: datetime,
+) -> Job:
+    moved = _moved(action, inventory)
+    if moved is not None:
+        return ended(job, position, ItemState.FAILED, now, moved)
+    item = job.items[position]
+    try:
+        upload = tools.images.open(_image(tools, action.image))
+        task = bmcs[action.ref.bmc].push(action.ref, upload)
+    except BmcBusy as exc:
+        return _with(job, position, item.to(ItemState.PLANNED, now, exc.message))
+    except BmcUnreachable as exc:
+        # Whether it arrived is unknown: it stays as sent, and the next look decides.
+        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        return _with(job, position, replace(item, message=exc.message))
+    LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
+    running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
+    return _with(job, position, running)
+
+
+def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
+    """Why the device is not what the plan saw, or None when it is."""
+    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
+    if accelerator is None:
+        return 'the card is not there any more'
+    if isinstance(action, Flash):
+        items = accelerator.firmware
+    else:
+        items = tuple(s.item for s in accelerator.slots if s.slot_id == action.slot and s.item is not None)
+    found = next((c for c in items if c.ref == action.ref), None)
+    if found is None:
+        return f'{action.ref} does not belong to this card any more'
+    if found.version != action.expects:
+        return f'version {action.expects} was planned with, {found.version} is there now'
+    return None
+
+
+def _reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: _Bmcs, now: datetime) -> Job:
+    item = job.items[position]
+    bmc = bmcs[action.system.bmc]
+    match action.purpose:
+        case ResetPurpose.HOLD:
+            bmc.set_power(action.system, PowerState.OFF)
+            tools.power_changed(action.system, PowerState.OFF)
+        case ResetPurpose.RESUME:
+            still_open = _open_locks(job, target, tools, now)
+            if still_open:
+                reason = 'the host stays powered off: ' + '; '.join(str(f) for f in still_open)
+                return ended(job, position, ItemState.FAILED, now, reason)
+            bmc.set_power(action.system, PowerState.ON)
+            tools.power_changed(action.system, PowerState.ON)
+        case ResetPurpose.ENFORCE:
+            if bmc.power(action.system) is PowerState.OFF:
+                bmc.set_power(action.system, PowerState.ON)
+                tools.power_changed(action.system, PowerState.ON)
+            else:
+                last = bmc.last_reset(action.system)
+                if item.before is None or last is None or last == item.before:
+                    item = replace(item, before=last or _UNSAID)
+                    job = _with(job, position, item)
+                    tools.save(job)
+                    bmc.reset(action.system, action.kind)
+    return _with(job, position, item.to(ItemState.RUNNING, now))
+
+
+def _open_locks(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Finding, ...]:
+    """The locks that do not hold, read over fresh sessions: with one of them open the host must not run."""
+    _, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
+    return tuple(f for f in verdict.unmet if f.subject.startswith('lock '))
+
+
+def _publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:
+    if tools.placement is None:
+        return ended(job, position, ItemState.DONE, now)
+    inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
+    functions = functions_in_play(inventory, verdict, tools.baseline, target.node, tools.catalogue)
+    tools.placement.publish(inventory, verdict, functions)
+    return ended(job, position, ItemState.DONE, now)
+
+
+def _final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
+    """The verdict of a job. A device that has just been written may take its time to show itself again."""
+    last = max((i.since for i in job.items), default=job.created)
+    patient = now - last <= tools.patience.settle and now <= job.deadline
+    try:
+        inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
+    except BmcError as exc:
+        if patient and exc.waiting_helps:
+            return job
+        lost = Verdict(target=job.target, findings=())
+        return replace(job, verdict=lost, reasons=(*job.reasons, f'the final look failed: {exc}'))
+    wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
+    if patient and wrote and not job.reasons and any(_may_settle(f) for f in verdict.unmet):
+        return job
+    tools.observed(inventory, verdict)
+    unmet = verdict.unmet if job.demands_met else ()
+    if job.reasons:
+        # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
+        unmet = tuple(f for f in unmet if job.writing and f.subject.startswith('lock '))
+    return replace(job, verdict=verdict, reasons=(*job.reasons, *(str(f) for f in unmet)))
+
+
+def _may_settle(finding: Finding) -> bool:
+    """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
+    return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
+
+
+def _strict(job: Job) -> Flow | None:
+    """A deploy takes only evidence of its own flow."""
+    return Flow.DEPLOY if job.flow is Flow.DEPLOY else None
+
+
+def _outcome(job: Job) -> Outcome:
+    if job.reasons:
+        begun = (ItemState.SENT, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE, ItemState.FAILED)
+        wrote = any(i.state in begun and isinstance(i.action, Flash | Program) for i in job.items)
+        return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict)
+    return Done(verdict=job.verdict)
+
+
+def _delay(job: Job, move: Move, patience: Patience) -> timedelta:
+    """No time when something can be done at once, else the pause between two looks."""
+    at = current(job)
+    waiting = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
+    if not waiting and move.perform:
+        return _NOW
+    if not waiting and at is Stage.VERIFY and job.verdict is None and current(move.job) is not Stage.VERIFY:
+        return _NOW
+    if at is Stage.PUBLISH and not waiting:
+        return _NOW
+    return patience.poll
+
+
+def _with(job: Job, position: int, item: Item) -> Job:
+    return replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
+
+
+def _image(tools: Tools, name: str) -> Image:
+    found = next((i for i in tools.catalogue if i.name == name), None)
+    if found is None:
+        raise AccError(f'image {name} is not in the catalogue any more')
+    return found
