@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver of a BMC has to offer, and what it is told."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import BmcFacts, Gap, PlatformDevice, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
@@ -112,19 +113,6 @@ class Look:
     reader: Reader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
-    """An image that was checked, ready to be sent.
-
-    :ivar file: the name sent with it, a basename.
-    :ivar open: opens the very bytes that were checked; the driver reads them once, in order.
-    """
-
-    file: str
-    size_bytes: int
-    open: Callable[[], BinaryIO]
-
-
 class Connection(Protocol):
     """A session with one BMC. Use it as a context manager: leaving it logs out."""
 
@@ -213,3 +201,16 @@ class Driver(Protocol):
         :raises BmcNotAuthorised: wrong credentials.
         :raises BmcAnswerInvalid: no such service there.
         """
+
+
+__all__ = [
+    'BmcAddress',
+    'Connection',
+    'Document',
+    'Driver',
+    'JsonObject',
+    'Look',
+    'Reader',
+    'Upload',
+    'Writer',
+]

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which images are there, and are they what they say?"""
+"""Which images there are, and whether they are what they say."""

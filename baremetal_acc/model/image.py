@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an image is: its digest, what it fits, and what it becomes on a device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import BinaryIO
 
 from baremetal_acc.model.lock import ResetKind
 
@@ -79,3 +81,16 @@ class Image:
     restore: str | None = None
     function: str | None = None
     uuid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """An image that was checked, ready to be sent.
+
+    :ivar file: the name sent with it, a basename.
+    :ivar open: opens the very bytes that were checked; they are read once, in order.
+    """
+
+    file: str
+    size_bytes: int
+    open: Callable[[], BinaryIO]

@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which options there are. They are read by the shells only (floors 3 and 4)."""
+
+from oslo_config import cfg
+
+GROUP = 'baremetal_acc'
+
+OPTIONS = [
+    cfg.StrOpt(
+        'baseline',
+        default='/etc/baremetal_acc/baseline.toml',
+        help='File of the rules that must hold for accelerators: firmware versions, functions, write paths to block.',
+    ),
+    cfg.StrOpt(
+        'catalogue',
+        default='/etc/baremetal_acc/catalogue.toml',
+        help='File that lists the images, with their digests and the devices that they fit.',
+    ),
+    cfg.ListOpt(
+        'image_folders',
+        default=[],
+        help='Folders that images may lie in, besides the folder of the catalogue.',
+    ),
+    cfg.StrOpt(
+        'devices',
+        default='/etc/baremetal_acc/devices.d',
+        help='Folder of TOML files that add PCI ids to the list of known accelerators.',
+    ),
+    cfg.StrOpt(
+        'default_exposure',
+        default='tenant',
+        choices=['tenant', 'service', 'none'],
+        help=(
+            "Whose code runs on a node that does not say so itself (driver_info['acc_exposure']). On a tenant's node every "
+            'host path to every accelerator must be blocked, unless a rule of the baseline says otherwise.'
+        ),
+    ),
+    cfg.BoolOpt(
+        'publish',
+        default=True,
+        help='Publish accelerators to placement. The [placement] group says how to reach it.',
+    ),
+    cfg.FloatOpt('poll_interval', default=5.0, min=0.1, help='Seconds between two looks at a job that waits for a BMC.'),
+    cfg.FloatOpt(
+        'settle_timeout',
+        default=120.0,
+        min=0,
+        help='Seconds that a device may take to show the version that was written, after its update has ended.',
+    ),
+    cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),
+    cfg.FloatOpt(
+        'job_timeout',
+        default=7200.0,
+        min=1,
+        help='Seconds after which a job has failed, whatever it waits for. Locks are engaged even then.',
+    ),
+    cfg.FloatOpt(
+        'bmc_timeout',
+        default=45.0,
+        min=1,
+        help='Seconds to wait for one answer of a BMC. Real ones take more than 20 for some resources.',
+    ),
+    cfg.FloatOpt('bmc_budget', default=300.0, min=1, help='Seconds that reading one BMC may take as a whole.'),
+    cfg.IntOpt('bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time.'),
+]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the options known."""
+    conf.register_opts(OPTIONS, group=GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo-config-generator."""
+    return [(GROUP, OPTIONS)]
