@@ -11,7 +11,7 @@ export PATH := $(or $(PATH),/usr/local/bin:/usr/bin:/bin)
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
@@ -27,6 +27,7 @@ lint: .venv/.installed-test
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
+	$(BIN)/reno --quiet lint
 
 docs: .venv/.installed-test
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html doc/source doc/build/html
@@ -36,21 +37,21 @@ check: .venv/.installed-test
 
 .venv/.made: constraints.txt
 	@echo 'Making .venv with $(PYTHON)'
-	$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv/bin/python install --quiet pip; }
-	$(PIP) install --constraint constraints.txt setuptools wheel
+	@$(PYTHON) -m venv .venv || { $(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv/bin/python install --quiet pip; }
+	@$(PIP) install --constraint constraints.txt setuptools wheel
 	@touch $@
 
 .venv/.installed-demo: .venv/.made setup.cfg
 	@echo 'Installing for the demo; the first time takes about a minute'
-	$(INSTALL) --editable '.[demo]'
+	@$(INSTALL) --editable '.[demo]'
 	@touch $@
 
 .venv/.installed-test: .venv/.made setup.cfg
 	@echo 'Installing for the tests; the first time takes about two minutes'
-	$(INSTALL) --editable '.[test,docs]'
+	@$(INSTALL) --editable '.[test,docs]'
 	@touch $@
 
-# Pin what pip finds today; run make test afterwards.
+# Pin what pip finds today, with the oldest Python at hand (make constraints PYTHON=...); run make test afterwards.
 constraints:
 	$(PYTHON) -m venv --clear .venv
 	$(PIP) install setuptools wheel
