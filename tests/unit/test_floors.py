@@ -20,8 +20,8 @@ GUEST = 'baremetal_acc_ironic'
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide',)
 FLOOR_2 = ('bmc', 'locks', 'catalogue', 'placement', 'conf')
-FLOOR_3 = ('run', 'fleet')
-CONTRACTS = ('bmc.api', 'bmc.find', 'locks.api', 'catalogue', 'placement', 'conf')
+FLOOR_3 = ('run', 'fleet', 'assemble')
+CONTRACTS = ('bmc.api', 'bmc.find', 'locks.api', 'locks.find', 'catalogue', 'placement', 'conf')
 """What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'conf': (*FLOOR_0, *FLOOR_1),
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
+    'assemble': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'cli': (*FLOOR_0, *FLOOR_1, *FLOOR_2, *FLOOR_3, 'cli', 'emulator.main'),
     'demo': ('errors', 'demo'),
     'emulator': ('emulator',),
@@ -50,7 +51,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),
     'pyghmi': ('bmc.ipmi', 'emulator'),
     'ironic': (GUEST,),
-    'oslo_config': ('conf', 'run', 'fleet', 'cli', 'demo', GUEST),
+    'oslo_config': ('conf', *FLOOR_3, 'cli', 'demo', GUEST),
     'oslo_policy': (GUEST,),
     'aiohttp': ('emulator',),
     'stevedore': ('bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
@@ -58,7 +59,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'cliff': ('cli',),
 }
 
-CONF_READ_IN = ('run', 'fleet', 'cli', 'demo', GUEST)
+CONF_READ_IN = (*FLOOR_3, 'cli', 'demo', GUEST)
 
 VENDORS = re.compile(
     'altera|ami|amd|bluefield|broadcom|dell|dgx|gigabyte|habana|hgx|hpe|huawei|idrac|ilo|inspur|intel|lenovo|marvell|'
