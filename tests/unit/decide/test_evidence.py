@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Only our own engagement, of this card, here and now, makes a reading verified."""
+
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide.evidence import Subject, coverage, judge
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from tests.unit.decide import values as v
+
+FOUND_CLOSED = LockState.LOCKED_REPORTED
+
+
+def state(reading=None, engagements=None, **how):
+    reading = reading or v.reading()
+    records = [v.engagement(reading)] if engagements is None else engagements
+    return judge(reading, records, lifecycle=how.pop('lifecycle', v.LIFECYCLE), **how).state
+
+
+def test_engaged_by_us_and_read_back_is_verified():
+    """The one way to locked-verified."""
+    assert LockState.LOCKED_VERIFIED == state()
+
+
+def test_found_closed_is_only_reported():
+    """A lock that nobody of us engaged may have been set by anybody."""
+    assert FOUND_CLOSED == state(engagements=[])
+
+
+def test_an_earlier_lifecycle_counts_for_nothing():
+    """What an earlier tenant's cleaning proved says nothing now."""
+    assert FOUND_CLOSED == state(engagements=[v.engagement(lifecycle=v.LIFECYCLE - 1)])
+    assert FOUND_CLOSED == state(lifecycle=v.LIFECYCLE + 1)
+
+
+def test_another_card_in_the_same_place_counts_for_nothing():
+    """Evidence is bound to the identity of the card."""
+    assert FOUND_CLOSED == state(engagements=[v.engagement(accelerator=v.FPGA)])
+
+
+def test_another_place_counts_for_nothing():
+    """An engagement of one mechanism proves nothing for another."""
+    assert FOUND_CLOSED == state(engagements=[v.engagement(mechanism='other')])
+    assert FOUND_CLOSED == state(engagements=[v.engagement(ref=v.ref('Chassis/RoT_9'))])
+    assert FOUND_CLOSED == state(engagements=[v.engagement(field='Other')])
+
+
+def test_a_deploy_takes_only_its_own_evidence():
+    """Cleaning's engagement is no evidence in a deploy, and counts where no flow is asked for."""
+    in_cleaning = [v.engagement(flow='clean')]
+    assert FOUND_CLOSED == state(engagements=in_cleaning, flow=Flow.DEPLOY)
+    assert LockState.LOCKED_VERIFIED == state(engagements=in_cleaning)
+
+
+def test_a_reading_before_the_engagement_proves_nothing():
+    """Neither does one of the same moment."""
+    for at in (v.NOW, v.NOW + timedelta(seconds=1)):
+        assert FOUND_CLOSED == state(engagements=[v.engagement(at=at)])
+
+
+def test_reading_back_needs_another_session():
+    """A service may answer a session with what that session wrote."""
+    assert FOUND_CLOSED == state(engagements=[v.engagement(session='reading-session')])
+
+
+def test_a_lock_that_needs_a_reset_is_pending_until_the_reset_was_seen():
+    """The value read back is not yet the value in force."""
+    reading = v.reading(needs=ResetKind.POWER_CYCLE)
+    assert LockState.LOCKED_VERIFIED == state(reading)
+    assert LockState.PENDING_RESET == state(reading, [v.engagement(reading, reset_at=None)])
+    assert LockState.PENDING_RESET == state(reading, [v.engagement(reading, reset_at=v.NOW)])
+
+
+def test_the_latest_engagement_decides():
+    """An older one that was in force does not excuse a newer one that is not."""
+    reading = v.reading(needs=ResetKind.POWER_CYCLE)
+    newer = v.engagement(reading, at=v.EARLIER + timedelta(seconds=40), reset_at=None)
+    assert LockState.PENDING_RESET == state(reading, [v.engagement(reading), newer])
+
+
+@pytest.mark.parametrize(
+    'seen',
+    [
+        LockState.PENDING_RESET,
+        LockState.PARTIAL,
+        LockState.UNLOCKED,
+        LockState.UNSUPPORTED,
+        LockState.UNKNOWN,
+    ],
+)
+def test_no_record_makes_a_bad_reading_good(seen):
+    """What was read as open, partial or unknown stays so, whatever we engaged."""
+    assert seen == state(v.reading(seen))
+
+
+def test_a_mechanism_that_calls_itself_verified_is_not_believed():
+    """Only evidence says verified."""
+    assert LockState.UNKNOWN == state(v.reading(LockState.LOCKED_VERIFIED), [])
+
+
+def test_a_firmware_lock_does_not_cover_slots():
+    """ProgrammableFromHost of the device speaks of firmware; each slot speaks for itself."""
+    found = coverage(v.fpga(locks=v.fpga().locks[:2]), WritePath.HOST_DEVICE, v.fpga().locks[:2])
+    assert [
+        (Subject(scope=Scope.COMPONENT, part='FPGA1'), FOUND_CLOSED),
+        (Subject(scope=Scope.SLOT, part='Slot0'), FOUND_CLOSED),
+        (Subject(scope=Scope.SLOT, part='Slot1'), LockState.UNSUPPORTED),
+    ] == [(c.subject, c.state) for c in found]
+
+
+def test_a_component_lock_covers_its_component_alone():
+    """A GPU with two images and one protected image is open."""
+    two = v.gpu(
+        firmware=(v.component('GPU_0'), v.component('RoT_0')),
+        locks=(v.reading(scope=Scope.COMPONENT, part='GPU_0'),),
+    )
+    assert [FOUND_CLOSED, LockState.UNSUPPORTED] == [c.state for c in coverage(two, WritePath.HOST_DEVICE, two.locks)]
+
+
+def test_a_lock_of_another_path_or_card_covers_nothing():
+    """Locks are set arithmetic."""
+    other_path = v.reading(blocks=frozenset({WritePath.HOST_BMC_IPMI}))
+    other_card = v.reading(accelerator=v.FPGA)
+    found = coverage(v.gpu(), WritePath.HOST_DEVICE, [other_path, other_card])
+    assert [LockState.UNSUPPORTED] == [c.state for c in found]
+
+
+def test_a_device_without_items_is_a_subject_itself():
+    """Nothing to list does not mean nothing to protect."""
+    bare = v.gpu(firmware=(), locks=())
+    assert [LockState.UNSUPPORTED] == [c.state for c in coverage(bare, WritePath.HOST_DEVICE, ())]
+
+
+def test_the_best_of_several_locks_of_one_path_decides():
+    """One closed lock on the only way is enough."""
+    locks = (v.reading(LockState.UNLOCKED, mechanism='a'), v.reading(mechanism='b'))
+    assert [FOUND_CLOSED] == [c.state for c in coverage(v.gpu(), WritePath.HOST_DEVICE, locks)]

@@ -1,0 +1,180 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A verdict is met only by what was read."""
+
+from dataclasses import replace
+
+import pytest
+
+from baremetal_acc.decide.baseline import Exposure, Match, OnMissing
+from baremetal_acc.decide.verify import functions_in_play, verify
+from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.lock import LockState, WritePath
+from tests.unit.decide import values as v
+
+GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
+
+
+def verdict(inventory=None, baseline=None, node=v.NODE, catalogue=(), engagements=None, **how):
+    records = [v.engagement()] if engagements is None else engagements
+    how = {'lifecycle': v.LIFECYCLE} | how
+    return verify(inventory or v.inventory(GOOD), baseline or v.baseline(), node, catalogue, records, **how)
+
+
+def unmet(*args, **kwargs):
+    return [(f.subject, f.found) for f in verdict(*args, **kwargs).unmet]
+
+
+def test_everything_as_demanded_is_met():
+    """The version runs and the path is verifiably blocked."""
+    result = verdict()
+    assert result.met
+    assert ['firmware GPU_0', 'lock host-device'] == [f.subject for f in result.findings]
+
+
+def test_another_version_is_not_met():
+    """Versions are equal or not, never ordered: a newer one is another one."""
+    for version in ('1.9', '2.0.1', '3.0'):
+        device = v.gpu(firmware=(v.component(version=version),))
+        assert [('firmware GPU_0', version)] == unmet(v.inventory(device))
+
+
+def test_an_unreadable_version_is_not_met():
+    """Nothing passes because it could not be asked."""
+    assert [('firmware GPU_0', 'unknown')] == unmet(v.inventory(v.gpu(firmware=(v.component(version=None),))))
+
+
+def test_an_absent_component_is_not_met():
+    """A component the baseline names and the BMC does not report fails."""
+    device = v.gpu(firmware=(v.component('Other', v.NEW),))
+    assert [('firmware GPU_*', 'absent')] == unmet(v.inventory(device))
+
+
+def test_a_staged_stranger_is_not_met():
+    """The right version runs, and another one waits for the next reset: that is what a tenant would leave."""
+    device = v.gpu(firmware=(v.component(version=v.NEW, staged='6.6.6'),))
+    assert [('firmware GPU_0', '2.0, with 6.6.6 staged for the next reset')] == unmet(v.inventory(device))
+
+
+def test_no_accelerator_at_all_is_not_met():
+    """Zero devices are never OK."""
+    assert [('present', 'none')] == unmet(replace(v.inventory(), accelerators=()))
+
+
+def test_a_vanished_card_is_not_met():
+    """A card that was there before and is not there now fails."""
+    assert [('present', 'absent')] == unmet(known=frozenset({v.GPU, v.FPGA}))
+
+
+def test_fewer_cards_than_the_rule_says_are_not_met():
+    """A rule may count its devices; more is as wrong as fewer."""
+    two = v.baseline(count=2, match=Match(kind=Kind.GPU))
+    assert [('present', '1 devices')] == unmet(baseline=two)
+    none = v.baseline(count=0, match=Match(kind=Kind.GPU))
+    assert [('present', '1 devices')] == unmet(baseline=none)
+
+
+def test_what_may_hide_devices_is_not_met():
+    """A collection that could not be read may hold a card that nobody sees."""
+    hiding = Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True)
+    assert [('present', 'HTTP 500')] == unmet(v.inventory(GOOD, gaps=(hiding,)))
+    harmless = replace(hiding, hides=False)
+    assert [] == unmet(v.inventory(GOOD, gaps=(harmless,)))
+
+
+@pytest.mark.parametrize('state', [s for s in LockState if s not in (LockState.LOCKED_REPORTED, LockState.UNSUPPORTED)])
+def test_no_other_state_of_a_lock_is_met(state):
+    """Partial, pending, unknown and open are all open; so is a mechanism that calls itself verified."""
+    device = replace(GOOD, locks=(v.reading(state),))
+    assert ['lock host-device'] == [subject for subject, _ in unmet(v.inventory(device))]
+
+
+def test_a_lock_found_closed_is_not_met_unless_a_rule_accepts_it():
+    """And in a deploy no rule can accept it."""
+    accepting = v.baseline(accept=frozenset({LockState.LOCKED_REPORTED, LockState.LOCKED_VERIFIED}))
+    assert ['lock host-device'] == [s for s, _ in unmet(engagements=[])]
+    assert [] == unmet(engagements=[], baseline=accepting)
+    assert ['lock host-device'] == [s for s, _ in unmet(engagements=[], baseline=accepting, flow=Flow.DEPLOY)]
+
+
+def test_an_earlier_lifecycle_is_not_met():
+    """The same reading, the same record, the node's next life."""
+    assert ['lock host-device'] == [s for s, _ in unmet(lifecycle=v.LIFECYCLE + 1)]
+
+
+def test_a_path_without_mechanism_is_not_met():
+    """The baseline demands more than the mechanisms give."""
+    demanding = v.baseline(block=frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI}))
+    found = unmet(baseline=demanding)
+    assert [('lock host-bmc-ipmi', 'GPU_0 unsupported (no mechanism blocks this path)')] == found
+
+
+def test_a_rule_may_allow_a_missing_mechanism_and_nothing_else():
+    """on_missing = allow is for paths without mechanism; a mechanism that is open stays not met."""
+    allowing = v.baseline(block=frozenset({WritePath.HOST_BMC_IPMI}), on_missing=OnMissing.ALLOW)
+    assert [] == unmet(baseline=allowing)
+    open_device = replace(GOOD, locks=(v.reading(LockState.UNLOCKED),))
+    also_open = v.baseline(on_missing=OnMissing.ALLOW)
+    assert ['lock host-device'] == [s for s, _ in unmet(v.inventory(open_device), also_open)]
+
+
+def test_without_a_rule_a_tenants_node_must_have_every_host_path_blocked():
+    """The default is the strictest; nodes of the operator's own are not exposed."""
+    silent = v.baseline(block=None)
+    subjects = [s for s, _ in unmet(baseline=silent)]
+    assert ['lock host-bmc-ipmi', 'lock host-bmc-redfish'] == subjects
+    service = replace(v.NODE, exposure=Exposure.SERVICE)
+    assert [] == unmet(baseline=silent, node=service)
+
+
+def test_the_message_names_card_path_mechanism_place_and_value():
+    """What an operator needs to find the card and the setting."""
+    device = replace(GOOD, locks=(v.reading(LockState.UNLOCKED),))
+    (finding,) = verdict(v.inventory(device)).unmet
+    for part in ('H100 GPU_0', 'host-device', 'rot', '/redfish/v1/Chassis/RoT_0', 'Closed = false', 'unlocked', 'rule all'):
+        assert part in str(finding)
+
+
+def test_a_function_is_in_play_when_the_slot_reports_its_uuid_and_version():
+    """A function is known by what the BMC reports, not by what we sent."""
+    rules = v.baseline(firmware=None, functions=(('Slot0', 'gzip'),))
+    device = v.fpga()
+    locks = [v.engagement(r) for r in device.locks]
+    catalogue = (v.function_image(),)
+    seen = v.inventory(device)
+    result = verdict(seen, rules, catalogue=catalogue, engagements=locks)
+    assert result.met
+    assert {(v.FPGA, 'Slot0'): 'gzip'} == functions_in_play(seen, result, rules, v.NODE, catalogue)
+
+
+@pytest.mark.parametrize(
+    ('change', 'found'),
+    [
+        ({'slots': (v.slot(0, None, None),)}, 'empty'),
+        ({'slots': (v.slot(0, 'gzip', v.OLD),)}, 'gzip 1.0'),
+        ({'slots': (v.slot(5),)}, 'no such slot'),
+    ],
+)
+def test_another_function_or_version_or_an_empty_slot_is_not_met(change, found):
+    """Empty, another version, or no such slot: each is not met."""
+    rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
+    seen = v.inventory(v.fpga(**change))
+    result = verdict(seen, rules, catalogue=(v.function_image(),))
+    assert [found] == [f.found for f in result.unmet]
+    assert {} == functions_in_play(seen, result, rules, v.NODE, (v.function_image(),))
+
+
+def test_a_function_with_another_uuid_is_another_function():
+    """The name alone does not make it."""
+    rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
+    other = v.function_image(uuid='99999999-2222-3333-4444-555555555555')
+    assert not verdict(v.inventory(v.fpga()), rules, catalogue=(other,)).met
+
+
+def test_a_function_the_catalogue_does_not_know_is_not_met():
+    """Nobody can say what it is."""
+    rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
+    (finding,) = verdict(v.inventory(v.fpga()), rules).unmet
+    assert 'catalogue has no image' in finding.found
