@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The table of a write is total, sends once, and never takes silence for success."""
+
+import itertools
+
+import pytest
+
+from baremetal_acc.decide.flash import TABLE, Effect, Seen, classify, following
+from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.job import ItemState
+from baremetal_acc.model.lock import ResetKind
+
+LOOKED_AT = (ItemState.PLANNED, ItemState.SENT, ItemState.RUNNING)
+EVERY = list(itertools.product(LOOKED_AT, Seen))
+BASE = {'task': None, 'begun': True, 'version': '1', 'staged': None, 'wanted': '2', 'expects': '1', 'busy': False}
+
+
+def test_the_table_is_total():
+    """Every state that is looked at, with everything a look can show, and nothing else."""
+    assert set(EVERY) == set(TABLE)
+
+
+@pytest.mark.parametrize(('state', 'seen'), EVERY)
+def test_only_an_unbegun_write_is_ever_sent(state, seen):
+    """Nobody knows whether a write that was sent has arrived: it is looked for, not sent again."""
+    for reset in ResetKind:
+        if following(state, seen, reset).effect is Effect.SEND:
+            assert ItemState.PLANNED is state
+
+
+@pytest.mark.parametrize(('state', 'seen'), EVERY)
+def test_only_the_version_itself_is_done(state, seen):
+    """A finished task, a vanished task and silence are not success."""
+    for reset in ResetKind:
+        if following(state, seen, reset).state is ItemState.DONE:
+            assert Seen.RUNNING is seen
+
+
+@pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
+def test_a_succeeded_task_is_an_end_only_where_a_reset_shows_the_version(state):
+    """Where no reset is needed the version must show at once."""
+    assert ItemState.STAGED is following(state, Seen.SUCCEEDED, ResetKind.POWER_CYCLE).state
+    assert Effect.SETTLE is following(state, Seen.SUCCEEDED, ResetKind.NONE).effect
+
+
+@pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
+@pytest.mark.parametrize('seen', [Seen.VANISHED, Seen.NOTHING, Seen.MOVED])
+def test_what_vanished_settles_and_then_fails(state, seen):
+    """With a reason, and without another state."""
+    for reset in ResetKind:
+        found = following(state, seen, reset)
+        assert (state, Effect.SETTLE) == (found.state, found.effect)
+        assert found.why
+
+
+def test_a_version_that_runs_before_we_wrote_it_is_not_ours():
+    """Its digest was never checked: the plan is stale."""
+    assert Effect.FAIL is following(ItemState.PLANNED, Seen.RUNNING, ResetKind.NONE).effect
+
+
+@pytest.mark.parametrize(
+    ('change', 'seen'),
+    [
+        ({'task': TaskState.ACTIVE, 'version': '2'}, Seen.WORKING),
+        ({'task': TaskState.FAILED, 'version': '2'}, Seen.FAILED),
+        ({'version': '2'}, Seen.RUNNING),
+        ({'task': TaskState.GONE, 'version': '2'}, Seen.RUNNING),
+        ({'staged': '2'}, Seen.STAGED),
+        ({'task': TaskState.SUCCEEDED}, Seen.SUCCEEDED),
+        ({'task': TaskState.GONE}, Seen.VANISHED),
+        ({'busy': True}, Seen.ELSEWHERE),
+        ({}, Seen.NOTHING),
+        ({'version': None}, Seen.NOTHING),
+        ({'begun': False, 'version': '3'}, Seen.MOVED),
+        ({'begun': False, 'version': None}, Seen.MOVED),
+        ({'begun': False}, Seen.NOTHING),
+    ],
+)
+def test_a_look_is_told_apart(change, seen):
+    """The device comes before the task, and a failed task before everything."""
+    assert seen is classify(**(BASE | change))
