@@ -486,10 +486,19 @@ def _serve(services: Services) -> None:
         services.check()
 
 
-def _interrupt(_number: int, _frame: object) -> None:
-    for number in ENDING_SIGNALS:  # stopping takes seconds, and a second signal must not leave it half done
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+def interrupt_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end this program as Ctrl-C does: by one KeyboardInterrupt, in which all is stopped.
+
+    Later signals are ignored: stopping takes seconds, and a second Ctrl-C must not leave it half done.
+    """
+
+    def interrupt(_number: int, _frame: object) -> None:
+        for number in ENDING_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in ENDING_SIGNALS:
+        signal.signal(number, interrupt)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -521,8 +530,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     :returns: 0 after a signal or the end of standard input, 1 when a service failed, 2 for wrong arguments.
     """
     arguments = _arguments(argv)
-    for number in ENDING_SIGNALS:
-        signal.signal(number, _interrupt)
+    interrupt_on_signals()
     services = Services(
         state=arguments.state,
         placement=arguments.placement,

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do the demo's services start, end and fail as they should? Real processes: a double of them would prove nothing."""
 
+import contextlib
 import json
 import os
 import signal
@@ -128,9 +129,12 @@ def test_an_ironic_that_cannot_start_says_why(start: Start, tmp_path: Path) -> N
 
 
 def left_over(tmp_path: Path) -> str:
-    """The command lines that name this test's directory."""
-    found = subprocess.run(['ps', '-eo', 'args'], capture_output=True, text=True, check=True).stdout
-    return '\n'.join(line for line in found.splitlines() if str(tmp_path) in line)
+    """The command lines of all processes that name this test's directory."""
+    found = []
+    for file in Path('/proc').glob('[0-9]*/cmdline'):
+        with contextlib.suppress(OSError):  # it ended while we looked
+            found.append(file.read_bytes().replace(b'\0', b' ').decode(errors='replace'))
+    return '\n'.join(line for line in found if str(tmp_path) in line)
 
 
 @pytest.mark.parametrize(
