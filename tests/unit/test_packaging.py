@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,8 +65,8 @@ def files_on_disk() -> set[str]:
 
 
 @pytest.fixture(scope='module')
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel of a copy of the tree: a build leaves its traces beside setup.cfg."""
+def copied_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a build needs of the tree: a build leaves its traces beside setup.cfg, so it runs on a copy."""
     copy = tmp_path_factory.mktemp('build') / 'tree'
     copy.mkdir()
     for name in ('baremetal_acc', 'interfaces', 'etc'):
@@ -73,10 +74,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
             shutil.copytree(TREE / name, copy / name, ignore=shutil.ignore_patterns('__pycache__'))
     for name in ('setup.cfg', 'pyproject.toml', 'README.rst', 'LICENSE'):
         shutil.copy(TREE / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope='module')
+def wheel(copied_tree: Path) -> zipfile.ZipFile:
+    """The wheel that pip builds of the tree."""
     command = [sys.executable, '-m', 'pip', 'wheel', '--quiet', '--no-deps', '--no-index', '--no-build-isolation', '.']
-    subprocess.run([*command, '--wheel-dir', str(copy / 'dist')], cwd=copy, check=True, timeout=300)
-    (built,) = (copy / 'dist').glob('*.whl')
+    subprocess.run([*command, '--wheel-dir', 'dist'], cwd=copied_tree, check=True, timeout=300)
+    (built,) = (copied_tree / 'dist').glob('*.whl')
     return zipfile.ZipFile(built)
+
+
+@pytest.fixture(scope='module')
+def sdist(copied_tree: Path) -> tarfile.TarFile:
+    """The source archive that the build backend makes of the tree."""
+    code = "from setuptools import build_meta; build_meta.build_sdist('dist')"
+    subprocess.run([sys.executable, '-W', 'ignore', '-c', code], cwd=copied_tree, check=True, capture_output=True, timeout=300)
+    (built,) = (copied_tree / 'dist').glob('*.tar.gz')
+    return tarfile.open(built)
 
 
 def test_the_package_list_is_what_lies_on_the_disk() -> None:
@@ -98,6 +114,13 @@ def test_the_wheel_holds_every_file(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if '.dist-info/' not in name and '.data/' not in name}
     assert files_on_disk() == packed
     assert {'baremetal_acc/py.typed', 'baremetal_acc_ironic/py.typed'} < packed
+
+
+def test_the_source_archive_holds_every_file(sdist: tarfile.TarFile) -> None:
+    """A wheel can be built from it that is the same as the one built from the tree."""
+    packed = {name.split('/', 1)[1] for name in sdist.getnames() if '/' in name}
+    in_tree = {f'interfaces/{name}' if name.startswith('baremetal_acc_ironic/') else name for name in files_on_disk()}
+    assert set() == (in_tree | {'setup.cfg', 'pyproject.toml', 'README.rst', 'LICENSE'}) - packed
 
 
 def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
