@@ -14,10 +14,10 @@ release = version = importlib.metadata.version('baremetal-acc')
 
 extensions: list[str] = []
 exclude_patterns: list[str] = []
-if (TREE / '.git').exists():
+if (TREE / '.git').is_dir() and not (TREE / '.git' / 'shallow').exists():
     extensions.append('reno.sphinxext')
 else:
-    # reno reads the notes from the history of git, which an unpacked archive does not have.
+    # reno reads the notes from the whole history of git, which an archive and a shallow clone do not have.
     exclude_patterns.append('release-notes.rst')
 
 html_theme = 'alabaster'
