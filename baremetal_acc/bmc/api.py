@@ -27,6 +27,7 @@ class BmcAddress:
     :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
     :ivar budget: for one whole look.
     :ivar concurrency: requests at a time.
+    :ivar parallel_updates: how many updates the BMC takes at once, said by the operator; None leaves it to what is known of it.
     """
 
     name: BmcName
@@ -38,6 +39,7 @@ class BmcAddress:
     timeout: timedelta = timedelta(seconds=45)
     budget: timedelta = timedelta(minutes=5)
     concurrency: int = 4
+    parallel_updates: int | None = None
 
     @property
     def label(self) -> str:

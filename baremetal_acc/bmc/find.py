@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which driver speaks to a BMC? It is found by the scheme of the BMC's address."""
+
+from typing import cast
+from urllib.parse import urlsplit
+
+import stevedore
+
+from baremetal_acc.bmc.api import BmcAddress, Driver
+from baremetal_acc.errors import AccError, UsageError
+
+GROUP = 'baremetal_acc.bmc'
+
+PROTOCOLS = {'https': 'redfish', 'http': 'redfish', 'ipmi': 'ipmi'}
+"""Scheme of an address to the name of the driver's entry point."""
+
+
+def for_address(address: BmcAddress) -> Driver:
+    """The driver for an address.
+
+    :raises UsageError: no driver speaks its scheme.
+    :raises AccError: the plugin that does is broken.
+    """
+    scheme = urlsplit(address.address).scheme
+    protocol = PROTOCOLS.get(scheme)
+    if protocol is None:
+        raise UsageError(
+            argument=f'address of BMC {address.name}',
+            what=f'{address.address!r} has no scheme that a driver speaks',
+            hint=f'write it as https://HOST[:PORT]; schemes: {", ".join(sorted(PROTOCOLS))}',
+        )
+    return driver(protocol)
+
+
+def driver(protocol: str) -> Driver:
+    """The driver of that name.
+
+    :raises UsageError: none is installed.
+    :raises AccError: the plugin is broken.
+    """
+
+    def broken(manager: object, entry: object, exc: BaseException) -> None:
+        raise AccError(
+            f'plugin {protocol} ({GROUP}) cannot be loaded: {type(exc).__name__}: {exc}',
+            hint='repair or uninstall the package that brings it',
+        ) from exc
+
+    found: stevedore.NamedExtensionManager[Driver] = stevedore.NamedExtensionManager(
+        GROUP, [protocol], invoke_on_load=True, on_load_failure_callback=broken, warn_on_missing_entrypoint=False
+    )
+    if protocol not in found:
+        raise UsageError(argument='protocol', what=f'no driver {protocol!r} is installed (entry points {GROUP})')
+    return cast('Driver', found[protocol].obj)

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which BMCs behave otherwise than the standard says, and who saw it?
+
+A quirk is a named question, asked of what a BMC says about itself. Each row carries its evidence; nothing else in the
+package branches on who made a machine.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quirks:
+    """The quirks of one BMC.
+
+    :ivar vendor: ServiceRoot.Vendor, or None.
+    :ivar product: ServiceRoot.Product, or None.
+    :ivar oem: the keys of ServiceRoot.Oem: who extended the service.
+    """
+
+    vendor: str | None = None
+    product: str | None = None
+    oem: frozenset[str] = frozenset()
+
+    def updates_at_once(self) -> int:
+        """How many updates the BMC takes at the same time.
+
+        No BMC says so itself, and no real one was tried: the table is empty until somebody measures one.
+        """
+        return next((row.number for row in _UPDATES_AT_ONCE if row.matches(self)), 1)
+
+    def item_id_ends_with_device_id(self) -> bool:
+        """Ids of firmware items end with two underscores and the Id of the device's resource; there is no RelatedItem.
+
+        Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recordings/dell/r750-h100-bluefield2): all 29 items, for example
+        ``Installed-0-24.40.10.00__NIC.Slot.5-1``.
+        """
+        return self._made_by('dell')
+
+    def inventory_keeps_old_versions(self) -> bool:
+        """Items whose Id begins with Current- or Previous- repeat a component; Installed- is what runs.
+
+        Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (recordings/dell/r750-h100-bluefield2).
+        """
+        return self._made_by('dell')
+
+    def _made_by(self, name: str) -> bool:
+        return (self.vendor or '').casefold() == name or name in {key.casefold() for key in self.oem}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AtOnce:
+    """One measured row: which BMCs take more than one update, how many, and who saw it."""
+
+    vendor: str
+    product: str
+    number: int
+    evidence: str
+
+    def matches(self, quirks: Quirks) -> bool:
+        return fnmatchcase(quirks.vendor or '', self.vendor) and fnmatchcase(quirks.product or '', self.product)
+
+
+_UPDATES_AT_ONCE: tuple[_AtOnce, ...] = ()

@@ -1,0 +1,314 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a BMC speak Redfish? The driver, its connection, and one look.
+
+What hardware: any service of DSP0266 1.6 and later; each vendor's oddities are in :mod:`baremetal_acc.bmc.quirks`.
+How it is found: by the scheme of the BMC's address, ``https`` (or ``http``, if the operator writes that).
+What it can do: look, read and write settings, push images by multipart, follow tasks, power and reset. It does not pull.
+Which write paths it blocks: none; locks do that.
+How an update behaves: one POST with one Target; the task is polled by its resource; success is read back by the caller.
+What it was tried on: the eight recordings (see doc/source/inventory.rst) and the emulator; no hardware.
+"""
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.bmc import devices as table
+from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
+from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc.quirks import Quirks
+from baremetal_acc.bmc.redfish import firmware, identify, system, task, update
+from baremetal_acc.bmc.redfish.connector import Connector, Login
+from baremetal_acc.bmc.redfish.identify import Device
+from baremetal_acc.bmc.redfish.parse import View, component, power_state
+from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
+from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
+from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
+from baremetal_acc.model.accelerator import Accelerator, IdentitySource
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+LOG = logging.getLogger(__name__)
+
+
+class RedfishDriver:
+    """Entry point ``redfish`` of the group ``baremetal_acc.bmc``."""
+
+    protocol = 'redfish'
+
+    def __init__(self, devices: Devices | None = None, patience: Patience | None = None) -> None:
+        """The driver.
+
+        :param devices: which devices are accelerators; the shipped table when None.
+        :param patience: how reads are repeated.
+        """
+        self._devices = devices
+        self._patience = patience
+
+    def connect(self, address: BmcAddress) -> 'RedfishConnection':
+        """Log in.
+
+        :raises BmcUnreachable: no answer. ``BmcUntrusted``: the certificate does not verify. ``BmcNotAuthorised``: wrong
+            credentials. ``BmcAnswerInvalid``: no Redfish service there. ``UsageError``: the address is none.
+        """
+        connector = Connector(address, self._patience)
+        login = Login(address)
+        try:
+            root = _root(connector, address)
+            login.begin(connector, _sessions(root))
+        except BaseException:
+            connector.close()
+            raise
+        return RedfishConnection(address, connector, login, root, self._devices or table.shipped())
+
+
+class RedfishConnection:
+    """A session with one BMC."""
+
+    def __init__(self, address: BmcAddress, connector: Connector, login: Login, root: Document, devices: Devices) -> None:
+        self.address = address
+        self.session = f'{address.name}-{secrets.token_hex(6)}'
+        self._connector = connector
+        self._login = login
+        self._root = root
+        self._devices = devices
+
+    def __enter__(self) -> 'RedfishConnection':
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Log out and close the connections."""
+        self._login.close()
+        self._connector.close()
+
+    def look(self, now: datetime) -> Look:
+        """Read everything about the BMC's accelerators.
+
+        :raises BmcError: no answer, or neither Systems nor Chassis could be read.
+        """
+        features = self._root.body.get('ProtocolFeaturesSupported')
+        reader = Reader(self._connector, self.address, self.session, features if isinstance(features, dict) else None)
+        walk = Walk(reader, self._root)
+        tree = walk.run()
+        quirks = _quirks(tree.root)
+        found, platform = identify.identify(walk, self._devices)
+        items = firmware.assign(walk, found, quirks)
+        home = self._system(tree)
+        accelerators = [
+            self._accelerator(walk, device, owned, home, source)
+            for device, owned, source in zip(found, items, _identities(found, self.address), strict=True)
+        ]
+        LOG.info('%s: %d accelerators, %d requests so far', self.address.label, len(found), self._connector.requests)
+        return Look(
+            facts=self._facts(tree, home, quirks),
+            accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
+            platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
+            gaps=tuple(sorted(tree.gaps, key=lambda g: (g.ref, g.field or '', g.reason))),
+            reader=reader,
+        )
+
+    def writer(self) -> Writer:
+        """For locks and settings."""
+        return Writer(self._connector, self.address.name, self.session)
+
+    def component(self, ref: Ref) -> Component:
+        """Read one SoftwareInventory now; of any other resource, the FirmwareVersion that it shows.
+
+        :raises BmcError: it could not be read.
+        """
+        view = View.of(fresh(self._connector, ref.bmc, ref.uri), [])
+        kind = view.body.get('@odata.type')
+        if isinstance(kind, str) and not kind.startswith('#SoftwareInventory.') and not view.has('Version'):
+            device = Device(pcie_devices={ref.uri: view})
+            return identify.own_version(device) or Component(id=None, ref=view.ref)
+        return component(view)
+
+    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
+        """Send an image to one Target, once.
+
+        :raises BmcError: as the contract says.
+        """
+        link = View.of(self._root, []).link('UpdateService')
+        view = View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
+        return update.push(self._connector, view, target, upload)
+
+    def task(self, ref: Ref) -> TaskReading:
+        """Read one task.
+
+        :raises BmcError: it could not be asked.
+        """
+        return task.read(self._connector, ref)
+
+    def active_tasks(self) -> Sequence[TaskReading]:
+        """Tasks that still run; those that vanish while they are asked for do not.
+
+        :raises BmcError: they could not be asked.
+        """
+        root = View.of(self._root, [])
+        service = root.link('Tasks') or root.link('TaskService')
+        if service is None:
+            return ()
+        tasks = View.of(fresh(self._connector, self.address.name, service), []).link('Tasks')
+        if tasks is None:
+            return ()
+        reader = Reader(self._connector, self.address, self.session)
+        links = [m['@odata.id'] for m in members(reader.collection(tasks).body) if isinstance(m.get('@odata.id'), str)]
+        found = []
+        for link in links[-MAX_TASKS:]:
+            with contextlib.suppress(BmcAnswerInvalid):
+                found.append(task.read(self._connector, reader.ref(link)))
+        return tuple(t for t in found if t.state is TaskState.ACTIVE)
+
+    def power(self, system_ref: Ref) -> PowerState:
+        """Power state of a System, read now.
+
+        :raises BmcError: it could not be read.
+        """
+        return power_state(system.read(self._connector, system_ref))
+
+    def set_power(self, system_ref: Ref, wanted: PowerState) -> None:
+        """Ask for On or Off.
+
+        :raises BmcError: it was not accepted.
+        """
+        system.set_power(self._connector, system_ref, wanted)
+
+    def reset(self, system_ref: Ref, kind: ResetKind) -> None:
+        """Ask for a restart or a power cycle.
+
+        :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
+        """
+        system.reset(self._connector, system_ref, kind)
+
+    def last_reset(self, system_ref: Ref) -> str | None:
+        """LastResetTime as text.
+
+        :raises BmcError: it could not be read.
+        """
+        return system.read(self._connector, system_ref).literal('LastResetTime')
+
+    def _accelerator(
+        self,
+        walk: Walk,
+        device: Device,
+        items: firmware.Items,
+        home: Ref | None,
+        identity: tuple[AcceleratorId, IdentitySource],
+    ) -> Accelerator:
+        kind = device.kind
+        if kind is None:
+            raise AssertionError('a device without a kind is no accelerator')
+        primary = device.primary
+        return Accelerator(
+            id=identity[0],
+            kind=kind,
+            identity=identity[1],
+            primary=primary.ref,
+            refs=tuple(sorted(Ref(bmc=self.address.name, uri=uri) for uri in device.uris())),
+            vendor=device.vendor(self._devices),
+            model=device.model(self._devices),
+            part_number=device.part_number,
+            serial=device.serial,
+            uuid=device.uuid,
+            location=device.location,
+            pci=device.pci,
+            firmware=tuple(sorted(items.components, key=lambda c: (c.id or '', c.ref))),
+            slots=firmware.slots(device, items, walk),
+            functions=tuple(sorted(identify.functions_of(device, walk.tree), key=lambda f: f.ref)),
+            traits=device.row.traits if device.row is not None else frozenset(),
+            system=home,
+            health=primary.literal('Status', 'Health'),
+        )
+
+    def _system(self, tree: Tree) -> Ref | None:
+        """The System that is handed out: the one that was named, else the only one that can be reset and is no card's own."""
+        name = self.address.name
+        if self.address.system is not None:
+            wanted = Ref(bmc=name, uri='/' + self.address.system.strip('/'))
+            if wanted.uri not in tree.systems:
+                tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
+            return wanted
+        candidates = list(tree.systems.values())
+        for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), system.resettable):
+            if len(candidates) > 1:
+                candidates = [view for view in candidates if narrower(view)]
+        if len(candidates) == 1:
+            return candidates[0].ref
+        reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
+        tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason))
+        return None
+
+    def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks) -> BmcFacts:
+        parallel = self.address.parallel_updates or quirks.updates_at_once()
+        provider = tree.root.link('Links', 'ManagerProvidingService')
+        manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
+        view = tree.systems.get(home.uri) if home is not None else None
+        readings = [task.reading(view) for view in tree.tasks]
+        return BmcFacts(
+            name=self.address.name,
+            address=self.address.address,
+            session=self.session,
+            product=tree.root.text('Product'),
+            firmware_version=manager.literal('FirmwareVersion') if manager is not None else None,
+            update=update.facts(tree.update, max(1, parallel)) if tree.update is not None else None,
+            system=home,
+            power=power_state(view) if view is not None else PowerState.UNKNOWN,
+            active_tasks=tuple(t for t in readings if t.state is TaskState.ACTIVE),
+        )
+
+
+def _root(connector: Connector, address: BmcAddress) -> Document:
+    """The service root, which needs no login.
+
+    :raises BmcAnswerInvalid: there is no Redfish service.
+    """
+    try:
+        root = fresh(connector, address.name, f'{ROOT}/')
+    except (BmcRefused, BmcAnswerInvalid) as exc:
+        raise BmcAnswerInvalid(
+            bmc=connector.label, uri=f'{ROOT}/', what=f'no Redfish service answers there: {exc.what}', hint='check the address'
+        ) from exc
+    if 'RedfishVersion' not in root.body and 'Systems' not in root.body and 'Chassis' not in root.body:
+        raise BmcAnswerInvalid(
+            bmc=connector.label, uri=f'{ROOT}/', what='no Redfish service answers there', hint='check the address'
+        )
+    return replace(root, ref=Ref(bmc=address.name, uri=ROOT))
+
+
+def _sessions(root: Document) -> str | None:
+    """The session collection; None when the BMC has no sessions."""
+    view = View.of(root, [])
+    service = view.link('SessionService')
+    return view.link('Links', 'Sessions') or (f'{service.rstrip("/")}/Sessions' if service else None)
+
+
+def _quirks(root: View) -> Quirks:
+    oem = root.part('Oem')
+    return Quirks(
+        vendor=root.text('Vendor'), product=root.text('Product'), oem=frozenset(oem.body) if oem is not None else frozenset()
+    )
+
+
+def _identities(devices: list[Device], address: BmcAddress) -> list[tuple[AcceleratorId, IdentitySource]]:
+    """What identifies each device: its UUID, else its serial number, else its URI; a value that repeats identifies nothing."""
+    uuids = [d.uuid for d in devices]
+    serials = [d.serial.casefold() if d.serial else None for d in devices]
+    found: list[tuple[AcceleratorId, IdentitySource]] = []
+    for device, uuid, serial in zip(devices, uuids, serials, strict=True):
+        if uuid is not None and uuids.count(uuid) == 1:
+            found.append((AcceleratorId(f'uuid:{uuid}'), IdentitySource.UUID))
+        elif device.serial is not None and serials.count(serial) == 1:
+            found.append((AcceleratorId(f'serial:{device.serial}'), IdentitySource.SERIAL))
+        else:
+            found.append((AcceleratorId(f'uri:{address.name}:{device.primary.ref.uri}'), IdentitySource.URI))
+    return found

@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which SoftwareInventory items belong to which device, and how sure is that?
+
+In this order, the first that finds a device wins: RelatedItem (the device, something below it, its root of trust, one of its
+slots); links from the device's resources to their images; a convention of the Ids that a quirk names; an ordinal that Id and
+device share (never certain).
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+
+from baremetal_acc.bmc.quirks import Quirks
+from baremetal_acc.bmc.redfish.identify import Device, function, own_version
+from baremetal_acc.bmc.redfish.parse import View, component, last, uuid_of
+from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
+from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
+from baremetal_acc.model.firmware import Component
+
+SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
+"""A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
+
+ORDINAL = re.compile(r'(?:^|[_-])(?P<word>GPU|FPGA|DPU)(?:[_-][A-Za-z]+)?[_-]?(?P<number>\d{1,3})$', re.IGNORECASE)
+"""``GPU1``, ``GPU_0``, ``HGX_FW_GPU_SXM_1``."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Items:
+    """What belongs to one device.
+
+    :ivar slots: the item of a slot, by Processor and position.
+    """
+
+    components: list[Component] = field(default_factory=list)
+    slots: dict[tuple[str, int], Component] = field(default_factory=dict)
+
+
+def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
+    """The items of each device, in the order of the devices."""
+    tree = walk.tree
+    found = [Items() for _ in devices]
+    owner = {uri: n for n, device in enumerate(devices) for uri in device.uris()}
+    trusted = _roots_of_trust(walk, owner)
+    images = _linked_images(walk, devices)
+    ordinals = _ordinals(devices)
+    slots = _slot_functions(walk, devices)
+    for uri, view in tree.items.items():
+        place = _by_related(walk, view, owner, trusted, slots)
+        if place is not None and isinstance(place, _Slot):
+            found[place.device].slots.setdefault((place.processor, place.index), component(view))
+            continue
+        number, certain = place, True
+        if number is None:
+            number = images.get(uri)
+        if number is None and quirks.item_id_ends_with_device_id():
+            number = _by_id(view, devices, quirks)
+        if number is None and not view.links('RelatedItem'):
+            number, certain = ordinals.get(_ordinal(view.id) or ('', -1)), False
+        if number is not None:
+            found[number].components.append(component(view, certain=certain))
+    for device, items in zip(devices, found, strict=True):
+        items.components = _with_staged(walk, items.components)
+        if not any(c.certain for c in items.components):
+            own = own_version(device)
+            if own is not None:
+                items.components.insert(0, own)
+    return found
+
+
+def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot, ...]:
+    """The reconfiguration slots of a device. Source: DSP8010 2025.4, Processor v1_22_0, FPGA.ReconfigurationSlots."""
+    found = []
+    for uri, view in device.processors.items():
+        known = {f.ref.uri: function(f) for f in walk.tree.acceleration.get(uri, ())}
+        fpga = view.part('FPGA')
+        for index, slot in enumerate(fpga.parts('ReconfigurationSlots') if fpga is not None else ()):
+            if slot is None:
+                continue
+            slot_id = slot.text('SlotId') or str(index)
+            found.append(
+                ReconfigurationSlot(
+                    slot_id=slot_id,
+                    index=index,
+                    uuid=uuid_of(slot, 'UUID'),
+                    programmable_from_host=slot.boolean('ProgrammableFromHost'),
+                    function=_function_in(walk, view, slot, slot_id, known),
+                    item=items.slots.get((uri, index)),
+                )
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
+    """A slot: number of the device, URI of the Processor, position."""
+
+    device: int
+    processor: str
+    index: int
+
+
+def _by_related(
+    walk: Walk, view: View, owner: dict[str, int], trusted: dict[str, int], slots: dict[str, _Slot]
+) -> int | _Slot | None:
+    """By RelatedItem."""
+    places = []
+    for link in view.links('RelatedItem'):
+        bare, _, fragment = link.partition('#')
+        place = walk.place(bare)
+        if place is None:
+            continue
+        pointer = SLOT.match(fragment)
+        if pointer is not None and place in owner:
+            return _Slot(device=owner[place], processor=place, index=int(pointer.group(1)))
+        if place in slots:
+            return slots[place]
+        places.append(place)
+    for place in places:
+        if place in owner:
+            return owner[place]
+        if place in trusted:
+            return trusted[place]
+    for place in places:
+        below = [(len(uri), n) for uri, n in owner.items() if within(place, uri)]
+        if below:
+            return max(below)[1]
+    return None
+
+
+def _roots_of_trust(walk: Walk, owner: dict[str, int]) -> dict[str, int]:
+    """Chassis that say which component they protect, and the device that this is."""
+    found: dict[str, int] = {}
+    for uri, view in walk.tree.chassis.items():
+        for link in view.oem_links('ComponentsProtected'):
+            place = walk.place(link)
+            if place in owner:
+                found[uri] = owner[place]
+    return found
+
+
+def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
+    """Items that resources of a device name as their images.
+
+    Source: DSP8010 2025.4: Manager and NetworkAdapter.Controllers, Links.ActiveSoftwareImage and SoftwareImages.
+    """
+    found: dict[str, int] = {}
+    for n, device in enumerate(devices):
+        views: list[View | None] = [*device.managers.values(), *device.systems.values()]
+        for adapter in device.adapters.values():
+            views += adapter.parts('Controllers')
+        for view in views:
+            if view is None:
+                continue
+            links = list(view.links('Links', 'SoftwareImages'))
+            active = view.link('Links', 'ActiveSoftwareImage')
+            for link in [*links, *([active] if active else [])]:
+                place = walk.place(link)
+                if place is not None:
+                    found.setdefault(place, n)
+    return found
+
+
+def _by_id(view: View, devices: list[Device], quirks: Quirks) -> int | None:
+    """By an Id that ends with two underscores and the Id of a resource of the device."""
+    head, mark, tail = view.id.rpartition('__')
+    if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
+        return None
+    return next((n for n, device in enumerate(devices) if any(last(uri) == tail for uri in device.uris())), None)
+
+
+def _ordinals(devices: list[Device]) -> dict[tuple[str, int], int]:
+    """Devices by kind and the number in the Id they are shown with; numbers that two devices share say nothing."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for n, device in enumerate(devices):
+        key = _ordinal(last(device.primary.ref.uri))
+        if key is not None:
+            found.setdefault(key, []).append(n)
+    return {key: numbers[0] for key, numbers in found.items() if len(numbers) == 1}
+
+
+def _ordinal(text: str) -> tuple[str, int] | None:
+    match = ORDINAL.search(text)
+    return (match.group('word').upper(), int(match.group('number'))) if match else None
+
+
+def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
+    """Slots by the URI of the function that they hold."""
+    found: dict[str, _Slot] = {}
+    for n, device in enumerate(devices):
+        for uri, view in device.processors.items():
+            fpga = view.part('FPGA')
+            for index, slot in enumerate(fpga.parts('ReconfigurationSlots') if fpga is not None else ()):
+                link = slot.link('AccelerationFunction') if slot is not None else None
+                place = walk.place(link) if link is not None else None
+                if place is not None:
+                    found[place] = _Slot(device=n, processor=uri, index=index)
+    return found
+
+
+def _function_in(walk: Walk, processor: View, slot: View, slot_id: str, known: dict[str, Function]) -> Function | None:
+    """What a slot holds: by its link, else the function that names the slot."""
+    link = slot.link('AccelerationFunction')
+    place = walk.place(link) if link is not None else None
+    if place is not None and place in known:
+        return known[place]
+    for view in walk.tree.acceleration.get(processor.ref.uri, ()):
+        names = view.body.get('FpgaReconfigurationSlots')
+        if isinstance(names, list) and slot_id in names:
+            return known[view.ref.uri]
+    return None
+
+
+def _with_staged(walk: Walk, components: list[Component]) -> list[Component]:
+    """Put the version of an item that is staged and not active to its active twin: same SoftwareId, or same name.
+
+    Source: DSP8010 2025.4, SoftwareInventory v1_12: Active, Staged.
+    """
+    tree: Tree = walk.tree
+    staged = [c for c in components if _flags(tree.items[c.ref.uri]) == (False, True)] if components else []
+    rest = [c for c in components if c not in staged]
+    for waiting in staged:
+        for n, c in enumerate(rest):
+            if (waiting.software_id and waiting.software_id == c.software_id) or (waiting.name and waiting.name == c.name):
+                rest[n] = replace(c, staged=waiting.version)
+                break
+        else:
+            rest.append(waiting)
+    return rest
+
+
+def _flags(view: View) -> tuple[bool | None, bool | None]:
+    return view.boolean('Active'), view.boolean('Staged')

@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does the body of a Redfish error say? Whatever shape it has, a short text comes out and nothing raises.
+
+Source: DSP0266, section "Error responses"; DSP8010 2025.4, Message v1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+LONGEST = 300
+"""Characters of a BMC's own text that we repeat."""
+
+INFO = '@Message.ExtendedInfo'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a BMC said.
+
+    :ivar text: one line, printable, at most 300 characters; empty when it said nothing.
+    :ivar ids: the names at the end of all MessageIds: ``ServiceTemporarilyUnavailable``.
+    """
+
+    text: str
+    ids: frozenset[str]
+
+
+def said(body: object) -> Said:
+    """The messages of a parsed body: of an error, of a success with annotations, or of anything else."""
+    texts: list[str] = []
+    ids: set[str] = set()
+    for info in _infos(body):
+        if isinstance(info, str):
+            texts.append(info)
+            continue
+        message_id = info.get('MessageId')
+        if isinstance(message_id, str) and message_id:
+            ids.add(message_id.rsplit('.', 1)[-1])
+        text = info.get('Message')
+        if isinstance(text, str) and text.strip():
+            texts.append(text)
+        elif isinstance(message_id, str) and message_id:
+            texts.append(message_id)
+    if not texts and isinstance(body, dict):
+        error = body.get('error')
+        texts = (
+            [t for t in (error.get('message'), error.get('code')) if isinstance(t, str)][:1] if isinstance(error, dict) else []
+        )
+        if isinstance(error, str):
+            texts = [error]
+    elif not texts and isinstance(body, str):
+        texts = [body]
+    return Said(text=short('; '.join(dict.fromkeys(t.strip() for t in texts))), ids=frozenset(ids))
+
+
+def short(text: object) -> str:
+    """One printable line of a BMC's text, at most 300 characters."""
+    if not isinstance(text, str):
+        return ''
+    line = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: 4 * LONGEST]).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + '…'
+
+
+def _infos(body: object, depth: int = 0) -> Iterator[Any]:
+    """Every ExtendedInfo entry at the top, in ``error``, and at single properties (``Name@Message.ExtendedInfo``)."""
+    if not isinstance(body, dict) or depth > 2:
+        return
+    for key, value in body.items():
+        if isinstance(key, str) and key.endswith(INFO):
+            entries = value if isinstance(value, list) else [value]
+            yield from (entry for entry in entries[:20] if isinstance(entry, dict | str))
+    yield from _infos(body.get('error'), depth + 1)

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is a System on, and how is it switched or reset?
+
+Source: DSP8010 2025.4, ComputerSystem v1_27_0, Reset; ActionInfo v1.
+"""
+
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.reader import fresh
+from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import Ref
+
+RESET = '#ComputerSystem.Reset'
+
+WORDS: dict[ResetKind, tuple[str, ...]] = {
+    ResetKind.NONE: (),
+    ResetKind.SYSTEM_RESET: ('ForceRestart', 'GracefulRestart', 'PowerCycle'),
+    ResetKind.POWER_CYCLE: ('PowerCycle',),
+}
+"""The ResetTypes that bring about a kind, the preferred first. A restart is no power cycle."""
+
+SWITCH: dict[PowerState, tuple[str, ...]] = {PowerState.ON: ('On', 'ForceOn'), PowerState.OFF: ('ForceOff',)}
+
+
+def read(connector: Connector, system: Ref) -> View:
+    """The System now.
+
+    :raises BmcError: it could not be read.
+    """
+    return View.of(fresh(connector, system.bmc, system.uri), [])
+
+
+def set_power(connector: Connector, system: Ref, wanted: PowerState) -> None:
+    """Ask for On or Off.
+
+    :raises BmcUnsupported: it offers no ResetType for it. ``BmcError``: it was not accepted.
+    """
+    words = SWITCH.get(wanted)
+    if words is None:
+        raise BmcUnsupported(bmc=connector.label, uri=system.uri, what=f'power state {wanted} cannot be asked for')
+    _reset(connector, read(connector, system), words)
+
+
+def reset(connector: Connector, system: Ref, kind: ResetKind) -> None:
+    """Ask for a reset of that kind.
+
+    :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
+    """
+    words = WORDS[kind]
+    if words:
+        _reset(connector, read(connector, system), words)
+
+
+def resettable(view: View) -> bool:
+    """The System offers ComputerSystem.Reset."""
+    action = view.part('Actions', RESET)
+    return action is not None and action.text('target') is not None
+
+
+def _reset(connector: Connector, view: View, words: tuple[str, ...]) -> None:
+    action = view.part('Actions', RESET)
+    target = action.text('target') if action is not None else None
+    if action is None or target is None:
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what='this System has no Reset action')
+    offered = _offered(connector, view, action)
+    word = words[0] if offered is None else next((w for w in words if w in offered), None)
+    if word is None:
+        raise BmcUnsupported(
+            bmc=connector.label,
+            uri=view.ref.uri,
+            what=f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(offered or ()))}',
+        )
+    connector.send('POST', target, body={'ResetType': word})
+
+
+def _offered(connector: Connector, view: View, action: View) -> frozenset[str] | None:
+    """The ResetTypes that are advertised, at the action or in its ActionInfo; None when nothing is said."""
+    values = action.body.get('ResetType@Redfish.AllowableValues')
+    if values is None:
+        info = action.body.get('@Redfish.ActionInfo')
+        if isinstance(info, str):
+            try:
+                found = View.of(fresh(connector, view.ref.bmc, info), [])
+            except BmcError:
+                return None
+            for parameter in found.parts('Parameters'):
+                if parameter is not None and parameter.text('Name') == 'ResetType':
+                    values = parameter.body.get('AllowableValues')
+    return frozenset(v for v in values if isinstance(v, str)) if isinstance(values, list) and values else None

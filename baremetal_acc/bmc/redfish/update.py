@@ -1,0 +1,161 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does an image get to a BMC? One multipart POST, streamed, with one Target and the time to apply it.
+
+Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request
+without Targets would go to everything that the image fits; with two of them bmcweb refuses (facts/redfish.md, sections 3.1, 8).
+"""
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import BinaryIO
+
+from baremetal_acc.bmc.api import Upload
+from baremetal_acc.bmc.redfish import task
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.errors import BmcRefused, BmcUnsupported, ImageMismatch
+from baremetal_acc.model.inventory import TaskReading, UpdateFacts
+from baremetal_acc.model.ref import Ref
+
+CHUNK = 256 * 1024
+
+APPLY_TIMES = ('Immediate', 'OnReset')
+"""Those that need no maintenance window, the preferred first."""
+
+SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
+
+
+def facts(view: View, parallel: int) -> UpdateFacts:
+    """How an UpdateService takes images."""
+    enabled = unavailable(view) is None
+    limit = view.integer('MaxImageSizeBytes')
+    return UpdateFacts(
+        push=enabled and view.text('MultipartHttpPushUri') is not None,
+        pull=enabled and pull_target(view) is not None,
+        parallel=parallel,
+        max_size=limit if limit is not None and limit > 0 else None,
+    )
+
+
+def pull_target(view: View) -> str | None:
+    """Where SimpleUpdate is posted to, None when the service has none."""
+    action = view.part('Actions', SIMPLE_UPDATE)
+    return action.text('target') if action is not None else None
+
+
+def unavailable(view: View) -> str | None:
+    """Why the service takes nothing at all, None when it does."""
+    if view.boolean('ServiceEnabled') is False:
+        return 'its UpdateService is disabled (ServiceEnabled is false)'
+    state = view.literal('Status', 'State')
+    if state in ('Disabled', 'UnavailableOffline', 'Absent'):
+        return f'its UpdateService is not available (Status.State is {state})'
+    return None
+
+
+def apply_time(view: View) -> str:
+    """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
+
+    :raises BmcUnsupported: only maintenance windows are offered.
+    """
+    support = view.part('MultipartHttpPushUri@Redfish.OperationApplyTimeSupport')
+    values = support.body.get('SupportedValues') if support is not None else None
+    if not isinstance(values, list) or not values:
+        return APPLY_TIMES[0]
+    for wanted in APPLY_TIMES:
+        if wanted in values:
+            return wanted
+    raise BmcUnsupported(
+        bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {", ".join(str(v)[:40] for v in values[:5])}'
+    )
+
+
+def push(connector: Connector, view: View | None, target: Ref, upload: Upload) -> TaskReading | None:
+    """Send an image to one target, once.
+
+    :param view: the UpdateService as it is now, None when there is none.
+    :returns: the task; None when the BMC accepted without one.
+    :raises BmcUnsupported: it takes no pushed image. ``BmcBusy``: it has taken nothing. ``BmcUnreachable``: whether it
+        arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file changed while it was sent.
+    """
+    if view is None:
+        raise BmcUnsupported(bmc=connector.label, what='it has no UpdateService: it takes no firmware')
+    reason = unavailable(view)
+    if reason is not None:
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
+    uri = view.text('MultipartHttpPushUri')
+    if uri is None:
+        if pull_target(view) is not None:
+            what = 'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri) is not offered'
+        else:
+            what = 'it offers neither MultipartHttpPushUri nor SimpleUpdate'
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
+    limit = view.integer('MaxImageSizeBytes')
+    if limit is not None and 0 < limit < upload.size_bytes:
+        what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
+        raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
+    parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': apply_time(view)}
+    with upload.open() as file:
+        body = Multipart(parameters, upload, file)
+        answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
+    return task.accepted(connector, answer, target.bmc)
+
+
+class Multipart:
+    """The body of the request: parameters, then the file, read piece by piece.
+
+    :ivar content_type: for the request's header.
+    """
+
+    def __init__(self, parameters: object, upload: Upload, file: BinaryIO) -> None:
+        boundary = secrets.token_hex(16)
+        name = PurePath(upload.file).name
+        safe = ''.join(c if c.isascii() and (c.isalnum() or c in '._-') else '_' for c in name) or 'image'
+        self.content_type = f'multipart/form-data; boundary={boundary}'
+        self._head = (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="UpdateParameters"\r\n'
+            f'Content-Type: application/json\r\n\r\n{json.dumps(parameters)}\r\n'
+            f'--{boundary}\r\nContent-Disposition: form-data; name="UpdateFile"; filename="{safe}"\r\n'
+            'Content-Type: application/octet-stream\r\n\r\n'
+        ).encode()
+        self._tail = f'\r\n--{boundary}--\r\n'.encode()
+        self._upload = upload
+        self._file = file
+        self._length = len(self._head) + upload.size_bytes + len(self._tail)
+        self._pieces = self._all()
+        self._rest = b''
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, at most ``size``; empty at the end."""
+        if size is None or size < 0:
+            rest, self._rest = self._rest, b''
+            return rest + b''.join(self._pieces)
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b''
+            self._rest = piece
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    def _all(self) -> Iterator[bytes]:
+        yield self._head
+        left = self._upload.size_bytes
+        while left:
+            piece = self._file.read(min(CHUNK, left))
+            if not piece:
+                raise ImageMismatch(image=self._upload.file, what=f'ends {left} bytes early: it changed since it was checked')
+            left -= len(piece)
+            yield piece
+        if self._file.read(1):
+            raise ImageMismatch(image=self._upload.file, what='has more bytes than when it was checked')
+        yield self._tail
