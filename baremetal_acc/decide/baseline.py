@@ -10,6 +10,7 @@ from baremetal_acc.model import toml
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId
 
 FORMAT = 1
 
@@ -57,7 +58,10 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which devices and nodes a rule is for; what is None or empty is not asked. Texts are shell patterns, case ignored."""
+    """Which devices and nodes a rule is for; what is None or empty is not asked. Texts are shell patterns, case ignored.
+
+    :ivar ids: these very devices; for rules that a job adds, no baseline can name them.
+    """
 
     kind: Kind | None = None
     vendor: str | None = None
@@ -66,6 +70,7 @@ class Match:
     traits: frozenset[str] = frozenset()
     resource_class: str | None = None
     exposure: Exposure | None = None
+    ids: frozenset[AcceleratorId] = frozenset()
 
     def node(self, node: NodeFacts) -> bool:
         """The node's half holds."""
@@ -79,6 +84,7 @@ class Match:
         ids = f'{accelerator.pci.vendor_id}:{accelerator.pci.device_id}'
         return (
             self.node(node)
+            and (not self.ids or accelerator.id in self.ids)
             and (self.kind is None or accelerator.kind is self.kind)
             and (self.vendor is None or _like(accelerator.vendor, self.vendor))
             and (self.model is None or _like(accelerator.model, self.model))

@@ -90,7 +90,7 @@ def plan(
     :param parts: what may be touched.
     :param hold: the host is powered off before anything is released or written and given back after everything is locked: for
         nodes on which a tenant's code can run.
-    :param only: only these devices, None for all.
+    :param only: only these devices, None for all. Where the host is held, the locks of the others are engaged too.
     """
     draft = _Draft(inventory=inventory, catalogue=tuple(catalogue))
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
@@ -105,8 +105,10 @@ def plan(
                 _program(draft, accelerator, wanted, slot, function)
         if Part.UNLOCK in parts:
             _release_all(draft, accelerator, wanted)
-        elif parts & {Part.LOCK, Part.FIRMWARE, Part.FUNCTIONS}:
-            _engage(draft, accelerator, wanted)
+    if Part.UNLOCK not in parts and parts & {Part.LOCK, Part.FIRMWARE, Part.FUNCTIONS}:
+        # A host that is held is given back only when every lock of every device is proven, so all of them are engaged.
+        for accelerator in inventory.accelerators if hold else chosen:
+            _engage(draft, accelerator, demands(baseline, accelerator, node))
     writes = [a for a in draft.actions if isinstance(a, Flash | Program)]
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _check_images(draft, writes)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.decide.baseline import OnMissing
+from baremetal_acc.decide.baseline import Baseline, Match, OnMissing
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.inventory import Gap, PowerState, UpdateFacts
@@ -278,3 +278,20 @@ def test_a_plan_with_refusals_does_not_pass():
     assert 2 == len(caught.value.reasons)
     assert all('H100 GPU_0' in reason for reason in caught.value.reasons)
     raise_if_unsafe(made())
+
+
+def test_on_a_held_host_the_locks_of_untouched_devices_are_engaged_too():
+    """The host is given back only when every lock is proven; without the hold a device that is not meant is left alone."""
+    both = v.inventory(v.gpu(), v.fpga())
+    held = made(both, only=frozenset({v.GPU}), hold=True)
+    assert {v.GPU, v.FPGA} == {a.accelerator for a in held.actions if isinstance(a, Engage)}
+    assert {v.GPU} == {a.accelerator for a in held.actions if isinstance(a, Flash)}
+    assert {v.GPU} == {a.accelerator for a in made(both, only=frozenset({v.GPU})).actions if isinstance(a, Engage)}
+
+
+def test_a_rule_of_a_job_can_name_one_device():
+    """A step argument asks for a function of one card; its twin keeps what the baseline asks for."""
+    twin = v.fpga(id='uuid:fpga-2', slots=(v.slot(0, None, None),), locks=())
+    rule = replace(FUNCTIONS.rules[0], match=Match(ids=frozenset({v.FPGA})), block=frozenset())
+    result = made(v.inventory(v.fpga(locks=()), twin), Baseline(rules=(rule,)))
+    assert {v.FPGA} == {a.accelerator for a in result.actions if isinstance(a, Program)}
