@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Upload
-from baremetal_acc.decide.advance import Move, Patience, Sight, WriteSight, advance, current, describe, ended
+from baremetal_acc.decide.advance import Move, Patience, Sight, WriteSight, advance, current, describe, ended, sent
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.merge import merge
@@ -178,22 +178,28 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     """
     if job.ended:
         return job, _outcome(job)
+    at = current(job)
     with _connections(target, tools) as bmcs:
         move = advance(job, _look(job, bmcs, now, tools.patience), now, tools.patience)
         job = move.job
+        try:
+            inventory = observe(target, tools, now) if _needs_inventory(move) else None
+        except BmcError as exc:
+            return _blind(job, move, exc, tools, now)
+        job = sent(job, move.perform, now)
         tools.save(job)
-        inventory = observe(target, tools, now) if _needs_inventory(move) else None
         for position in move.perform:
             job = _perform(job, position, target, tools, bmcs, inventory, now)
             tools.save(job)
-    if not move.perform and current(job) is Stage.VERIFY:
+    # Never in the tick that saw the last reset come: a reading has to be younger than what it proves.
+    if not move.perform and current(job) is Stage.VERIFY and at is Stage.VERIFY:
         job = _final_look(job, target, tools, now)
         tools.save(job)
     if current(job) is None:
         job = replace(job, ended=True)
         tools.save(job)
         return job, _outcome(job)
-    return job, Wait(delay=_delay(job, move, tools.patience), doing=doing(job))
+    return job, Wait(delay=_delay(job, at, move, tools.patience), doing=doing(job))
 
 
 def doing(job: Job) -> str:
@@ -317,6 +323,16 @@ def _reset_came(item: Item, action: Reset, bmcs: _Bmcs, now: datetime, patience:
 
 def _needs_inventory(move: Move) -> bool:
     return any(isinstance(move.job.items[p].action, Withdraw | Release | Flash | Program | Engage) for p in move.perform)
+
+
+def _blind(job: Job, move: Move, exc: BmcError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """What is due needs a look, and there is none: wait for the BMC up to the deadline, then give these actions up."""
+    LOG.warning('%s: %s', job.target, exc)
+    if not exc.waiting_helps or now > job.deadline:
+        for position in move.perform:
+            job = ended(job, position, ItemState.FAILED, now, str(exc))
+    tools.save(job)
+    return job, Wait(delay=tools.patience.poll, doing=f'waiting for {exc.bmc}')
 
 
 def _perform(
@@ -533,17 +549,11 @@ def _outcome(job: Job) -> Outcome:
     return Done(verdict=job.verdict)
 
 
-def _delay(job: Job, move: Move, patience: Patience) -> timedelta:
-    """No time when something can be done at once, else the pause between two looks."""
-    at = current(job)
-    waiting = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
-    if not waiting and move.perform:
-        return _NOW
-    if not waiting and at is Stage.VERIFY and job.verdict is None and current(move.job) is not Stage.VERIFY:
-        return _NOW
-    if at is Stage.PUBLISH and not waiting:
-        return _NOW
-    return patience.poll
+def _delay(job: Job, before: Stage | None, move: Move, patience: Patience) -> timedelta:
+    """No time when something can be done at once: nothing is under way, and this tick did something or changed the stage."""
+    under_way = any(i.state in (ItemState.SENT, ItemState.RUNNING) for i in job.items)
+    moved = bool(move.perform) or current(job) is not before
+    return _NOW if moved and not under_way else patience.poll
 
 
 def _with(job: Job, position: int, item: Item) -> Job:

@@ -7,7 +7,7 @@ After it every lock is still engaged, then the job ends as failed: nothing is le
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -74,7 +74,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """The job after looking, and the items that are now to be performed; store the job before performing them."""
+    """The job after looking, and the items that are due: mark them by :func:`sent` and store that before performing them."""
 
     job: Job
     perform: tuple[int, ...] = ()
@@ -130,11 +130,20 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
         case None | Stage.VERIFY:
             return Move(job=job)
         case Stage.WRITE:
-            return _due(job, _next_writes(job, sight), now)
+            return _due(job, _next_writes(job, sight))
         case Stage.RESET:
-            return _due(job, _next_resets(job), now)
+            return _due(job, _next_resets(job))
         case Stage() as at:
-            return _due(job, [n for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended], now)
+            return _due(job, [n for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended])
+
+
+def sent(job: Job, positions: Iterable[int], now: datetime) -> Job:
+    """The job with items marked as about to be performed: the intent is stored before the deed."""
+    items = list(job.items)
+    for position in positions:
+        if items[position].state is not ItemState.SENT:
+            items[position] = items[position].to(ItemState.SENT, now)
+    return replace(job, items=tuple(items))
 
 
 def expire(job: Job, now: datetime) -> Job:
@@ -275,18 +284,15 @@ def _next_resets(job: Job) -> list[int]:
     return [n for n, i in (enforcing or resets) if i.state in (ItemState.PLANNED, ItemState.SENT)]
 
 
-def _due(job: Job, positions: list[int], now: datetime) -> Move:
-    """Mark as sent what is about to be performed: the intent is stored before the deed."""
-    items = list(job.items)
-    perform = []
-    for position in positions:
-        item = items[position]
-        if item.state in (ItemState.PLANNED, ItemState.SENT) and not (
-            item.state is ItemState.SENT and isinstance(item.action, Flash | Program)
-        ):
-            items[position] = item if item.state is ItemState.SENT else item.to(ItemState.SENT, now)
-            perform.append(position)
-    return Move(job=replace(job, items=tuple(items)), perform=tuple(perform))
+def _due(job: Job, positions: list[int]) -> Move:
+    """Of some items those that can be performed. A write that was sent is only looked for."""
+
+    def can(item: Item) -> bool:
+        if item.state is ItemState.SENT:
+            return not isinstance(item.action, Flash | Program)
+        return item.state is ItemState.PLANNED
+
+    return Move(job=job, perform=tuple(n for n in positions if can(job.items[n])))
 
 
 def _is(action: Action, purpose: ResetPurpose) -> bool:
