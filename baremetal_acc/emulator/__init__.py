@@ -1,3 +1,7 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a BMC with accelerators behave? A stateful double for tests that shares no code with the client."""
+"""A BMC for users' tests: a stateful Redfish BMC with accelerators that shares no code with the client.
+
+Nothing here imports anything of ``baremetal_acc`` outside ``baremetal_acc.emulator``: a double that shares the parser
+shares its bugs.
+"""

@@ -1,3 +1,25 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which machines can be emulated?"""
+"""Which machines can be emulated? One file per product, one per card that products share."""
+
+from collections.abc import Callable, Mapping
+
+from baremetal_acc.emulator.hw import acc_server, dpu, fpga_server, gpu_server
+from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
+
+PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
+    'acc-server': acc_server.build,
+    'gpu-server': gpu_server.build,
+    'fpga-server': fpga_server.build,
+    'dpu': dpu.build,
+}
+
+
+def build(name: str, parameters: Parameters) -> Product:
+    """The product of that name.
+
+    :raises BadParameter: there is no such product, or a parameter does not fit it.
+    """
+    if name not in PRODUCTS:
+        raise BadParameter(f'unknown product {name!r}; one of {", ".join(PRODUCTS)}')
+    return PRODUCTS[name](parameters)

@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what on one BMC: accounts with roles, and sessions. No HTTP in here.
+
+Source: DSP0266, privilege model; DSP8010 PrivilegeRegistry for the privileges of the three standard roles.
+"""
+
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+ROLES: Mapping[str, frozenset[str]] = {
+    'Administrator': frozenset({'Login', 'ConfigureManager', 'ConfigureUsers', 'ConfigureComponents', 'ConfigureSelf'}),
+    'Operator': frozenset({'Login', 'ConfigureComponents', 'ConfigureSelf'}),
+    'ReadOnly': frozenset({'Login', 'ConfigureSelf'}),
+}
+# A BMC keeps few sessions and drops the oldest that nobody used: 64 are bmcweb's.
+MAX_SESSIONS = 64
+MIN_PASSWORD, MAX_PASSWORD = 8, 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """An account as a test or an operator asks for it."""
+
+    name: str
+    password: str = field(repr=False)
+    role: str = 'Administrator'
+
+
+@dataclass(slots=True, kw_only=True)
+class Account:
+    """An account of the BMC. The secret is compared, never shown."""
+
+    name: str
+    secret: str = field(repr=False)
+    role: str
+    enabled: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A session and the second at which it was last used."""
+
+    id: str
+    user: str
+    token: str = field(repr=False)
+    created: float
+    used: float
+
+
+class Access:
+    """The accounts and sessions of one BMC."""
+
+    def __init__(self, users: Iterable[User], *, session_timeout: float = 1800.0) -> None:
+        self.accounts: dict[str, Account] = {}
+        self.sessions: dict[str, Session] = {}
+        self.session_timeout = session_timeout
+        self._next = 1
+        for user in users:
+            self.add(user)
+
+    def add(self, user: User) -> Account:
+        """A new account.
+
+        :raises ValueError: unknown role, a name that is there, or a password of a wrong length.
+        """
+        if user.role not in ROLES:
+            raise ValueError(f'unknown role {user.role!r}; one of {", ".join(ROLES)}')
+        if user.name in self.accounts or not user.name:
+            raise ValueError(f'there can be no second account {user.name!r}')
+        check_password(user.password)
+        account = Account(name=user.name, secret=user.password, role=user.role)
+        self.accounts[user.name] = account
+        return account
+
+    def check(self, name: str, password: str) -> Account | None:
+        """The account, if name and password are right."""
+        account = self.accounts.get(name)
+        expected = account.secret if account is not None else secrets.token_hex(8)
+        is_right = hmac.compare_digest(expected.encode(), password.encode())
+        return account if account is not None and is_right and account.enabled else None
+
+    def log_in(self, name: str, password: str, now: float) -> Session | None:
+        """A new session, or None."""
+        account = self.check(name, password)
+        if account is None:
+            return None
+        self.expire(now)
+        while len(self.sessions) >= MAX_SESSIONS:
+            del self.sessions[min(self.sessions.values(), key=lambda one: one.used).id]
+        session = Session(id=str(self._next), user=name, token=secrets.token_urlsafe(24), created=now, used=now)
+        self._next += 1
+        self.sessions[session.id] = session
+        return session
+
+    def by_token(self, token: str, now: float) -> tuple[Session, Account] | None:
+        """The session of that token and its account, or None. Using a session keeps it alive."""
+        self.expire(now)
+        for session in self.sessions.values():
+            if hmac.compare_digest(session.token.encode(), token.encode()):
+                account = self.accounts.get(session.user)
+                if account is None or not account.enabled:
+                    return None
+                session.used = now
+                return session, account
+        return None
+
+    def expire(self, now: float) -> None:
+        """Drop sessions that nobody used for longer than the timeout."""
+        for session in [one for one in self.sessions.values() if now - one.used > self.session_timeout]:
+            del self.sessions[session.id]
+
+    def forget_sessions(self) -> None:
+        """What a restart of the BMC does."""
+        self.sessions.clear()
+
+
+def check_password(password: str) -> None:
+    """Whether the BMC takes it.
+
+    :raises ValueError: too short or too long.
+    """
+    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
+        raise ValueError(f'a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters')

@@ -1,0 +1,292 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does one emulated BMC behave on the wire? Its Redfish service, images that stream in or are fetched, and its faults."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from baremetal_acc.emulator.fault import Fault
+from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, read_body
+from baremetal_acc.emulator.image import BadImage, Image, ImageReader
+from baremetal_acc.emulator.journal import Journal
+from baremetal_acc.emulator.machine import Task
+from baremetal_acc.emulator.redfish import update
+from baremetal_acc.emulator.redfish.accounts import SESSIONS
+from baremetal_acc.emulator.redfish.errors import RedfishError
+from baremetal_acc.emulator.redfish.resource import Outcome
+from baremetal_acc.emulator.service import Reply, Request, Service
+
+WRITES = frozenset({'POST', 'PATCH', 'PUT', 'DELETE'})
+CHUNK = 64 * 1024
+MAX_PARAMETERS = 64 * 1024
+FETCH_SECONDS = 120
+
+
+class BmcSite:
+    """One BMC.
+
+    :param changed: called after each request, so that the state can be stored.
+    """
+
+    def __init__(self, service: Service, journal: Journal, changed: Callable[[], None]) -> None:
+        self.service = service
+        self.view = service.view
+        self.journal = journal
+        self._changed = changed
+        self._fetches: set[asyncio.Task[None]] = set()
+        self.view.fetch = self._start_fetch
+
+    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+        """The answer, with the faults that are in force.
+
+        :raises Cut: the BMC is silent, or a fault cuts the connection.
+        """
+        machine = self.view.machine
+        machine.settle()
+        if machine.is_bmc_down(self.view.name):
+            raise Cut
+        device = self.service.device_of(request.path)
+        if (slow := self._fault('slow', request, device)) is not None:
+            await asyncio.sleep(float(slow.parameters['seconds']))
+        refuse = self._fault('refuse', request, device)
+        log = _Log(self, request)
+        if refuse is not None and not refuse.parameters['after']:
+            log.write(0, None)
+            raise Cut
+        if (broken := self._fault('http-status', request, device)) is not None:
+            with contextlib.suppress(BodyTooLarge):
+                log.body = await read_body(http)
+            status = int(broken.parameters['status'])
+            reply = Reply(status=status, body=RedfishError(status, 'GeneralError').body())
+        elif request.method == 'POST' and self.service.is_push_uri(request.path):
+            reply = await self._push(http, request, log)
+        else:
+            try:
+                log.body = await read_body(http)
+                whole = Request(
+                    method=request.method,
+                    path=request.path,
+                    query=request.query,
+                    headers=request.headers,
+                    body=log.body,
+                )
+                reply = self.service.reply(whole)
+            except BodyTooLarge:
+                reply = Reply(status=413, body=RedfishError(413, 'PayloadTooLarge').body())
+        self._changed()
+        if refuse is not None:
+            log.write(0, reply.user)
+            raise Cut
+        log.write(reply.status, reply.user)
+        if reply.body is not None and self._fault('truncated-json', request, device) is not None:
+            data = as_response(reply).body
+            if isinstance(data, bytes):
+                reply.body = data[: len(data) // 2]
+        return reply
+
+    def _fault(self, name: str, request: Request, device: str | None) -> Fault | None:
+        return self.view.machine.faults.find(name, bmc=self.view.name, device=device, uri=request.path, method=request.method)
+
+    # -- images -------------------------------------------------------------------------------------------------------
+
+    async def _push(self, http: web.BaseRequest, request: Request, log: '_Log') -> Reply:
+        user: str | None = None
+        upload = _Upload(self, log)
+        try:
+            user = self.service.may_push(request).user
+            if (http.content_length or 0) > self.view.options.max_image_bytes + MAX_PARAMETERS:
+                raise RedfishError(413, 'PayloadTooLarge')
+            if http.content_type != 'multipart/form-data':
+                raise RedfishError(415, 'UnrecognizedRequestBody', text='An image is pushed as multipart/form-data.')
+            outcome = await upload.receive(http)
+            return Reply(status=outcome.status, body=outcome.body, headers=dict(outcome.headers), user=user)
+        except RedfishError as error:
+            await _drain(http)
+            return Reply(status=error.status, body=error.body(), headers=error.headers, user=user)
+        finally:
+            upload.release()
+
+    def _start_fetch(self, task: Task, uri: str) -> None:
+        running = asyncio.get_running_loop().create_task(self._fetch(task, uri))
+        self._fetches.add(running)
+        running.add_done_callback(self._fetches.discard)
+
+    async def _fetch(self, task: Task, uri: str) -> None:
+        machine, options = self.view.machine, self.view.options
+        reader = ImageReader()
+        record: dict[str, Any] = {'bmc': self.view.name, 'task': task.id, 'uri': uri, 'status': None, 'error': None}
+        try:
+            timeout = aiohttp.ClientTimeout(total=FETCH_SECONDS)
+            async with (
+                aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+                session.get(uri, ssl=options.verify_fetch) as answer,
+            ):
+                record['status'] = answer.status
+                answer.raise_for_status()
+                async for chunk in answer.content.iter_chunked(CHUNK):
+                    reader.feed(chunk)
+                    if reader.received_bytes > options.max_image_bytes:
+                        raise BodyTooLarge
+        except BodyTooLarge:
+            record['error'] = f'the image is larger than {options.max_image_bytes} bytes'
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as exc:
+            record['error'] = f'{type(exc).__name__}: {exc}'
+        record['received_bytes'] = reader.received_bytes
+        record['digest'] = reader.digest()
+        machine.fetches.append(record)
+        machine.settle()
+        if record['error'] is not None:
+            machine.update_failed(task, 'transfer-failed', f'The image could not be fetched from {uri}: {record["error"]}')
+        else:
+            machine.image_arrived(task, _finished(reader))
+        self._changed()
+
+    async def stop(self) -> None:
+        """End the fetches that are under way."""
+        for running in tuple(self._fetches):
+            running.cancel()
+        await asyncio.gather(*self._fetches, return_exceptions=True)
+
+
+class _Log:
+    """What the journal will say of one request."""
+
+    def __init__(self, site: BmcSite, request: Request) -> None:
+        self._site = site
+        self._request = request
+        self.body = b''
+        self.digest: str | None = None
+        self.received_bytes: int | None = None
+        self.document: Any = None
+
+    def write(self, status: int, user: str | None) -> None:
+        request, view = self._request, self._site.view
+        if request.method not in WRITES:
+            return
+        self._site.journal.add(
+            time=view.machine.clock.wall(),
+            bmc=view.name,
+            method=request.method,
+            path=request.path,
+            status=status,
+            user=user,
+            body=self.body,
+            digest=self.digest,
+            received_bytes=self.received_bytes,
+            document=self.document,
+            is_session=request.path == SESSIONS or request.path.startswith(f'{SESSIONS}/'),
+        )
+
+
+class _Upload:
+    """One multipart push: the part UpdateParameters, then the part UpdateFile, which is never held in memory."""
+
+    def __init__(self, site: BmcSite, log: _Log) -> None:
+        self._site = site
+        self._log = log
+        self._reserved: tuple[str, ...] = ()
+
+    async def receive(self, http: web.BaseRequest) -> Outcome:
+        """Take the image and begin the update.
+
+        :raises RedfishError: the request is not as it must be.
+        :raises Cut: a fault cuts the connection.
+        """
+        view = self._site.view
+        machine = view.machine
+        parameters: dict[str, Any] | None = None
+        keys: tuple[str, ...] = ()
+        reader: ImageReader | None = None
+        try:
+            multipart = await http.multipart()
+            async for part in multipart:
+                if not isinstance(part, aiohttp.BodyPartReader):
+                    raise RedfishError(400, 'UnrecognizedRequestBody')
+                if part.name == 'UpdateParameters':
+                    parameters = update.read_parameters(await _read_part(part))
+                    self._log.document = parameters
+                    keys = update.check_targets(view, parameters)
+                    self._reserve(keys)
+                elif part.name == 'UpdateFile':
+                    reader = ImageReader()
+                    await self._stream(part, reader, keys)
+                else:
+                    raise RedfishError(400, 'PropertyUnknown', str(part.name))
+        except ValueError as exc:
+            raise RedfishError(400, 'UnrecognizedRequestBody', text='The multipart body cannot be read.') from exc
+        if parameters is None:
+            raise RedfishError(400, 'PropertyMissing', 'UpdateParameters')
+        if reader is None:
+            raise RedfishError(400, 'PropertyMissing', 'UpdateFile')
+        image = _finished(reader)
+        self.release()
+        machine.settle()
+        if machine.is_bmc_down(view.name):
+            raise Cut
+        if not keys:
+            fits = () if isinstance(image, BadImage) else update.fitting(view, image.kind, image.device, image.component)
+            if not fits:
+                raise RedfishError(400, 'PropertyValueFormatError', '(image)', 'UpdateFile', text='It fits nothing here.')
+            update.refuse_if_busy(view, fits)
+            keys = fits
+        task = update.begin(view, keys, parameters)
+        machine.image_arrived(task, image)
+        return update.accepted(view, task)
+
+    async def _stream(self, part: aiohttp.BodyPartReader, reader: ImageReader, keys: tuple[str, ...]) -> None:
+        view = self._site.view
+        limit = view.options.max_image_bytes
+        cut = None
+        for key in keys or ('',):
+            component = view.machine.components.get(key)
+            device, uri = (component.device, component.uri) if component else (None, '')
+            cut = cut or view.machine.faults.find('upload-cut', bmc=view.name, device=device, uri=uri, method='POST')
+        try:
+            while chunk := await part.read_chunk(CHUNK):
+                reader.feed(chunk)
+                if reader.received_bytes > limit:
+                    raise RedfishError(413, 'PayloadTooLarge')
+                if cut is not None and reader.received_bytes >= int(cut.parameters['after_bytes']):
+                    self._log.write(0, None)
+                    raise Cut
+        finally:
+            self._log.received_bytes = reader.received_bytes
+            self._log.digest = reader.digest()
+
+    def _reserve(self, keys: tuple[str, ...]) -> None:
+        self.release()
+        self._reserved = keys
+        self._site.view.machine.bmcs[self._site.view.name].reserved.update(keys)
+
+    def release(self) -> None:
+        """Let others update what this upload held."""
+        self._site.view.machine.bmcs[self._site.view.name].reserved.difference_update(self._reserved)
+        self._reserved = ()
+
+
+async def _read_part(part: aiohttp.BodyPartReader) -> bytes:
+    data = b''
+    while chunk := await part.read_chunk(CHUNK):
+        data += chunk
+        if len(data) > MAX_PARAMETERS:
+            raise RedfishError(413, 'PayloadTooLarge')
+    return data
+
+
+async def _drain(http: web.BaseRequest) -> None:
+    """Read what the client still sends, so that it can read the error instead of a broken connection."""
+    with contextlib.suppress(OSError, ValueError, aiohttp.ClientError):
+        async for _ in http.content.iter_chunked(CHUNK):
+            pass
+
+
+def _finished(reader: ImageReader) -> Image | BadImage:
+    try:
+        return reader.finish()
+    except BadImage as exc:
+        return exc

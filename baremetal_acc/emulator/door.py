@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The host door: what can a tenant do who is root on the host? And the control: what is really so, and what shall go wrong?
+
+Both are plain HTTP on loopback, for tests and the demo; nobody logs in.
+
+* ``GET /door/devices``: the cards that the host sees, and its ways to them; 503 while the host is off.
+* ``POST /door/firmware?device=&path=``, the body is an image: 200 ``{"written": true}``, 403 ``{"written": false, "reason"}``.
+* ``POST /door/program?device=&slot=``: the same for a function.
+* ``GET /control/truth``: banks, locks, power, tasks: the oracle.
+* ``GET /control/log``: the requests that write; with ``?sessions=1`` also logging in and out.
+* ``POST /control/reset-log``: begin the log and the counters anew.
+* ``GET /control/counters``: requests, repeated ones, connections and peaks per BMC.
+* ``GET POST DELETE /control/faults``: the rules of :mod:`baremetal_acc.emulator.fault`; ``DELETE ?id=`` takes one away.
+* ``POST /control/advance`` ``{"seconds"}``: move the clock.
+* ``POST /control/power`` ``{"system", "reset_type"}``: somebody presses the button.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from baremetal_acc.emulator.fault import BadFault
+from baremetal_acc.emulator.front import BodyTooLarge, Front, read_body
+from baremetal_acc.emulator.image import BadImage, Image, ImageReader
+from baremetal_acc.emulator.journal import Journal
+from baremetal_acc.emulator.machine import Machine, Refused
+from baremetal_acc.emulator.service import Reply, Request
+
+CHUNK = 64 * 1024
+MAX_IMAGE = 512 * 1024 * 1024
+
+
+class DoorSite:
+    """The door and the control of one machine; ``machine`` is None when a recording is served: then there is only the log."""
+
+    def __init__(
+        self,
+        machine: Machine | None,
+        journal: Journal,
+        fronts: Mapping[str, Front],
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._machine = machine
+        self._journal = journal
+        self._fronts = fronts
+        self._changed = changed
+
+    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+        """The answer."""
+        try:
+            return await self._respond(http, request)
+        except (KeyError, TypeError, ValueError) as exc:
+            return Reply(status=400, body={'error': f'{type(exc).__name__}: {exc}'})
+        except BodyTooLarge:
+            return Reply(status=413, body={'error': 'the body is too large'})
+        finally:
+            self._changed()
+
+    async def _respond(self, http: web.BaseRequest, request: Request) -> Reply:
+        match request.method, request.path:
+            case 'GET', '/control/log':
+                entries = self._journal.entries(sessions=request.query.get('sessions') == '1')
+                return Reply(status=200, body={'entries': entries})
+            case 'GET', '/control/counters':
+                shown = {name: dict(front.counters.describe()) for name, front in self._fronts.items()}
+                return Reply(status=200, body=shown)
+            case 'POST', '/control/reset-log':
+                self._journal.clear()
+                for front in self._fronts.values():
+                    front.counters.reset()
+                return Reply(status=204)
+        machine = self._machine
+        if machine is None:
+            return _unknown()
+        machine.settle()
+        match request.method, request.path:
+            case 'GET', '/door/devices':
+                return _devices(machine)
+            case 'POST', '/door/firmware' | '/door/program':
+                return await self._write(http, request, machine)
+            case 'GET', '/control/truth':
+                return Reply(status=200, body=machine.truth())
+            case _ if request.path.startswith('/control/'):
+                return await _control(http, request, machine)
+            case _:
+                return _unknown()
+
+    async def _write(self, http: web.BaseRequest, request: Request, machine: Machine) -> Reply:
+        image = await _read_image(http)
+        reader_digest, received, judged = image
+        slot = int(request.query['slot']) if request.path.endswith('/program') else None
+        machine.settle()
+        try:
+            target = machine.write_from_host(
+                request.query['device'],
+                judged,
+                path=request.query.get('path', 'pcie'),
+                component=request.query.get('component') if slot is None else None,
+                slot=slot,
+            )
+            reply = Reply(status=200, body={'written': True, 'component': target.key})
+        except Refused as why:
+            status = {'host-off': 503, 'no-such-way': 404}.get(why.reason, 403)
+            reply = Reply(status=status, body={'written': False, 'reason': str(why), 'code': why.reason})
+        self._journal.add(
+            time=machine.clock.wall(),
+            bmc='door',
+            method='POST',
+            path=request.path,
+            status=reply.status,
+            user='tenant',
+            digest=reader_digest,
+            received_bytes=received,
+            document=dict(request.query),
+        )
+        return reply
+
+
+def _unknown() -> Reply:
+    return Reply(status=404, body={'error': 'there is no such thing here'})
+
+
+def _devices(machine: Machine) -> Reply:
+    if not machine.host_is_up():
+        return Reply(status=503, body={'error': 'the host is off'})
+    devices: dict[str, list[dict[str, Any]]] = {}
+    for way in machine.ways:
+        if machine.faults.find('device-absent', bmc='*', device=way.device, use=False) is None:
+            shown = {'component': way.component, 'path': way.path, 'slot': way.slot}
+            devices.setdefault(way.device, []).append(shown)
+    return Reply(status=200, body={'devices': devices})
+
+
+async def _read_image(http: web.BaseRequest) -> tuple[str, int, Image | BadImage]:
+    reader = ImageReader()
+    async for chunk in http.content.iter_chunked(CHUNK):
+        reader.feed(chunk)
+        if reader.received_bytes > MAX_IMAGE:
+            raise BodyTooLarge
+    try:
+        return reader.digest(), reader.received_bytes, reader.finish()
+    except BadImage as exc:
+        return reader.digest(), reader.received_bytes, exc
+
+
+async def _control(http: web.BaseRequest, request: Request, machine: Machine) -> Reply:
+    match request.method, request.path:
+        case 'GET', '/control/faults':
+            return Reply(status=200, body={'faults': machine.faults.describe()})
+        case 'POST', '/control/faults':
+            try:
+                rule = machine.faults.add(json.loads(await read_body(http)))
+            except BadFault as exc:
+                return Reply(status=400, body={'error': str(exc)})
+            return Reply(status=201, body=rule.describe())
+        case 'DELETE', '/control/faults':
+            identity = request.query.get('id')
+            removed = machine.faults.remove(None if identity is None else int(identity))
+            return Reply(status=200, body={'removed': removed})
+        case 'POST', '/control/advance':
+            machine.clock.advance(float(json.loads(await read_body(http))['seconds']))
+            machine.settle()
+            return Reply(status=204)
+        case 'POST', '/control/power':
+            wanted = json.loads(await read_body(http))
+            try:
+                machine.reset_system(str(wanted.get('system', 'host')), str(wanted['reset_type']))
+            except Refused as why:
+                return Reply(status=409, body={'error': str(why)})
+            return Reply(status=204)
+        case _:
+            return _unknown()

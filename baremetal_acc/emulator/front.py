@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How do requests get in and answers out? The HTTP front that every site has: slots, delays, counters, cut connections."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from baremetal_acc.emulator.journal import Counters
+from baremetal_acc.emulator.service import Reply, Request, clean_path
+
+# Bodies that are read whole; images are not, they are streamed.
+MAX_BODY = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """How fast a BMC is and how much it does at a time.
+
+    :param delay: seconds that every answer takes.
+    :param slots: requests in progress at a time; None: any number. Others wait.
+    :param expand_member_delay: seconds for each resource that is expanded into an answer.
+    """
+
+    delay: float = 0.0
+    slots: int | None = None
+    expand_member_delay: float = 0.0
+
+
+class Cut(Exception):
+    """No answer: the connection is cut."""
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than what is read."""
+
+
+class Site(Protocol):
+    """Something that answers requests."""
+
+    async def respond(self, http: web.BaseRequest, request: Request) -> Reply:
+        """The answer.
+
+        :raises Cut: there is none.
+        """
+        ...
+
+
+class Front:
+    """The HTTP side of one site."""
+
+    def __init__(self, site: Site, knobs: Knobs | None = None) -> None:
+        self._site = site
+        self._knobs = knobs or Knobs()
+        self._slots = asyncio.Semaphore(self._knobs.slots) if self._knobs.slots else None
+        self.counters = Counters()
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """One request."""
+        self.counters.arrived(http.method, http.path_qs)
+        try:
+            if self._slots is None:
+                return await self._answer(http)
+            async with self._slots:
+                return await self._answer(http)
+        finally:
+            self.counters.in_flight -= 1
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        self.counters.begun()
+        try:
+            if self._knobs.delay:
+                await asyncio.sleep(self._knobs.delay)
+            request = Request(
+                method=http.method,
+                path=clean_path(http.rel_url.raw_path),
+                query=dict(http.rel_url.query),
+                headers={name.lower(): value for name, value in http.headers.items()},
+            )
+            try:
+                reply = await self._site.respond(http, request)
+            except Cut:
+                if http.transport is not None:
+                    http.transport.abort()
+                return web.Response(status=500)
+            if reply.expanded and self._knobs.expand_member_delay:
+                await asyncio.sleep(reply.expanded * self._knobs.expand_member_delay)
+            response = as_response(reply, is_head=http.method == 'HEAD')
+            self.counters.sent_bytes += len(response.body) if isinstance(response.body, bytes) else 0
+            return response
+        finally:
+            self.counters.in_progress -= 1
+
+
+class CountingServer(web.Server):
+    """aiohttp's server, which also counts the connections."""
+
+    def __init__(self, front: Front) -> None:
+        # Without access log: the journal and the counters say more, and in a form that can be asked for.
+        super().__init__(front.handle, access_log=None)
+        self._front = front
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        """A client has connected."""
+        self._front.counters.connections += 1
+        super().connection_made(handler, transport)
+
+
+async def read_body(http: web.BaseRequest, limit: int = MAX_BODY) -> bytes:
+    """The body of a request.
+
+    :raises BodyTooLarge: it is larger than the limit.
+    """
+    parts = []
+    size = 0
+    async for chunk in http.content.iter_any():
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLarge
+        parts.append(chunk)
+    return b''.join(parts)
+
+
+def as_response(reply: Reply, *, is_head: bool = False) -> web.Response:
+    """The reply as aiohttp sends it."""
+    headers = dict(reply.headers)
+    if isinstance(reply.body, bytes):
+        data = reply.body
+    elif isinstance(reply.body, str):
+        data = reply.body.encode()
+    elif reply.body is None:
+        data = b''
+    else:
+        data = json.dumps(reply.body, indent=2).encode()
+    if data:
+        headers.setdefault('Content-Type', 'application/json')
+    if is_head:
+        headers['Content-Length'] = str(len(data))
+        data = b''
+    return web.Response(status=reply.status, headers=headers, body=data)

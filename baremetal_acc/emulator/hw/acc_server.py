@@ -1,0 +1,29 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``acc-server``: one machine with everything: GPUs behind roots of trust, an FPGA card, and a DPU with a BMC of its own.
+
+Two BMCs, ``host`` and ``dpu``: one truth, two ways in. The cards stand in ``gpu.py``, ``fpga.py`` and ``bluefield.py``.
+"""
+
+from baremetal_acc.emulator.hw import fpga, gpu
+from baremetal_acc.emulator.hw.bluefield import add_dpu
+from baremetal_acc.emulator.hw.board import add_board
+from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+
+GPUS = 2
+
+
+def build(parameters: Parameters) -> Product:
+    """The product."""
+    maker = Maker('acc-server', parameters)
+    view = add_board(
+        maker,
+        bmc='host',
+        contains=[gpu.BASEBOARD],
+        pcie_devices=[fpga.PCIE_DEVICE],
+        pcie_functions=fpga.PCIE_FUNCTIONS,
+    )
+    gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
+    fpga.add_fpga(maker, view)
+    add_dpu(maker, bmc='dpu')
+    return maker.finish()

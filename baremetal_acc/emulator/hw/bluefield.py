@@ -1,0 +1,278 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""An NVIDIA BlueField-3 DPU with its own BMC.
+
+**Hardware:** shaped after the recording ``nvidia/bluefield3``.
+**Found by:** Systems/Bluefield, Chassis/Card1 and its NetworkAdapter.
+**Can do:** update of DPU_NIC and DPU_BSP (in force after a restart of the DPU), BMC_Firmware and the ERoT (at once).
+**Locks:** HostPrivilegeLevel Restricted blocks the host's PCIe way; it is set in Bios/Settings and in force after any
+restart of the DPU. HostRshim Disabled blocks the host's rshim way; it is set by the action HostRshim.Set, shown at once and
+in force only after a power cycle. The card is closed when both are in force. WriteProtected of BMC_Firmware blocks the
+BMC's own image only.
+**Update:** a cold start of the host is a cold start of the DPU. While the host is off, the DPU lives on standby power.
+**Tried on:** nothing real. Unlike the recording DPU_NIC is Updateable, so that the way can be tested.
+"""
+
+from baremetal_acc.emulator.hw import board
+from baremetal_acc.emulator.hw.gpu import root_oem, root_writable
+from baremetal_acc.emulator.hw.parameters import Maker
+from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.machine import Bank, Component, Restart, System, Way
+from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis, add_network_adapter
+from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
+from baremetal_acc.emulator.redfish.resource import Action, Body, Caller, Outcome, Parameter, Resource, ref
+from baremetal_acc.emulator.redfish.system import SYSTEMS, Attribute, add_bios, add_ethernet, add_log, add_system
+from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
+from baremetal_acc.emulator.redfish.view import View
+
+DEVICE = 'DPU'
+IMAGE_MODEL = 'bluefield3'
+MANUFACTURER = 'https://www.mellanox.com'
+MODEL = 'BlueField-3 SmartNIC Main Card'
+PART_NUMBER = '900-9D3B6-00CV-AA0'
+DESCRIPTION = 'NVIDIA BlueField-3 B3220 P-Series FHHL DPU; 200GbE; Dual-port QSFP112; integrated BMC; Crypto Enabled'
+EROT_UUID = 'ad4c836b-c54c-11eb-8529-0242ac130003'
+
+SYSTEM = f'{SYSTEMS}/Bluefield'
+OEM = f'{SYSTEM}/Oem/Nvidia'
+CARD = f'{CHASSIS}/Card1'
+BMC_CHASSIS = f'{CHASSIS}/Bluefield_BMC'
+EROT = f'{CHASSIS}/Bluefield_ERoT'
+MANAGER = f'{MANAGERS}/Bluefield_BMC'
+
+PRIVILEGE = 'Bluefield/HostPrivilegeLevel'
+RSHIM = 'Bluefield/HostRshim'
+
+# item, component, version, updateable, restart that activates it, SoftwareId, related
+_ITEMS = (
+    ('DPU_NIC', 'nic', '32.39.2048', True, Restart.WARM, 'DPU_NIC', (f'{SYSTEM}/Bios',)),
+    ('DPU_BSP', 'bsp', '4.5.0.12984', True, Restart.WARM, 'DPU_BSP', (f'{SYSTEM}/Bios',)),
+    ('DPU_UEFI', 'uefi', '4.5.0-43-gabc1234567', False, Restart.WARM, 'DPU_UEFI', (f'{SYSTEM}/Bios',)),
+    ('BMC_Firmware', 'bmc', 'BF-23.10-5', True, None, '0x0018', ()),
+    ('Bluefield_FW_ERoT', 'erot', '00.02.0152.0000_n02', True, None, '0x0030', (EROT,)),
+)
+
+
+def add_dpu(maker: Maker, *, bmc: str) -> View:
+    """The card and its BMC."""
+    machine = maker.machine
+    machine.systems['dpu'] = System(name='dpu', bmc=bmc, uri=SYSTEM, powered_by='host')
+    view = board.new_view(maker, bmc, MANAGER, product='BlueField BMC', vendor='Nvidia')
+    rshim = machine.add_lock(
+        RSHIM,
+        'Enabled',
+        locked='Disabled',
+        open='Enabled',
+        bmc=bmc,
+        uri=OEM,
+        device=DEVICE,
+        takes_force=Restart.COLD,
+        system='dpu',
+    )
+    policy = machine.add_lock(
+        'Bluefield_ERoT/InbandUpdatePolicyEnabled', True, locked=False, open=True, bmc=bmc, uri=EROT, device=DEVICE
+    )
+    protect = machine.add_lock(
+        'BMC_Firmware/WriteProtected',
+        False,
+        locked=True,
+        open=False,
+        bmc=bmc,
+        uri=f'{FIRMWARE}/BMC_Firmware',
+        device=DEVICE,
+    )
+    for item, component, version, updateable, activates, _, _ in _ITEMS:
+        machine.add_component(
+            Component(
+                key=f'{bmc}/{item}',
+                bmc=bmc,
+                uri=f'{FIRMWARE}/{item}',
+                device=DEVICE,
+                kind=Kind.FIRMWARE,
+                model=IMAGE_MODEL,
+                component=component,
+                active=Bank(version=version),
+                updateable=updateable,
+                activates=activates,
+                system='dpu',
+                write_protect=protect.key if item == 'BMC_Firmware' else None,
+            )
+        )
+    serial = maker.serial(DEVICE, prefix='MT')
+    macs = [maker.mac('dpu/0'), maker.mac('dpu/1')]
+    items = [f'{FIRMWARE}/{item}' for item, _, _, _, _, _, related in _ITEMS if f'{SYSTEM}/Bios' in related]
+    add_system(
+        view,
+        'Bluefield',
+        system='dpu',
+        manufacturer=MANUFACTURER,
+        model=MODEL,
+        serial=serial,
+        chassis=[CARD],
+        managers=[MANAGER],
+        memory_gib=32,
+        parts=('Bios', 'EthernetInterfaces', 'LogServices'),
+        description='The SoC of the DPU found in Card1',
+        oem=lambda: {'Nvidia': ref(OEM)},
+    )
+    add_bios(
+        view,
+        SYSTEM,
+        (
+            Attribute(
+                name='HostPrivilegeLevel',
+                default='Privileged',
+                allowed=('Privileged', 'Restricted'),
+                locked='Restricted',
+                is_lock=True,
+                key=PRIVILEGE,
+            ),
+            Attribute(name='NicMode', default='DpuMode', allowed=('DpuMode', 'NicMode')),
+            Attribute(name='InternalCPUModel', default='Embedded', allowed=('Embedded', 'Separated')),
+            Attribute(name='BootPartitionProtection', default=False),
+            Attribute(name='EnableSMMU', default=True),
+        ),
+        system='dpu',
+        device=DEVICE,
+        software=items if view.options.update_service else (),
+    )
+    machine.ways += [
+        Way(device=DEVICE, component='nic', path='pcie', target=f'{bmc}/DPU_NIC', locks=(PRIVILEGE,)),
+        Way(device=DEVICE, component='nic', path='rshim', target=f'{bmc}/DPU_NIC', locks=(rshim.key,)),
+        Way(device=DEVICE, component='bsp', path='rshim', target=f'{bmc}/DPU_BSP', locks=(rshim.key,)),
+    ]
+    add_ethernet(view, SYSTEM, {'oob0': maker.mac('dpu/oob')})
+    add_log(view, SYSTEM, 'EventLog', kind='Event', entries=('The DPU has booted.',))
+    _add_oem(maker, view, rshim.key)
+    _add_chassis(view, serial, macs, bmc, policy.key)
+    add_manager(
+        view,
+        'Bluefield_BMC',
+        model='OpenBmc',
+        manufacturer=MANUFACTURER,
+        uuid=maker.uuid('dpu-bmc'),
+        component=f'{bmc}/BMC_Firmware',
+        systems=[SYSTEM],
+        chassis=[CARD, BMC_CHASSIS, EROT],
+        in_chassis=BMC_CHASSIS,
+        mac=maker.mac('dpu-bmc'),
+    )
+    for item, component, _, _, _, software_id, related in _ITEMS:
+        add_item(
+            view,
+            f'{bmc}/{item}',
+            name='Software Inventory',
+            description=f'The {component} image',
+            manufacturer='NVIDIA' if component == 'erot' else MANUFACTURER,
+            related=related,
+            software_id=software_id,
+        )
+    maker.systems[bmc] = SYSTEM
+    return view
+
+
+def _add_oem(maker: Maker, view: View, rshim: str) -> None:
+    machine = maker.machine
+    mac = maker.mac('dpu/0').replace(':', '')
+
+    def set_rshim(caller: Caller, body: Body) -> Outcome:
+        machine.configure(rshim, str(body['HostRshim']))
+        return Outcome()
+
+    values = ('Disabled', 'Enabled')
+    view.tree.add(
+        Resource(
+            uri=OEM,
+            type='#NvidiaComputerSystem.v1_0_0.NvidiaComputerSystem',
+            render=lambda: {
+                'BaseGUID': f'{mac[:6]}0300{mac[6:]}',
+                'BaseMAC': mac,
+                'Description': DESCRIPTION,
+                'HostRshim': machine.shown(rshim),
+                'Mode': machine.shown_in_force(f'{SYSTEM}/Bios/NicMode'),
+            },
+            device=DEVICE,
+            actions=(
+                Action(
+                    name='#HostRshim.Set',
+                    target=f'{OEM}/Actions/HostRshim.Set',
+                    parameters=(Parameter(name='HostRshim', required=True, allowed=values, show_allowed=False),),
+                    extra={
+                        'Parameters': [
+                            {
+                                'Name': 'HostRshim',
+                                'DataType': 'String',
+                                'Required': True,
+                                'AllowableValues': list(values),
+                            }
+                        ]
+                    },
+                    invoke=set_rshim,
+                ),
+            ),
+        )
+    )
+
+
+def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str) -> None:
+    add_chassis(
+        view,
+        'Card1',
+        kind='Card',
+        manufacturer=MANUFACTURER,
+        model=MODEL,
+        serial=serial,
+        part_number=PART_NUMBER,
+        managers=[MANAGER],
+        systems=[SYSTEM],
+        contains=[BMC_CHASSIS, EROT],
+        adapters=['NvidiaNetworkAdapter'],
+        system='dpu',
+        device=DEVICE,
+        sensors=(
+            Reading(id='Bluefield_Temp', kind='Temperature', units='Cel', reading=52.0, context='NetworkingDevice'),
+            Reading(id='Card_Power', kind='Power', units='W', reading=58.0, context='NetworkingDevice'),
+        ),
+        oem=lambda: {'Nvidia': {'@odata.type': '#NvidiaChassis.v1_4_0.NvidiaChassis'}},
+    )
+    add_network_adapter(
+        view,
+        CARD,
+        'NvidiaNetworkAdapter',
+        manufacturer='Nvidia',
+        macs=macs,
+        component=f'{bmc}/DPU_NIC',
+        device=DEVICE,
+    )
+    add_chassis(
+        view,
+        'Bluefield_BMC',
+        kind='Component',
+        manufacturer=MANUFACTURER,
+        model='BlueField-3 BMC',
+        serial=serial,
+        part_number=PART_NUMBER,
+        managers=[MANAGER],
+        contained_by=CARD,
+    )
+    add_chassis(
+        view,
+        'Bluefield_ERoT',
+        kind='Component',
+        manufacturer='NVIDIA',
+        managers=[MANAGER],
+        systems=[SYSTEM],
+        contained_by=CARD,
+        serial='',
+        uuid=EROT_UUID,
+        device=DEVICE,
+        properties={'SKU': '0x4B353681', 'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
+        links_oem={
+            'Nvidia': {
+                '@odata.type': '#NvidiaChassis.v1_3_0.NvidiaChassis',
+                'ComponentsProtected': [{'@odata.id': MANAGER}],
+            }
+        },
+        oem=root_oem(view, policy),
+        writable=root_writable(view, policy),
+    )

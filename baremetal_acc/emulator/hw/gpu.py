@@ -1,0 +1,341 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""NVIDIA HGX GPUs, each behind an external root of trust (ERoT).
+
+**Hardware:** H100 SXM on an HGX baseboard, shaped after the recordings ``nvidia/gh200`` and ``supermicro/hgx-h100-8gpu``.
+**Found by:** Systems/HGX_Baseboard_0/Processors/GPU_n with ProcessorType GPU; Chassis/HGX_ERoT_GPU_n names the Processor that
+it protects in Links.Oem.Nvidia.ComponentsProtected.
+**Can do:** update of HGX_FW_GPU_n (in force after a restart of the host) and HGX_FW_ERoT_GPU_n (at once).
+**Locks:** Oem.Nvidia.InbandUpdatePolicyEnabled of the ERoT blocks the host's PCIe way to its GPU and to itself;
+SoftwareInventory.WriteProtected of HGX_FW_GPU_n blocks every way, the BMC's too.
+**Update:** a version is padded to 16 characters in FirmwareInventory and bare in the Processor; RelatedItem is the Chassis.
+**Tried on:** nothing real; the shapes are those of the recordings.
+"""
+
+from collections.abc import Callable
+
+from baremetal_acc.emulator.hw import board
+from baremetal_acc.emulator.hw.parameters import Maker
+from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.machine import Bank, Component, Restart, Way
+from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis
+from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
+from baremetal_acc.emulator.redfish.pcie import add_pcie_device
+from baremetal_acc.emulator.redfish.processor import add_processor
+from baremetal_acc.emulator.redfish.resource import Body, Writables
+from baremetal_acc.emulator.redfish.system import SYSTEMS, add_log, add_system
+from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
+from baremetal_acc.emulator.redfish.view import View
+
+IMAGE_MODEL = 'h100'
+MODEL = 'NVIDIA H100 80GB HBM3'
+PART_NUMBER = '2330-885-A1'
+GPU_VERSION = '96.00.30.00.01'
+EROT_VERSION = '01.02.0060.0000_n00'
+BASEBOARD_MODEL = 'hgx-baseboard'
+BASEBOARD_BMC_VERSION = 'HGX-22.10-1'
+# The width of the version field that GH200 shows: "96.00.A6.00.01  ".
+VERSION_WIDTH = 16
+# Equal on every card: a constant of the product, no identity (recordings/nvidia/gh200/README.md).
+EROT_UUID = 'f72d6f70-5675-11ed-9b6a-0242ac120002'
+
+SYSTEM = f'{SYSTEMS}/HGX_Baseboard_0'
+BASEBOARD = f'{CHASSIS}/HGX_Chassis_0'
+MANAGER = f'{MANAGERS}/HGX_BMC_0'
+
+
+def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
+    """The HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs."""
+    bmc = view.name
+    machine = maker.machine
+    modules = [f'{CHASSIS}/HGX_GPU_{number}' for number in range(gpus)]
+    roots = [f'{CHASSIS}/HGX_ERoT_GPU_{number}' for number in range(gpus)]
+    add_system(
+        view,
+        'HGX_Baseboard_0',
+        system='host',
+        manufacturer='NVIDIA',
+        model='HGX H100',
+        serial=maker.serial('baseboard'),
+        part_number='965-24387-0002-000',
+        uuid=maker.uuid('baseboard'),
+        chassis=[BASEBOARD],
+        managers=[MANAGER],
+        resets=(),
+        parts=('LogServices',),
+        properties={
+            'Oem': {'Nvidia': {'@odata.type': '#NvidiaComputerSystem.v1_0_0.NvidiaComputerSystem', 'ISTModeEnabled': False}}
+        },
+    )
+    add_log(view, SYSTEM, 'EventLog', kind='Event', entries=('The baseboard is ready.',))
+    add_chassis(
+        view,
+        'HGX_Chassis_0',
+        kind='Zone',
+        manufacturer='NVIDIA',
+        managers=[MANAGER],
+        systems=[SYSTEM],
+        contained_by=board.CHASSIS,
+        contains=[*modules, *roots],
+        serial=maker.serial('baseboard'),
+        part_number='965-24387-0002-000',
+        sensors=(Reading(id='Baseboard_Temp', kind='Temperature', units='Cel', reading=36.0, context='SystemBoard'),),
+        oem=lambda: {
+            'Nvidia': {
+                '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
+                'HardwareWriteProtected': False,
+                'HardwareWriteProtectedControl': False,
+            }
+        },
+    )
+    machine.add_component(
+        Component(
+            key=f'{bmc}/HGX_FW_BMC_0',
+            bmc=bmc,
+            uri=f'{FIRMWARE}/HGX_FW_BMC_0',
+            device='',
+            kind=Kind.FIRMWARE,
+            model=BASEBOARD_MODEL,
+            component='bmc',
+            active=Bank(version=BASEBOARD_BMC_VERSION),
+        )
+    )
+    add_manager(
+        view,
+        'HGX_BMC_0',
+        model='HGX BMC',
+        manufacturer='NVIDIA',
+        uuid=maker.uuid('hgx-bmc'),
+        component=f'{bmc}/HGX_FW_BMC_0',
+        systems=[SYSTEM],
+        chassis=[BASEBOARD],
+        in_chassis=BASEBOARD,
+        mac=maker.mac('hgx-bmc'),
+        is_self=False,
+    )
+    add_item(
+        view,
+        f'{bmc}/HGX_FW_BMC_0',
+        name='Software Inventory',
+        description='BMC image',
+        manufacturer='NVIDIA',
+        related=[BASEBOARD],
+        software_id='0x0010',
+    )
+    for number in range(gpus):
+        _add_gpu(maker, view, number)
+
+
+def _add_gpu(maker: Maker, view: View, number: int) -> None:
+    machine, bmc = maker.machine, view.name
+    device = f'GPU_{number}'
+    processor = f'{SYSTEM}/Processors/{device}'
+    module = f'{CHASSIS}/HGX_{device}'
+    root = f'{CHASSIS}/HGX_ERoT_{device}'
+    item, root_item = f'HGX_FW_{device}', f'HGX_FW_ERoT_{device}'
+    pcie = f'{module}/PCIeDevices/{device}'
+    policy = machine.add_lock(
+        f'HGX_ERoT_{device}/InbandUpdatePolicyEnabled',
+        True,
+        locked=False,
+        open=True,
+        bmc=bmc,
+        uri=root,
+        device=device,
+    )
+    protect = machine.add_lock(
+        f'{item}/WriteProtected',
+        False,
+        locked=True,
+        open=False,
+        bmc=bmc,
+        uri=f'{FIRMWARE}/{item}',
+        device=device,
+    )
+    gpu = machine.add_component(
+        Component(
+            key=f'{bmc}/{item}',
+            bmc=bmc,
+            uri=f'{FIRMWARE}/{item}',
+            device=device,
+            kind=Kind.FIRMWARE,
+            model=IMAGE_MODEL,
+            component='gpu',
+            active=Bank(version=GPU_VERSION),
+            activates=Restart.WARM,
+            write_protect=protect.key,
+        )
+    )
+    erot = machine.add_component(
+        Component(
+            key=f'{bmc}/{root_item}',
+            bmc=bmc,
+            uri=f'{FIRMWARE}/{root_item}',
+            device=device,
+            kind=Kind.FIRMWARE,
+            model=IMAGE_MODEL,
+            component='erot',
+            active=Bank(version=EROT_VERSION),
+        )
+    )
+    machine.ways += [
+        Way(device=device, component='gpu', path='pcie', target=gpu.key, locks=(policy.key, protect.key)),
+        Way(device=device, component='erot', path='pcie', target=erot.key, locks=(policy.key,)),
+    ]
+    serial, uuid = maker.serial(device, prefix='16'), maker.uuid(device)
+    add_processor(
+        view,
+        processor,
+        kind='GPU',
+        name='Processor',
+        manufacturer='NVIDIA',
+        model=MODEL,
+        serial=serial,
+        part_number=PART_NUMBER,
+        uuid=uuid,
+        chassis=module,
+        component=gpu.key,
+        pcie_device=pcie,
+        pcie_functions=[f'{pcie}/PCIeFunctions/0'],
+        device=device,
+        memory_mib=81920,
+        watts=75.0,
+        properties={
+            'MaxSpeedMHz': 1980,
+            'MinSpeedMHz': 345,
+            'OperatingSpeedMHz': 345,
+            'Version': 'A1',
+            'SystemInterface': {
+                'InterfaceType': 'PCIe',
+                'PCIe': {'LanesInUse': 16, 'MaxLanes': 16, 'MaxPCIeType': 'Gen5', 'PCIeType': 'Gen5'},
+            },
+            'Location': {'PartLocation': {'LocationType': 'Embedded', 'ServiceLabel': f'GPU{number}'}},
+        },
+        oem=lambda: {'Nvidia': {'@odata.type': '#NvidiaProcessor.v1_0_0.NvidiaProcessor', 'MIGModeEnabled': False}},
+    )
+    add_chassis(
+        view,
+        f'HGX_{device}',
+        kind='Module',
+        manufacturer='NVIDIA',
+        model=MODEL,
+        serial=serial,
+        part_number=PART_NUMBER,
+        uuid=uuid,
+        managers=[MANAGER],
+        systems=[SYSTEM],
+        contained_by=BASEBOARD,
+        processors=[processor],
+        pcie_devices=[pcie],
+        device=device,
+        sensors=(
+            Reading(id=f'{device}_Temp', kind='Temperature', units='Cel', reading=41.0, context='GPU'),
+            Reading(id=f'{device}_Power', kind='Power', units='W', reading=75.0, context='GPU'),
+        ),
+    )
+    add_pcie_device(
+        view,
+        pcie,
+        name='PCIe Device',
+        manufacturer='NVIDIA',
+        model=MODEL,
+        serial=serial,
+        part_number=PART_NUMBER,
+        uuid=uuid,
+        chassis=module,
+        processor=processor,
+        component=gpu.key,
+        device=device,
+        functions=(
+            {
+                'VendorId': '0x10de',
+                'DeviceId': '0x2330',
+                'SubsystemVendorId': '0x10de',
+                'SubsystemId': '0x16c1',
+                'ClassCode': '0x030200',
+                'DeviceClass': 'DisplayController',
+                'RevisionId': '0xa1',
+            },
+        ),
+    )
+    add_chassis(
+        view,
+        f'HGX_ERoT_{device}',
+        kind='Component',
+        manufacturer='NVIDIA',
+        managers=[MANAGER],
+        systems=[SYSTEM],
+        contained_by=BASEBOARD,
+        serial='',
+        uuid=EROT_UUID,
+        device=device,
+        properties={'SKU': '0x4A353681', 'Location': {'PartLocation': {'LocationType': 'Embedded'}}},
+        links_oem={
+            'Nvidia': {
+                '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
+                'ComponentsProtected': [{'@odata.id': processor}],
+            }
+        },
+        oem=root_oem(view, policy.key),
+        writable=root_writable(view, policy.key),
+    )
+    add_item(
+        view,
+        gpu.key,
+        name='Software Inventory',
+        description='Other image',
+        manufacturer='NVIDIA',
+        related=[module],
+        software_id='0x0020',
+        pad_to=VERSION_WIDTH,
+        oem=_slots(view, gpu),
+    )
+    add_item(
+        view,
+        erot.key,
+        name='Software Inventory',
+        description='Other image',
+        manufacturer='NVIDIA',
+        related=[root],
+        software_id='0xFF00',
+    )
+
+
+def root_oem(view: View, policy: str) -> Callable[[], Body]:
+    """What an ERoT Chassis shows under Oem."""
+    return lambda: {
+        'Nvidia': {
+            '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
+            'AutomaticBackgroundCopyEnabled': True,
+            'BackgroundCopyStatus': 'Completed',
+            'InbandUpdatePolicyEnabled': view.machine.shown(policy),
+            'ManualBootModeEnabled': False,
+        }
+    }
+
+
+def root_writable(view: View, policy: str) -> Callable[[], Writables]:
+    """What of an ERoT Chassis can be written."""
+    return lambda: {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': view.setting(policy, (bool,))}}}
+
+
+def _slots(view: View, component: Component) -> Callable[[], Body]:
+    def render() -> Body:
+        inactive = component.staged or component.previous
+        return {
+            'Nvidia': {
+                '@odata.type': '#NvidiaSoftwareInventory.v1_2_0.NvidiaSoftwareInventory',
+                'ActiveFirmwareSlot': {
+                    'SlotId': 0,
+                    'FirmwareState': 'Activated',
+                    'Version': view.machine.shown_version(component.key),
+                },
+                'InactiveFirmwareSlot': {
+                    'SlotId': 1,
+                    'FirmwareState': 'Staged' if component.staged else 'Inactive',
+                    'Version': inactive.version if inactive else '',
+                },
+            }
+        }
+
+    return render

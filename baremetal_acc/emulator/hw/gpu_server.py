@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``gpu-server``: a server with HGX GPUs, each behind a root of trust; one BMC, ``host``.
+
+What the cards can do and which ways their locks block stands in ``gpu.py``, the server in ``board.py``.
+"""
+
+from baremetal_acc.emulator.hw import gpu
+from baremetal_acc.emulator.hw.board import add_board
+from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+
+GPUS = 4
+
+
+def build(parameters: Parameters) -> Product:
+    """The product."""
+    maker = Maker('gpu-server', parameters)
+    view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
+    gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
+    return maker.finish()

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What about a product can be varied? Everything countable, so that a test asks for the machine that it needs."""
+
+import hashlib
+import secrets
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from baremetal_acc.emulator.access import Access, User
+from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.machine import Bank, Bmc, Machine, Value
+from baremetal_acc.emulator.redfish.view import Options, View
+
+
+class BadParameter(ValueError):
+    """A parameter that the product does not have, or that it cannot take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What a product is built from.
+
+    :param gpus: number of GPUs, where the product has GPUs; None: the product's own number.
+    :param slots: number of reconfiguration slots of an FPGA.
+    :param versions: version that a component begins with, by its key (``host/HGX_FW_GPU_0``).
+    :param functions: what a slot holds at the beginning: component key -> (function name, version).
+    :param settings: value that a setting begins with, configured and in force, by its key.
+    :param users: accounts per BMC name, the first an Administrator that the emulator tells its user; ``*`` is for every BMC
+        without its own; without any, a BMC has an ``admin`` with a password of its own.
+    :param options: what a BMC can do, per BMC name; ``*`` as above.
+    :param parallel_updates: how many updates a BMC runs at a time.
+    :param seed: another seed gives other serial numbers, UUIDs and MAC addresses.
+    """
+
+    gpus: int | None = None
+    slots: int = 2
+    versions: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    users: Mapping[str, tuple[User, ...]] = field(default_factory=dict)
+    options: Mapping[str, Options] = field(default_factory=dict)
+    flash_seconds: float = 2.0
+    reset_seconds: float = 0.2
+    bmc_reset_seconds: float = 0.5
+    parallel_updates: int = 4
+    session_timeout: float = 1800.0
+    seed: str = '1'
+    virtual_clock: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A machine, its BMCs by name, and which System of each BMC is the one to give to a bare-metal service."""
+
+    name: str
+    machine: Machine
+    views: Mapping[str, View]
+    systems: Mapping[str, str]
+
+
+class Maker:
+    """Makes what is peculiar to one unit: serial numbers, UUIDs, MAC addresses; and the BMCs of a product."""
+
+    def __init__(self, product: str, parameters: Parameters) -> None:
+        self.product = product
+        self.parameters = parameters
+        self.machine = Machine(
+            product=product,
+            clock=Clock(virtual=parameters.virtual_clock),
+            flash_seconds=parameters.flash_seconds,
+            reset_seconds=parameters.reset_seconds,
+            bmc_reset_seconds=parameters.bmc_reset_seconds,
+        )
+        self.views: dict[str, View] = {}
+        self.systems: dict[str, str] = {}
+
+    def _hash(self, what: str) -> bytes:
+        return hashlib.sha256(f'{self.parameters.seed}/{what}'.encode()).digest()
+
+    def serial(self, what: str, *, prefix: str = '', digits: int = 13) -> str:
+        """A serial number for this part."""
+        number = int.from_bytes(self._hash(f'serial/{what}'), 'big') % 10 ** (digits - len(prefix))
+        return f'{prefix}{number:0{digits - len(prefix)}}'
+
+    def uuid(self, what: str) -> str:
+        """A UUID for this part."""
+        return str(uuid.UUID(bytes=self._hash(f'uuid/{what}')[:16], version=4))
+
+    def mac(self, what: str) -> str:
+        """A MAC address for this part: locally administered."""
+        return ':'.join(f'{byte:02x}' for byte in (2, *self._hash(f'mac/{what}')[:5]))
+
+    def add_bmc(self, name: str, manager_uri: str) -> View:
+        """A BMC of the machine."""
+        parameters = self.parameters
+        users = parameters.users.get(name) or parameters.users.get('*') or ()
+        users = users or (User(name='admin', password=secrets.token_urlsafe(15)),)
+        options = parameters.options.get(name) or parameters.options.get('*') or Options()
+        self.machine.bmcs[name] = Bmc(name=name, manager_uri=manager_uri, parallel_updates=parameters.parallel_updates)
+        view = View(
+            machine=self.machine,
+            name=name,
+            access=Access(users, session_timeout=parameters.session_timeout),
+            options=options,
+        )
+        self.views[name] = view
+        return view
+
+    def finish(self) -> Product:
+        """The product, with the versions, functions and settings that the parameters ask for.
+
+        :raises BadParameter: one of them names nothing of this product.
+        """
+        machine, parameters = self.machine, self.parameters
+        for key, version in parameters.versions.items():
+            if key not in machine.components or machine.components[key].active is None:
+                raise BadParameter(f'{self.product} has no component {key!r}; it has {", ".join(machine.components)}')
+            machine.components[key].active = Bank(version=version)
+        for key, (function, version) in parameters.functions.items():
+            if key not in machine.components:
+                raise BadParameter(f'{self.product} has no slot {key!r}; it has {", ".join(machine.components)}')
+            identity = self.uuid(f'{key}/{function}/{version}')
+            machine.components[key].active = Bank(
+                version=version, function=function, function_uuid=identity, function_type='OEM'
+            )
+        for key, value in parameters.settings.items():
+            if key not in machine.settings:
+                raise BadParameter(f'{self.product} has no setting {key!r}; it has {", ".join(machine.settings)}')
+            machine.settings[key].value = machine.settings[key].in_force = value
+        for name in (*parameters.users, *parameters.options):
+            if name != '*' and name not in self.views:
+                raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
+        return Product(name=self.product, machine=machine, views=self.views, systems=self.systems)

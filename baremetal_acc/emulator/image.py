@@ -1,0 +1,257 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does an image for an emulated device look like, and is this one whole?
+
+An image is one file::
+
+    BMC-EMU-IMAGE 1\n           the magic line
+    {"kind": ..., ...}\n        the header: one line of JSON
+    payload                     ``size`` bytes, random but the same for the same header
+    trailer                     32 bytes: SHA-256 of everything before it
+
+The header has ``kind`` (``firmware`` or ``function``), ``device`` (the model it is for), ``component``, ``version``,
+``security_version`` and ``payload_bytes``; a function also has ``function`` (its name), ``uuid`` and ``type`` (an
+AccelerationFunctionType). Build one with :func:`build_image` or with
+``python -m baremetal_acc.emulator.image build --kind firmware --model h100 --component gpu --version 2.0.0 --out FILE``.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+MAGIC = b'BMC-EMU-IMAGE 1\n'
+TRAILER_BYTES = 32
+# A header is a few hundred bytes; a file that shows no line end in 4 KiB is not ours, and we do not keep reading for one.
+MAX_HEADER_BYTES = 4096
+DEFAULT_PAYLOAD_BYTES = 64 * 1024
+FUNCTION_TYPES = (
+    'Encryption',
+    'Compression',
+    'PacketInspection',
+    'PacketSwitch',
+    'Scheduler',
+    'AudioProcessing',
+    'VideoProcessing',
+    'OEM',
+)
+
+
+class Kind(StrEnum):
+    """Firmware belongs to the operator, a function to a tenant: no image is both."""
+
+    FIRMWARE = 'firmware'
+    FUNCTION = 'function'
+
+
+class BadImage(Exception):
+    """These bytes are no image, or not a whole one. The text says what is wrong with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """What an image says of itself, once its trailer has been found right."""
+
+    kind: Kind
+    device: str
+    component: str
+    version: str
+    security_version: int
+    payload_bytes: int
+    digest: str
+    function: str | None = None
+    function_uuid: str | None = None
+    function_type: str | None = None
+
+
+def _payload(seed: str, size_bytes: int) -> bytes:
+    return hashlib.shake_128(seed.encode()).digest(size_bytes)
+
+
+def build_image(
+    *,
+    kind: Kind | str = Kind.FIRMWARE,
+    model: str,
+    component: str,
+    version: str,
+    security_version: int = 1,
+    size_bytes: int = DEFAULT_PAYLOAD_BYTES,
+    function: str | None = None,
+    function_type: str | None = None,
+    seed: str = '',
+) -> bytes:
+    """An image, the same bytes for the same arguments.
+
+    :param model: the model of the device it is for, such as ``h100``.
+    :param component: which component of it (``gpu``, ``erot``, ``bmc``, ...), or ``slot`` for a function.
+    :param function: name of the function; functions only, ``component`` of firmware needs none.
+    :raises ValueError: the arguments contradict one another.
+    """
+    kind = Kind(kind)
+    header: dict[str, object] = {
+        'kind': kind.value,
+        'device': model,
+        'component': component,
+        'version': version,
+        'security_version': security_version,
+        'payload_bytes': size_bytes,
+    }
+    if kind is Kind.FUNCTION:
+        if not function:
+            raise ValueError('a function image needs the name of its function')
+        if function_type is not None and function_type not in FUNCTION_TYPES:
+            raise ValueError(f'unknown function type {function_type!r}; one of {", ".join(FUNCTION_TYPES)}')
+        header['function'] = function
+        header['uuid'] = str(uuid.uuid5(uuid.NAMESPACE_URL, f'{model}/{function}/{version}'))
+        header['type'] = function_type or 'OEM'
+    elif function or function_type:
+        raise ValueError('a firmware image carries no function')
+    head = json.dumps(header, sort_keys=True).encode() + b'\n'
+    whole = MAGIC + head + _payload(head.decode() + seed, size_bytes)
+    return whole + hashlib.sha256(whole).digest()
+
+
+class ImageReader:
+    """Reads an image as it arrives, in constant memory: ``feed`` the chunks, then ``finish``.
+
+    ``feed`` never raises, since a BMC takes the bytes first and judges afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._head = b''
+        self._head_done = False
+        self._tail = b''
+        self._hash = hashlib.sha256()
+        self._all = hashlib.sha256()
+        self.received_bytes = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        self.received_bytes += len(chunk)
+        self._all.update(chunk)
+        if not self._head_done:
+            self._head += chunk
+            self._head_done = self._head.count(b'\n') >= 2 or len(self._head) > MAX_HEADER_BYTES
+        window = self._tail + chunk
+        keep = window[-TRAILER_BYTES:]
+        self._hash.update(window[: len(window) - len(keep)])
+        self._tail = keep
+
+    def digest(self) -> str:
+        """SHA-256 of all bytes so far, as ``sha256:...``."""
+        return f'sha256:{self._all.hexdigest()}'
+
+    def finish(self) -> Image:
+        """The image.
+
+        :raises BadImage: no magic line, an unreadable header, a wrong trailer, or a payload of another length.
+        """
+        if not self._head.startswith(MAGIC):
+            raise BadImage('the file does not begin with the magic line of an image')
+        line, found, _ = self._head[len(MAGIC) :].partition(b'\n')
+        if not found or len(line) > MAX_HEADER_BYTES:
+            raise BadImage('the header of the image has no end')
+        if self._hash.digest() != self._tail:
+            raise BadImage('the trailer does not fit the image: it was cut or changed on the way')
+        image = _header(line, self.digest())
+        expected = len(MAGIC) + len(line) + 1 + image.payload_bytes + TRAILER_BYTES
+        if expected != self.received_bytes:
+            raise BadImage(f'the image says {expected} bytes and has {self.received_bytes}')
+        return image
+
+
+def _header(line: bytes, digest: str) -> Image:
+    try:
+        header = json.loads(line)
+        kind = Kind(header['kind'])
+        is_function = kind is Kind.FUNCTION
+        return Image(
+            kind=kind,
+            device=str(header['device']),
+            component=str(header['component']),
+            version=str(header['version']),
+            security_version=int(header['security_version']),
+            payload_bytes=int(header['payload_bytes']),
+            digest=digest,
+            function=str(header['function']) if is_function else None,
+            function_uuid=str(header['uuid']) if is_function else None,
+            function_type=str(header['type']) if is_function else None,
+        )
+    except (ValueError, KeyError, TypeError) as exc:
+        raise BadImage(f'the header of the image cannot be read ({type(exc).__name__}: {exc})') from exc
+
+
+def read_image(data: bytes) -> Image:
+    """The image in ``data``.
+
+    :raises BadImage: see :meth:`ImageReader.finish`.
+    """
+    reader = ImageReader()
+    reader.feed(data)
+    return reader.finish()
+
+
+def size_in_bytes(text: str) -> int:
+    """``300KiB``, ``2MiB``, ``1GiB`` or a plain number of bytes.
+
+    :raises ValueError: anything else.
+    """
+    units = {'KiB': 1024, 'MiB': 1024**2, 'GiB': 1024**3}
+    for unit, factor in units.items():
+        if text.endswith(unit):
+            return int(text[: -len(unit)]) * factor
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``build`` writes an image, ``show`` says what a file is. Exit code 1 when the file is no image."""
+    parser = argparse.ArgumentParser(prog='python -m baremetal_acc.emulator.image', description='Images of the emulator')
+    verbs = parser.add_subparsers(dest='verb', required=True)
+    build = verbs.add_parser('build', help='write an image')
+    build.add_argument('--kind', choices=[kind.value for kind in Kind], default=Kind.FIRMWARE.value)
+    build.add_argument('--model', required=True, help='model of the device, such as h100')
+    build.add_argument('--component', required=True, help='component of it: gpu, erot, bmc, fpga, slot, ...')
+    build.add_argument('--version', required=True)
+    build.add_argument('--security-version', type=int, default=1)
+    build.add_argument('--size', type=size_in_bytes, default=DEFAULT_PAYLOAD_BYTES, help='payload, such as 300KiB')
+    build.add_argument('--function', help='name of the function (function images only)')
+    build.add_argument('--function-type', choices=FUNCTION_TYPES)
+    build.add_argument('--seed', default='', help='another seed gives another payload')
+    build.add_argument('--out', type=Path, required=True)
+    show = verbs.add_parser('show', help='check a file and print its header')
+    show.add_argument('file', type=Path)
+    arguments = parser.parse_args(argv)
+    if arguments.verb == 'show':
+        try:
+            image = read_image(arguments.file.read_bytes())
+        except (BadImage, OSError) as exc:
+            sys.stderr.write(f'{arguments.file}: {exc}\n')
+            return 1
+        sys.stdout.write(json.dumps({name: getattr(image, name) for name in image.__slots__}, indent=1) + '\n')
+        return 0
+    try:
+        data = build_image(
+            kind=arguments.kind,
+            model=arguments.model,
+            component=arguments.component,
+            version=arguments.version,
+            security_version=arguments.security_version,
+            size_bytes=arguments.size,
+            function=arguments.function,
+            function_type=arguments.function_type,
+            seed=arguments.seed,
+        )
+    except ValueError as exc:
+        parser.error(str(exc))
+    arguments.out.write_bytes(data)
+    sys.stdout.write(f'sha256:{hashlib.sha256(data).hexdigest()}  {arguments.out}\n')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,874 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is true in the emulated machine: power, firmware banks, settings and locks, tasks. No HTTP in here.
+
+One machine is one chassis with a host and one or more BMCs: one truth, several ways in. Everything that takes time is an
+event on a queue; :meth:`Machine.settle` lets what is due happen, in order, so a test can move a virtual clock and nothing
+here sleeps.
+
+* A *component* is what an image can be written into: a card's firmware, or a slot for a function. It has banks: active,
+  staged, previous. Its version changes only when an image arrived, was found whole and fit, and, where the hardware
+  needs it, the system was restarted.
+* A *setting* is a value with two lives: what is configured and what is in force. A lock is a setting with a locked value.
+* A *way* is how the host reaches a component in band, and which locks close it.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.fault import Fault, Faults
+from baremetal_acc.emulator.image import BadImage, Image, Kind
+
+Value = str | bool | int | None
+
+# A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
+MAX_TASKS = 100
+
+
+class Restart(IntEnum):
+    """How deep a restart goes: COLD takes the power away, WARM does not."""
+
+    WARM = 1
+    COLD = 2
+
+
+class Power(StrEnum):
+    """ComputerSystem.PowerState. Source: DSP8010 Resource, PowerState."""
+
+    ON = 'On'
+    OFF = 'Off'
+    POWERING_ON = 'PoweringOn'
+    POWERING_OFF = 'PoweringOff'
+
+
+class TaskState(StrEnum):
+    """The states of Task.TaskState that this BMC uses. Source: DSP8010 Task."""
+
+    NEW = 'New'
+    RUNNING = 'Running'
+    COMPLETED = 'Completed'
+    EXCEPTION = 'Exception'
+
+
+class Refused(Exception):
+    """The machine does not do this. ``reason`` is a word for programs, the text is for people."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bank:
+    """One copy of firmware or of a function, and who wrote it: ``factory``, ``bmc`` or ``host``."""
+
+    version: str
+    security_version: int = 1
+    digest: str | None = None
+    writer: str = 'factory'
+    function: str | None = None
+    function_uuid: str | None = None
+    function_type: str | None = None
+
+    @classmethod
+    def of(cls, image: Image, writer: str) -> 'Bank':
+        """What a bank holds once ``image`` has been written into it."""
+        return cls(
+            version=image.version,
+            security_version=image.security_version,
+            digest=image.digest,
+            writer=writer,
+            function=image.function,
+            function_uuid=image.function_uuid,
+            function_type=image.function_type,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Component:
+    """Something an image can be written into.
+
+    ``key`` is unique in the machine and names it in messages; ``uri`` is its SoftwareInventory. ``active`` is None for a slot
+    that holds nothing. ``activates`` is the restart of ``system`` that brings a staged image into force, None: at once.
+    """
+
+    key: str
+    bmc: str
+    uri: str
+    device: str
+    kind: Kind
+    model: str
+    component: str
+    active: Bank | None
+    staged: Bank | None = None
+    previous: Bank | None = None
+    sent: Bank | None = None
+    updateable: bool = True
+    activates: Restart | None = None
+    system: str = 'host'
+    write_protect: str | None = None
+
+    def check(self, image: Image) -> None:
+        """Whether the image is for this component.
+
+        :raises Refused: another kind, another model, another component.
+        """
+        if image.kind is not self.kind:
+            raise Refused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')
+        if image.device != self.model:
+            raise Refused('wrong-model', f'{self.key} is a {self.model}, the image is for a {image.device}')
+        if image.component != self.component:
+            raise Refused('wrong-component', f'{self.key} is the {self.component}, the image is for {image.component}')
+
+
+@dataclass(slots=True, kw_only=True)
+class Setting:
+    """A value that can be configured; a lock when it has a ``locked`` value.
+
+    ``takes_force`` is the restart of ``system`` that brings the configured value into force; None: at once. ``uri`` is the
+    resource that shows it. ``once`` = (A, B): a restart turns the value A into B (a boot override for one boot).
+    """
+
+    key: str
+    bmc: str
+    uri: str
+    device: str | None
+    value: Value
+    in_force: Value
+    locked: Value = None
+    is_lock: bool = False
+    open: Value = None
+    takes_force: Restart | None = None
+    system: str = 'host'
+    once: tuple[Value, Value] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How the host reaches a component in band: through ``path`` (``pcie``, ``rshim``), unless one of the locks is closed."""
+
+    device: str
+    component: str
+    path: str
+    target: str
+    locks: tuple[str, ...] = ()
+    slot: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class System:
+    """Something with a power button. ``powered_by`` names the system whose cold start is also a cold start of this one."""
+
+    name: str
+    bmc: str
+    uri: str
+    power: Power = Power.ON
+    last_reset: float = 0.0
+    booting: bool = False
+    powered_by: str | None = None
+    resets: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Task:
+    """One update as the BMC tells of it.
+
+    ``fate`` is what a fault rule has in store for it. Percentages come from the clock between ``starts`` and ``ends``.
+    """
+
+    id: int
+    bmc: str
+    name: str
+    targets: tuple[str, ...]
+    created: float
+    state: TaskState = TaskState.NEW
+    starts: float | None = None
+    ends: float | None = None
+    ended: float | None = None
+    on_reset: bool = False
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    bank: Bank | None = None
+    image: Image | None = None
+    fate: dict[str, Any] | None = None
+    gone: bool = False
+    frozen_percent: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still holds its targets."""
+        return self.state in (TaskState.NEW, TaskState.RUNNING)
+
+
+@dataclass(slots=True, kw_only=True)
+class Bmc:
+    """One BMC of the machine. ``down_until`` is the second at which it answers again."""
+
+    name: str
+    manager_uri: str
+    parallel_updates: int = 4
+    down_until: float | None = None
+    last_reset: float = 0.0
+    next_task: int = 0
+    tasks: dict[int, Task] = field(default_factory=dict)
+    reserved: set[str] = field(default_factory=set)
+    life: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Event:
+    due: float
+    order: int
+    kind: str
+    subject: str
+    detail: str = ''
+
+
+def message(text: str, *, severity: str = 'OK', reason: str = 'info', arguments: Iterable[str] = ()) -> dict[str, Any]:
+    """A message of a task, as data: the HTTP side dresses it for Redfish."""
+    return {'text': text, 'severity': severity, 'reason': reason, 'arguments': list(arguments)}
+
+
+class Machine:
+    """The state of one emulated machine.
+
+    :param flash_seconds: how long writing an image takes.
+    :param reset_seconds: how long a system takes to change its power or to restart.
+    :param bmc_reset_seconds: how long a BMC is silent after Manager.Reset.
+    """
+
+    def __init__(
+        self,
+        *,
+        product: str,
+        clock: Clock | None = None,
+        flash_seconds: float = 2.0,
+        reset_seconds: float = 0.2,
+        bmc_reset_seconds: float = 0.5,
+    ) -> None:
+        self.product = product
+        self.clock = clock or Clock()
+        self.flash_seconds = flash_seconds
+        self.reset_seconds = reset_seconds
+        self.bmc_reset_seconds = bmc_reset_seconds
+        self.faults = Faults()
+        self.systems: dict[str, System] = {}
+        self.bmcs: dict[str, Bmc] = {}
+        self.components: dict[str, Component] = {}
+        self.settings: dict[str, Setting] = {}
+        self.ways: list[Way] = []
+        self.fetches: list[dict[str, Any]] = []
+        self.revision = 0
+        self.on_bmc_down: list[Callable[[str], None]] = []
+        self._events: list[_Event] = []
+        self._order = itertools.count()
+
+    # -- building -----------------------------------------------------------------------------------------------------
+
+    def add_component(self, component: Component) -> Component:
+        """Put a component into the machine."""
+        self.components[component.key] = component
+        return component
+
+    def add_setting(
+        self,
+        key: str,
+        value: Value,
+        *,
+        bmc: str,
+        uri: str,
+        device: str | None = None,
+        locked: Value = None,
+        is_lock: bool = False,
+        open: Value = None,  # noqa: A002
+        takes_force: Restart | None = None,
+        system: str = 'host',
+        once: tuple[Value, Value] | None = None,
+    ) -> Setting:
+        """Put a setting into the machine, configured and in force with the same value."""
+        setting = Setting(
+            key=key,
+            bmc=bmc,
+            uri=uri,
+            device=device,
+            value=value,
+            in_force=value,
+            locked=locked,
+            is_lock=is_lock,
+            open=open,
+            takes_force=takes_force,
+            system=system,
+            once=once,
+        )
+        self.settings[key] = setting
+        return setting
+
+    def add_lock(self, key: str, value: Value, *, locked: Value, open: Value, **place: Any) -> Setting:  # noqa: A002
+        """Put a lock into the machine: a setting with a locked and an open value."""
+        return self.add_setting(key, value, locked=locked, open=open, is_lock=True, **place)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _later(self, seconds: float, kind: str, subject: str, detail: str = '') -> None:
+        heapq.heappush(self._events, _Event(self.clock.now() + seconds, next(self._order), kind, subject, detail))
+
+    def settle(self) -> None:
+        """Let everything that is due happen, in the order of time."""
+        while self._events and self._events[0].due <= self.clock.now():
+            event = heapq.heappop(self._events)
+            getattr(self, f'_happen_{event.kind}')(event)
+            self.revision += 1
+
+    def next_due(self) -> float | None:
+        """Seconds until something happens by itself; None: nothing is under way."""
+        return max(0.0, self._events[0].due - self.clock.now()) if self._events else None
+
+    # -- settings and locks -------------------------------------------------------------------------------------------
+
+    def _lock_fault(self, name: str, setting: Setting, *, use: bool) -> Fault | None:
+        return self.faults.find(name, bmc=setting.bmc, device=setting.device, uri=setting.uri, use=use)
+
+    def configure(self, key: str, value: Value) -> None:
+        """Write a setting, as the BMC does for a client."""
+        setting = self.settings[key]
+        if setting.is_lock and self._lock_fault('lock-ignored', setting, use=True):
+            return
+        setting.value = value
+        if setting.takes_force is None:
+            setting.in_force = value
+        self.revision += 1
+
+    def shown(self, key: str) -> Value:
+        """The configured value as the BMC shows it."""
+        setting = self.settings[key]
+        if setting.is_lock and self._lock_fault('lock-reports-locked', setting, use=False):
+            return setting.locked
+        return setting.value
+
+    def shown_in_force(self, key: str) -> Value:
+        """The value in force as the BMC shows it."""
+        setting = self.settings[key]
+        if setting.is_lock and self._lock_fault('lock-reports-locked', setting, use=False):
+            return setting.locked
+        return setting.in_force
+
+    def is_pending(self, key: str) -> bool:
+        """Whether a configured value still waits for a restart."""
+        return self.settings[key].value != self.settings[key].in_force
+
+    def is_closed(self, key: str) -> bool:
+        """Whether a lock really holds: the value in force is the locked one, and the BMC does not lie about it."""
+        setting = self.settings[key]
+        if self._lock_fault('lock-reports-locked', setting, use=False):
+            return False
+        return setting.is_lock and setting.in_force == setting.locked
+
+    # -- what the BMC shows of versions -------------------------------------------------------------------------------
+
+    def shown_version(self, key: str) -> str:
+        """The version that the item shows; empty when it holds nothing."""
+        component = self.components[key]
+        rule = self.faults.find('version-lies', bmc=component.bmc, device=component.device, uri=component.uri, use=False)
+        if rule is not None:
+            told = rule.parameters['version']
+            if told is not None:
+                return str(told)
+            if component.sent is not None:
+                return component.sent.version
+        return component.active.version if component.active is not None else ''
+
+    # -- power --------------------------------------------------------------------------------------------------------
+
+    def reset_system(self, name: str, reset_type: str) -> None:
+        """ComputerSystem.Reset. What is already so stays so and is no error, as on OpenBMC.
+
+        :raises Refused: a graceful restart of a system that is off, or a change under way.
+        """
+        system = self.systems[name]
+        if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:
+            raise Refused('in-transition', f'{name} is changing its power already')
+        is_on = system.power is Power.ON
+        match reset_type:
+            case 'On':
+                if not is_on:
+                    self._power_on(system, Restart.COLD)
+            case 'ForceOn':
+                if not is_on:
+                    self._power_on(system, Restart.COLD)
+            case 'ForceOff' | 'GracefulShutdown':
+                if is_on:
+                    system.power = Power.POWERING_OFF
+                    self._later(self.reset_seconds, 'off', name)
+            case 'GracefulRestart':
+                if not is_on:
+                    raise Refused('host-off', f'{name} is off')
+                self._restart(system)
+            case 'ForceRestart':
+                if is_on:
+                    self._restart(system)
+                else:
+                    self._power_on(system, Restart.COLD)
+            case 'PowerCycle':
+                if is_on:
+                    system.power = Power.POWERING_OFF
+                    self._later(self.reset_seconds / 2, 'cycle', name)
+                else:
+                    self._power_on(system, Restart.COLD)
+            case _:
+                raise Refused('unknown-reset', f'{name} knows no reset {reset_type}')
+        self.revision += 1
+
+    def _power_on(self, system: System, depth: Restart) -> None:
+        system.power = Power.POWERING_ON
+        self._later(self.reset_seconds, 'up', system.name, str(int(depth)))
+
+    def _restart(self, system: System) -> None:
+        system.booting = True
+        self._later(self.reset_seconds, 'up', system.name, str(int(Restart.WARM)))
+
+    def _happen_off(self, event: _Event) -> None:
+        self.systems[event.subject].power = Power.OFF
+
+    def _happen_cycle(self, event: _Event) -> None:
+        system = self.systems[event.subject]
+        system.power = Power.POWERING_ON
+        self._later(self.reset_seconds / 2, 'up', system.name, str(int(Restart.COLD)))
+
+    def _happen_up(self, event: _Event) -> None:
+        self._restarted(self.systems[event.subject], Restart(int(event.detail)), event.due)
+
+    def _restarted(self, system: System, depth: Restart, at: float) -> None:
+        system.power = Power.ON
+        system.booting = False
+        system.last_reset = at
+        system.resets += 1
+        for setting in self.settings.values():
+            if setting.system != system.name:
+                continue
+            if setting.takes_force is not None and depth >= setting.takes_force:
+                setting.in_force = setting.value
+            if setting.once is not None and setting.value == setting.once[0]:
+                setting.value = setting.in_force = setting.once[1]
+            if setting.is_lock and self._lock_fault('lock-lost-on-reset', setting, use=True):
+                setting.value = setting.in_force = setting.open
+        for component in self.components.values():
+            is_deep_enough = component.activates is None or depth >= component.activates
+            if component.system == system.name and component.staged is not None and is_deep_enough:
+                self._activate(component, component.staged)
+        if depth is Restart.COLD:
+            for other in self.systems.values():
+                if other.powered_by == system.name:
+                    self._restarted(other, Restart.COLD, at)
+
+    def reset_bmc(self, name: str) -> None:
+        """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory)."""
+        bmc = self.bmcs[name]
+        bmc.down_until = self.clock.now() + self.bmc_reset_seconds
+        for task in bmc.tasks.values():
+            # Whoever still brings an image for it finds it closed.
+            task.state = TaskState.EXCEPTION
+        bmc.tasks.clear()
+        bmc.reserved.clear()
+        bmc.life += 1
+        self._later(self.bmc_reset_seconds, 'bmc_up', name)
+        self.revision += 1
+        for listener in self.on_bmc_down:
+            listener(name)
+
+    def _happen_bmc_up(self, event: _Event) -> None:
+        bmc = self.bmcs[event.subject]
+        if bmc.down_until is not None and bmc.down_until <= self.clock.now():
+            bmc.down_until = None
+            bmc.last_reset = event.due
+
+    def is_bmc_down(self, name: str) -> bool:
+        """Whether the BMC is silent at the moment."""
+        return self.bmcs[name].down_until is not None
+
+    # -- updates by a BMC ---------------------------------------------------------------------------------------------
+
+    def busy(self, bmc_name: str, targets: Iterable[str]) -> str | None:
+        """Why no update of these components can begin now; None when it can."""
+        bmc = self.bmcs[bmc_name]
+        running = [task for task in bmc.tasks.values() if task.is_open]
+        held = {target for task in running for target in task.targets} | bmc.reserved
+        for target in targets:
+            if target in held:
+                return f'{target} is being updated'
+        if len(running) + len(bmc.reserved) >= bmc.parallel_updates:
+            return f'{len(running) + len(bmc.reserved)} updates are running, this BMC takes {bmc.parallel_updates}'
+        return None
+
+    def begin_update(self, bmc_name: str, targets: Iterable[str], *, on_reset: bool = False) -> Task:
+        """A task for an update of these components. It waits for its image: :meth:`image_arrived`.
+
+        :raises Refused: ``busy``.
+        """
+        keys = tuple(targets)
+        why = self.busy(bmc_name, keys)
+        if why is not None:
+            raise Refused('busy', why)
+        bmc = self.bmcs[bmc_name]
+        task = Task(
+            id=bmc.next_task,
+            bmc=bmc_name,
+            name=f'Update of {", ".join(self.components[key].uri.rsplit("/", 1)[-1] for key in keys)}',
+            targets=keys,
+            created=self.clock.now(),
+            on_reset=on_reset,
+        )
+        bmc.next_task += 1
+        bmc.tasks[task.id] = task
+        closed = [identity for identity, known in bmc.tasks.items() if not known.is_open]
+        for identity in closed[: max(0, len(bmc.tasks) - MAX_TASKS)]:
+            del bmc.tasks[identity]
+        self.revision += 1
+        return task
+
+    def image_arrived(self, task: Task, image: Image | BadImage) -> None:
+        """All bytes are there: the BMC judges the image and begins to write."""
+        if not task.is_open:
+            return
+        now = self.clock.now()
+        task.starts = now
+        if isinstance(image, BadImage):
+            self._fail(task, 'bad-image', str(image), now)
+            return
+        task.image = image
+        for key in task.targets:
+            component = self.components[key]
+            component.sent = Bank.of(image, 'bmc')
+            if (why := self._obstacle(component, image)) is not None:
+                self._fail(task, why.reason, str(why), now)
+                return
+        task.bank = Bank.of(image, 'bmc')
+        task.state = TaskState.RUNNING
+        task.ends = now + self.flash_seconds
+        task.messages.append(message(f'Writing {image.version} to {", ".join(task.targets)}.', reason='started'))
+        task.fate = self._fate(task)
+        subject = f'{task.bmc}/{task.id}/{self.bmcs[task.bmc].life}'
+        if task.fate is not None and task.fate['name'] in ('task-fails', 'task-vanishes', 'task-stuck', 'bmc-restart'):
+            share = min(100, max(0, float(task.fate['at_percent']))) / 100
+            self._later(self.flash_seconds * share, 'fate', subject)
+        if task.fate is None or task.fate.get('completes') or task.fate['name'] == 'task-completed-version-unchanged':
+            self._later(self.flash_seconds, 'written', subject)
+        self.revision += 1
+
+    def update_failed(self, task: Task, reason: str, text: str) -> None:
+        """The image never arrived: the URI could not be fetched, the upload was cut."""
+        if task.is_open:
+            self._fail(task, reason, text, self.clock.now())
+
+    def _obstacle(self, component: Component, image: Image) -> Refused | None:
+        if not component.updateable:
+            return Refused('not-updateable', f'{component.key} cannot be updated')
+        if component.write_protect is not None and self.is_closed(component.write_protect):
+            return Refused('write-protected', f'{component.key} is write protected')
+        try:
+            component.check(image)
+        except Refused as why:
+            return why
+        return None
+
+    def _fate(self, task: Task) -> dict[str, Any] | None:
+        for name in (
+            'task-fails',
+            'task-vanishes',
+            'task-stuck',
+            'task-completed-version-unchanged',
+            'bmc-restart',
+        ):
+            for key in task.targets:
+                component = self.components[key]
+                rule = self.faults.find(name, bmc=task.bmc, device=component.device, uri=component.uri)
+                if rule is not None:
+                    return {'name': name, **rule.parameters}
+        return None
+
+    def _task_of(self, subject: str) -> Task | None:
+        bmc_name, identity, life = subject.rsplit('/', 2)
+        bmc = self.bmcs[bmc_name]
+        return bmc.tasks.get(int(identity)) if bmc.life == int(life) else None
+
+    def _happen_fate(self, event: _Event) -> None:
+        task = self._task_of(event.subject)
+        if task is None or task.fate is None or not task.is_open:
+            return
+        match task.fate['name']:
+            case 'task-fails':
+                self._fail(task, 'device-refused', str(task.fate['message']), event.due)
+            case 'task-vanishes':
+                task.gone = True
+                if not task.fate['completes']:
+                    # It is gone for good, and so is its hold on the targets.
+                    self.bmcs[task.bmc].tasks.pop(task.id)
+            case 'task-stuck':
+                task.frozen_percent = int(task.fate['at_percent'])
+            case 'bmc-restart':
+                if task.fate['completes'] and task.bank is not None:
+                    self._write(task, task.bank)
+                self.reset_bmc(task.bmc)
+
+    def _happen_written(self, event: _Event) -> None:
+        task = self._task_of(event.subject)
+        if task is None or not task.is_open or task.bank is None:
+            return
+        is_lie = task.fate is not None and task.fate['name'] == 'task-completed-version-unchanged'
+        if not is_lie:
+            # A lock that was closed while the image travelled holds now: the write itself is what it blocks.
+            for key in task.targets:
+                protect = self.components[key].write_protect
+                if protect is not None and self.is_closed(protect):
+                    self._fail(task, 'write-protected', f'{key} is write protected', event.due)
+                    return
+            self._write(task, task.bank)
+        task.state = TaskState.COMPLETED
+        task.ended = event.due
+        text = f'{task.bank.version} was written to {", ".join(task.targets)}.'
+        task.messages.append(message(text, reason='completed'))
+        if any(self.components[key].staged is not None for key in task.targets):
+            task.messages.append(
+                message('A restart of the system brings it into force.', severity='OK', reason='reset-required')
+            )
+        if task.gone:
+            self.bmcs[task.bmc].tasks.pop(task.id)
+
+    def _write(self, task: Task, bank: Bank) -> None:
+        for key in task.targets:
+            component = self.components[key]
+            if component.activates is None and not task.on_reset:
+                self._activate(component, bank)
+            else:
+                component.staged = bank
+
+    def _activate(self, component: Component, bank: Bank) -> None:
+        component.previous = component.active
+        component.active = bank
+        component.staged = None
+
+    def _fail(self, task: Task, reason: str, text: str, at: float) -> None:
+        task.state = TaskState.EXCEPTION
+        task.frozen_percent = self._percent(task, at)
+        task.ended = at
+        arguments = [', '.join(task.targets)]
+        task.messages.append(message(text, severity='Critical', reason=reason, arguments=arguments))
+        self.revision += 1
+
+    def percent(self, task: Task) -> int:
+        """PercentComplete now."""
+        return self._percent(task, self.clock.now())
+
+    def _percent(self, task: Task, at: float) -> int:
+        if task.frozen_percent is not None:
+            return task.frozen_percent
+        if task.state is TaskState.COMPLETED:
+            return 100
+        if task.starts is None or task.ends is None:
+            return 0
+        return max(0, min(99, int(100 * (at - task.starts) / max(task.ends - task.starts, 1e-9))))
+
+    # -- the host's own way -------------------------------------------------------------------------------------------
+
+    def host_is_up(self) -> bool:
+        """Whether code of the tenant can run: the host is on and not restarting."""
+        host = self.systems['host']
+        return host.power is Power.ON and not host.booting
+
+    def write_from_host(
+        self, device: str, image: Image | BadImage, *, path: str, component: str | None = None, slot: int | None = None
+    ) -> Component:
+        """The tenant, root on the host, writes an image in band. It is in force at once: root may reset the card as well.
+
+        :raises Refused: ``host-off``, ``no-such-way``, ``locked``, ``bad-image``, ``wrong-...``.
+        """
+        if not self.host_is_up():
+            raise Refused('host-off', 'the host is off: nobody can be root on it')
+        ways = [
+            way
+            for way in self.ways
+            if way.device == device and way.path == path and way.slot == slot and component in (None, way.component)
+        ]
+        if not ways or self.faults.find('device-absent', bmc='*', device=device, use=False):
+            place = f'slot {slot}' if slot is not None else component or 'firmware'
+            raise Refused('no-such-way', f'the host has no {path} way to {place} of {device}')
+        way = ways[0]
+        for key in way.locks:
+            if self.is_closed(key):
+                raise Refused('locked', f'{key} blocks the {path} way to {device}')
+        if isinstance(image, BadImage):
+            raise Refused('bad-image', str(image))
+        target = self.components[way.target]
+        target.check(image)
+        self._activate(target, Bank.of(image, 'host'))
+        self.revision += 1
+        return target
+
+    # -- the oracle ---------------------------------------------------------------------------------------------------
+
+    def truth(self) -> dict[str, Any]:
+        """What is really so, whatever the BMCs say: the oracle of tests."""
+        return {
+            'product': self.product,
+            'time': self.clock.now(),
+            'systems': {
+                name: {'power': system.power.value, 'resets': system.resets, 'booting': system.booting}
+                for name, system in self.systems.items()
+            },
+            'components': {
+                key: {
+                    'uri': component.uri,
+                    'bmc': component.bmc,
+                    'device': component.device,
+                    'kind': component.kind.value,
+                    'model': component.model,
+                    'component': component.component,
+                    'active': asdict(component.active) if component.active else None,
+                    'staged': asdict(component.staged) if component.staged else None,
+                    'previous': asdict(component.previous) if component.previous else None,
+                }
+                for key, component in self.components.items()
+            },
+            'locks': {
+                key: {
+                    'uri': setting.uri,
+                    'bmc': setting.bmc,
+                    'device': setting.device,
+                    'configured': setting.value,
+                    'in_force': setting.in_force,
+                    'locked': setting.locked,
+                    'closed': self.is_closed(key),
+                }
+                for key, setting in self.settings.items()
+                if setting.is_lock
+            },
+            'ways': [
+                {
+                    'device': way.device,
+                    'component': way.component,
+                    'slot': way.slot,
+                    'path': way.path,
+                    'target': way.target,
+                    'open': not any(self.is_closed(key) for key in way.locks),
+                }
+                for way in self.ways
+            ],
+            'bmcs': {
+                name: {
+                    'up': not self.is_bmc_down(name),
+                    'tasks': {
+                        str(task.id): {'state': task.state.value, 'percent': self.percent(task)} for task in bmc.tasks.values()
+                    },
+                }
+                for name, bmc in self.bmcs.items()
+            },
+            'fetches': list(self.fetches),
+        }
+
+    # -- a restart of the emulator ------------------------------------------------------------------------------------
+
+    def dump(self) -> dict[str, Any]:
+        """The state as JSON. Image bytes are not in it: their digests and versions are. Times count from now."""
+        now = self.clock.now()
+
+        def task_document(task: Task) -> dict[str, Any]:
+            document = asdict(task)
+            for key in ('created', 'starts', 'ends', 'ended'):
+                document[key] = None if document[key] is None else document[key] - now
+            return document
+
+        return {
+            'format': 1,
+            'product': self.product,
+            'components': {
+                key: {
+                    bank: asdict(held) if (held := getattr(component, bank)) is not None else None
+                    for bank in ('active', 'staged', 'previous', 'sent')
+                }
+                for key, component in self.components.items()
+            },
+            'settings': {key: [setting.value, setting.in_force] for key, setting in self.settings.items()},
+            'systems': {
+                name: {
+                    'power': system.power.value,
+                    'booting': system.booting,
+                    'last_reset': system.last_reset - now,
+                    'resets': system.resets,
+                }
+                for name, system in self.systems.items()
+            },
+            'bmcs': {
+                name: {
+                    'next_task': bmc.next_task,
+                    'life': bmc.life,
+                    'last_reset': bmc.last_reset - now,
+                    'down_for': None if bmc.down_until is None else bmc.down_until - now,
+                    'tasks': [task_document(task) for task in bmc.tasks.values()],
+                }
+                for name, bmc in self.bmcs.items()
+            },
+            'events': [[event.due - now, event.kind, event.subject, event.detail] for event in sorted(self._events)],
+        }
+
+    def load(self, document: Mapping[str, Any]) -> None:
+        """Take over what :meth:`dump` wrote. A task whose image was still on its way has failed.
+
+        :raises ValueError: the document is of another product or another format.
+        """
+        if document.get('format') != 1 or document.get('product') != self.product:
+            raise ValueError(
+                f'the stored state is of {document.get("product")!r} (format {document.get("format")!r}), '
+                f'this machine is {self.product!r} (format 1)'
+            )
+        now = self.clock.now()
+
+        def bank(stored: Mapping[str, Any] | None) -> Bank | None:
+            return None if stored is None else Bank(**stored)
+
+        for key, banks in document['components'].items():
+            if (component := self.components.get(key)) is not None:
+                for name in ('active', 'staged', 'previous', 'sent'):
+                    setattr(component, name, bank(banks[name]))
+        for key, (value, in_force) in document['settings'].items():
+            if (setting := self.settings.get(key)) is not None:
+                setting.value, setting.in_force = value, in_force
+        for name, stored in document['systems'].items():
+            if (system := self.systems.get(name)) is not None:
+                system.power = Power(stored['power'])
+                system.booting = stored['booting']
+                system.last_reset = now + stored['last_reset']
+                system.resets = stored['resets']
+        for name, stored in document['bmcs'].items():
+            if (bmc := self.bmcs.get(name)) is not None:
+                bmc.next_task = stored['next_task']
+                bmc.life = stored['life']
+                bmc.last_reset = now + stored['last_reset']
+                bmc.down_until = None if stored['down_for'] is None else now + stored['down_for']
+                bmc.tasks = {}
+                for item in stored['tasks']:
+                    task = _task(item, now)
+                    if all(target in self.components for target in task.targets):
+                        bmc.tasks[task.id] = task
+        self._events = []
+        for due, kind, subject, detail in document['events']:
+            self._later(due, kind, subject, detail)
+        for bmc in self.bmcs.values():
+            for task in bmc.tasks.values():
+                if task.state is TaskState.NEW:
+                    self._fail(task, 'interrupted', 'The BMC restarted before the image was there.', now)
+        self.revision += 1
+
+
+def _task(stored: Mapping[str, Any], now: float) -> Task:
+    fields = dict(stored)
+    for key in ('created', 'starts', 'ends', 'ended'):
+        fields[key] = None if fields[key] is None else now + fields[key]
+    fields['state'] = TaskState(fields['state'])
+    fields['targets'] = tuple(fields['targets'])
+    fields['bank'] = None if fields['bank'] is None else Bank(**fields['bank'])
+    if fields['image'] is not None:
+        fields['image'] = Image(**{**fields['image'], 'kind': Kind(fields['image']['kind'])})
+    return Task(**fields)

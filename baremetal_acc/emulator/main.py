@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is the emulator started from a shell? The arguments and the run, for ``python -m`` and for the verb ``emulate``.
+
+Passwords are never arguments: they come from a file, or they are made and written to a file that only its owner can read.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.front import Knobs
+from baremetal_acc.emulator.hw import PRODUCTS, build
+from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
+from baremetal_acc.emulator.recording import BadRecording, Recording
+from baremetal_acc.emulator.redfish.view import Options
+from baremetal_acc.emulator.server import LOOPBACK, Emulator, Serving
+from baremetal_acc.emulator.store import BadState
+from baremetal_acc.emulator.tls import write_private
+
+USERS_FILE = 'users.json'
+
+
+class BadUsers(Exception):
+    """The file with the accounts cannot be used."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be said on the command line."""
+    parser.add_argument('product', nargs='?', default='acc-server', metavar='PRODUCT', help=f'one of {", ".join(PRODUCTS)}')
+    parser.add_argument('--recording', type=Path, metavar='DIR', help='serve this recorded tree instead of a product')
+    parser.add_argument('--listen', default=LOOPBACK, metavar='ADDRESS', help='address to listen on (default: %(default)s)')
+    parser.add_argument('--port', type=int, default=0, help='port of the first BMC, the others follow; 0: free ports')
+    parser.add_argument('--http', action='store_true', help='plain HTTP instead of HTTPS')
+    parser.add_argument('--state', type=Path, metavar='DIR', help='keep the state of the machine here')
+    parser.add_argument('--flash-seconds', type=float, default=2.0, metavar='S', help='how long writing an image takes')
+    parser.add_argument('--reset-seconds', type=float, default=0.2, metavar='S', help='how long a reset takes')
+    parser.add_argument('--gpus', type=int, help='number of GPUs of a product that has some')
+    parser.add_argument('--parallel-updates', type=int, default=4, metavar='N', help='updates at a time per BMC')
+    parser.add_argument('--users', type=Path, metavar='FILE', help='JSON: {"BMC or *": [{"username", "password", "role"}]}')
+    parser.add_argument('--ready-file', type=Path, metavar='FILE', help='write where everything is, passwords included')
+    parser.add_argument('--delay', type=float, default=0.0, metavar='S', help='seconds that every answer takes')
+    parser.add_argument('--slots', type=int, help='requests in progress at a time')
+    parser.add_argument('--expand-member-delay', type=float, default=0.0, metavar='S', help='seconds per expanded member')
+    parser.add_argument('--no-expand', action='store_true', help='do not know $expand')
+    parser.add_argument('--no-push', action='store_true', help='no MultipartHttpPushUri: images are pulled only')
+    parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images are pushed only')
+    parser.add_argument('--no-update-service', action='store_true', help='no UpdateService at all')
+    parser.add_argument('--no-auth', action='store_true', help='answer everybody')
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT. Exit codes: 0 stopped, 1 could not serve, 2 wrong arguments."""
+    try:
+        emulator = _emulator(arguments)
+    except (BadParameter, BadRecording, BadUsers) as exc:
+        sys.stderr.write(f'emulate: {exc}\n')
+        return 2
+    try:
+        return asyncio.run(_serve(emulator, arguments))
+    except (OSError, BadState) as exc:
+        sys.stderr.write(f'emulate: cannot serve: {exc}\n')
+        return 1
+
+
+def _emulator(arguments: argparse.Namespace) -> Emulator:
+    serving = Serving(
+        listen=arguments.listen,
+        port=arguments.port,
+        tls=not arguments.http,
+        knobs=Knobs(delay=arguments.delay, slots=arguments.slots, expand_member_delay=arguments.expand_member_delay),
+        state=arguments.state,
+        no_auth=arguments.no_auth,
+    )
+    users = _users(arguments)
+    if arguments.recording is not None:
+        chosen = users.get('recording') or users.get('*') or ()
+        return Emulator(
+            serving,
+            recording=Recording(arguments.recording),
+            users=chosen,
+            needs_login=not arguments.no_auth and bool(chosen),
+            expand=not arguments.no_expand,
+        )
+    parameters = Parameters(
+        gpus=arguments.gpus,
+        users=users,
+        options={
+            '*': Options(
+                update_service=not arguments.no_update_service,
+                push=not arguments.no_push,
+                pull=not arguments.no_pull,
+                expand=not arguments.no_expand,
+            )
+        },
+        flash_seconds=arguments.flash_seconds,
+        reset_seconds=arguments.reset_seconds,
+        parallel_updates=arguments.parallel_updates,
+    )
+    return Emulator(serving, product=build(arguments.product, parameters))
+
+
+def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:
+    """The accounts: from ``--users``, else those that the state directory remembers, else none (they will be made)."""
+    path = arguments.users
+    if path is None and arguments.state is not None and (arguments.state / USERS_FILE).exists():
+        path = arguments.state / USERS_FILE
+    if path is None:
+        return {}
+    try:
+        document: Any = json.loads(path.read_text())
+        return {
+            str(bmc): tuple(
+                User(name=str(one['username']), password=str(one['password']), role=str(one.get('role', 'Administrator')))
+                for one in accounts
+            )
+            for bmc, accounts in document.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise BadUsers(f'{path}: cannot be read as accounts ({type(exc).__name__})') from exc
+
+
+async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await emulator.start()
+    made: Path | None = None
+    try:
+        ready = emulator.ready() | {'pid': os.getpid()}
+        document = json.dumps(ready, indent=2).encode()
+        if arguments.state is not None and arguments.users is None:
+            _remember(arguments.state, emulator)
+        if arguments.ready_file is not None:
+            credentials = arguments.ready_file
+        else:
+            descriptor, name = tempfile.mkstemp(prefix='emulated-bmc-', suffix='.json')
+            os.close(descriptor)
+            credentials = made = Path(name)
+        write_private(credentials, document)
+        for bmc, one in emulator.bmcs.items():
+            ca = f'CA {one.verify_ca}' if isinstance(one.verify_ca, str) else 'plain HTTP'
+            sys.stdout.write(f'{bmc}: {one.address}  {ca}  user {one.username}, password in {credentials}\n')
+        sys.stdout.write(f'door: {emulator.door}  control: {emulator.control}\n')
+        sys.stdout.flush()
+        await stop.wait()
+    finally:
+        await emulator.stop()
+        if made is not None:
+            made.unlink(missing_ok=True)
+    return 0
+
+
+def _remember(directory: Path, emulator: Emulator) -> None:
+    """Keep the accounts with the state, so that clients find the same BMCs after a restart."""
+    document = {
+        name: [{'username': one.username, 'password': one.password, 'role': 'Administrator'}]
+        for name, one in emulator.bmcs.items()
+    }
+    write_private(directory / USERS_FILE, json.dumps(document).encode())
+
+
+def main() -> int:
+    """``python -m baremetal_acc.emulator``."""
+    parser = argparse.ArgumentParser(
+        prog='python -m baremetal_acc.emulator', description='A stateful Redfish BMC with accelerators, for tests'
+    )
+    add_arguments(parser)
+    return run(parser.parse_args())

@@ -1,0 +1,236 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What answers? The Manager: the BMC itself, its network, its certificate, virtual media and its own reset."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from baremetal_acc.emulator.redfish.errors import RedfishError
+from baremetal_acc.emulator.redfish.resource import (
+    ROOT,
+    Action,
+    Body,
+    Caller,
+    Outcome,
+    Parameter,
+    Resource,
+    collection,
+    ref,
+    refs,
+    status,
+)
+from baremetal_acc.emulator.redfish.system import add_ethernet, add_log
+from baremetal_acc.emulator.redfish.view import View
+
+MANAGERS = f'{ROOT}/Managers'
+RESETS = ('GracefulRestart', 'ForceRestart')
+
+
+def add_managers_collection(view: View) -> None:
+    """The collection; managers join it."""
+    view.tree.add(collection(MANAGERS, 'Manager', view.tree.joined(MANAGERS)))
+
+
+def add_manager(
+    view: View,
+    name: str,
+    *,
+    model: str,
+    manufacturer: str,
+    uuid: str,
+    component: str | None,
+    systems: Sequence[str],
+    chassis: Sequence[str],
+    in_chassis: str,
+    mac: str,
+    host_interface: bool = False,
+    virtual_media: bool = False,
+    properties: Mapping[str, Any] | None = None,
+    is_self: bool = True,
+) -> str:
+    """A Manager; tells its URI.
+
+    :param component: the component that is its firmware.
+    :param is_self: whether it is the BMC that answers: only that one can be reset.
+    """
+    machine = view.machine
+    uri = f'{MANAGERS}/{name}'
+
+    def render() -> Body:
+        bmc = machine.bmcs[view.name]
+        body: Body = {
+            'Id': name,
+            'Name': f'{name} Manager',
+            'ManagerType': 'BMC',
+            'Manufacturer': manufacturer,
+            'Model': model,
+            'UUID': uuid,
+            'ServiceEntryPointUUID': uuid,
+            'PowerState': 'On',
+            'DateTime': machine.clock.wall(),
+            'DateTimeLocalOffset': '+00:00',
+            'LastResetTime': machine.clock.wall(bmc.last_reset),
+            'SerialConsole': {'ServiceEnabled': True, 'MaxConcurrentSessions': 15, 'ConnectTypesSupported': ['SSH']},
+            'NetworkProtocol': ref(f'{uri}/NetworkProtocol'),
+            'EthernetInterfaces': ref(f'{uri}/EthernetInterfaces'),
+            'LogServices': ref(f'{uri}/LogServices'),
+            'Status': status(),
+            'Links': {
+                'ManagerForServers': refs(systems),
+                'ManagerForServers@odata.count': len(systems),
+                'ManagerForChassis': refs(chassis),
+                'ManagerForChassis@odata.count': len(chassis),
+                'ManagerInChassis': ref(in_chassis),
+            },
+            **(properties or {}),
+        }
+        if component is not None:
+            held = machine.components[component]
+            body['FirmwareVersion'] = machine.shown_version(component)
+            if view.options.update_service:
+                body['Links']['ActiveSoftwareImage'] = ref(held.uri)
+                body['Links']['SoftwareImages'] = refs([held.uri])
+        if host_interface:
+            body['HostInterfaces'] = ref(f'{uri}/HostInterfaces')
+        if virtual_media:
+            body['VirtualMedia'] = ref(f'{uri}/VirtualMedia')
+        return body
+
+    def restart(caller: Caller, body: Body) -> Outcome:
+        machine.reset_bmc(view.name)
+        return Outcome()
+
+    actions: tuple[Action, ...] = ()
+    if is_self:
+        actions = (
+            Action(
+                name='#Manager.Reset',
+                target=f'{uri}/Actions/Manager.Reset',
+                parameters=(Parameter(name='ResetType', allowed=RESETS),),
+                invoke=restart,
+                privilege='ConfigureManager',
+            ),
+        )
+    view.tree.add(
+        Resource(
+            uri=uri,
+            type='#Manager.v1_19_2.Manager',
+            render=render,
+            actions=actions,
+            volatile=frozenset({'DateTime'}),
+            privilege='ConfigureManager',
+        ),
+        Resource(
+            uri=f'{uri}/NetworkProtocol',
+            type='#ManagerNetworkProtocol.v1_10_1.ManagerNetworkProtocol',
+            render=lambda: {
+                'Id': 'NetworkProtocol',
+                'Name': 'Manager Network Protocol',
+                'HostName': 'bmc',
+                'FQDN': 'bmc.example.org',
+                'HTTP': {'ProtocolEnabled': False, 'Port': 80},
+                'HTTPS': {'ProtocolEnabled': True, 'Port': 443},
+                'SSH': {'ProtocolEnabled': True, 'Port': 22},
+                'IPMI': {'ProtocolEnabled': False, 'Port': 623},
+                'NTP': {'ProtocolEnabled': False, 'NTPServers': []},
+                'Status': status(),
+            },
+            privilege='ConfigureManager',
+        ),
+    )
+    view.tree.join(MANAGERS, uri)
+    add_ethernet(view, uri, {'eth0': mac}, address='192.0.2.10')
+    add_log(view, uri, 'Journal', kind='Event', entries=('The management controller has started.',))
+    if host_interface:
+        _add_host_interface(view, uri)
+    if virtual_media:
+        _add_virtual_media(view, uri)
+    return uri
+
+
+def _add_host_interface(view: View, manager: str) -> None:
+    uri = f'{manager}/HostInterfaces/hostusb0'
+    view.machine.add_lock(f'{uri}/InterfaceEnabled', True, locked=False, open=True, bmc=view.name, uri=uri)
+    view.tree.add(
+        collection(f'{manager}/HostInterfaces', 'HostInterface', [uri]),
+        Resource(
+            uri=uri,
+            type='#HostInterface.v1_3_2.HostInterface',
+            render=lambda: {
+                'Id': 'hostusb0',
+                'Name': 'Host Interface',
+                'HostInterfaceType': 'NetworkHostInterface',
+                'InterfaceEnabled': view.machine.shown(f'{uri}/InterfaceEnabled'),
+                'ExternallyAccessible': False,
+                'Status': status(),
+            },
+            writable=lambda: {'InterfaceEnabled': view.setting(f'{uri}/InterfaceEnabled', (bool,))},
+            privilege='ConfigureManager',
+        ),
+    )
+
+
+def _add_virtual_media(view: View, manager: str) -> None:
+    machine = view.machine
+    uri = f'{manager}/VirtualMedia/Cd'
+    machine.add_setting(f'{uri}/Image', None, bmc=view.name, uri=uri)
+
+    def render() -> Body:
+        image = machine.shown(f'{uri}/Image')
+        return {
+            'Id': 'Cd',
+            'Name': 'Virtual CD',
+            'MediaTypes': ['CD', 'DVD'],
+            'Image': image,
+            'ImageName': str(image).rsplit('/', 1)[-1] if image else None,
+            'Inserted': image is not None,
+            'ConnectedVia': 'URI' if image else 'NotConnected',
+            'WriteProtected': True,
+            'TransferProtocolType': None,
+            'Status': status(),
+        }
+
+    def insert(caller: Caller, body: Body) -> Outcome:
+        if machine.shown(f'{uri}/Image') is not None:
+            raise RedfishError(400, 'ResourceInUse', text='There is a medium in the drive.')
+        machine.configure(f'{uri}/Image', str(body['Image']))
+        return Outcome()
+
+    def eject(caller: Caller, body: Body) -> Outcome:
+        machine.configure(f'{uri}/Image', None)
+        return Outcome()
+
+    view.tree.add(
+        collection(f'{manager}/VirtualMedia', 'VirtualMedia', [uri]),
+        Resource(
+            uri=uri,
+            type='#VirtualMedia.v1_6_3.VirtualMedia',
+            render=render,
+            actions=(
+                Action(
+                    name='#VirtualMedia.InsertMedia',
+                    target=f'{uri}/Actions/VirtualMedia.InsertMedia',
+                    parameters=(
+                        Parameter(name='Image', required=True),
+                        Parameter(name='Inserted', types=(bool,)),
+                        Parameter(name='WriteProtected', types=(bool,)),
+                        Parameter(name='MediaType'),
+                        Parameter(name='TransferMethod'),
+                        Parameter(name='TransferProtocolType'),
+                        Parameter(name='UserName'),
+                        Parameter(name='Password'),
+                    ),
+                    invoke=insert,
+                    privilege='ConfigureManager',
+                ),
+                Action(
+                    name='#VirtualMedia.EjectMedia',
+                    target=f'{uri}/Actions/VirtualMedia.EjectMedia',
+                    parameters=(),
+                    invoke=eject,
+                    privilege='ConfigureManager',
+                ),
+            ),
+            privilege='ConfigureManager',
+        ),
+    )

@@ -1,0 +1,318 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is a resource, what of it can be written, and which resources does a BMC have?"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from baremetal_acc.emulator.redfish.errors import RedfishError
+
+Body = dict[str, Any]
+
+ROOT = '/redfish/v1'
+OK: Mapping[str, str] = {'State': 'Enabled', 'Health': 'OK'}
+
+
+def status(state: str = 'Enabled', health: str | None = 'OK') -> Body:
+    """A Status object."""
+    return {'State': state} if health is None else {'State': state, 'Health': health}
+
+
+def ref(uri: str) -> Body:
+    """A reference to a resource."""
+    return {'@odata.id': uri}
+
+
+def refs(uris: Iterable[str]) -> list[Body]:
+    """References to resources."""
+    return [ref(uri) for uri in uris]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks: the account, its privileges, and the session if there is one."""
+
+    user: str | None
+    privileges: frozenset[str]
+    session: str | None = None
+
+    def may(self, privilege: str) -> bool:
+        """Whether the account has that privilege."""
+        return privilege in self.privileges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writable:
+    """A property that can be written: its JSON types, the allowed values if they are few, and what writing does."""
+
+    types: tuple[type, ...]
+    write: Callable[[Any], None]
+    allowed: tuple[Any, ...] | None = None
+
+
+# A mapping for an object, a tuple with one mapping per element for an array, else a Writable.
+Writables = Mapping[str, Union[Writable, 'Writables', tuple['Writables', ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of an action."""
+
+    name: str
+    types: tuple[type, ...] = (str,)
+    required: bool = False
+    allowed: tuple[Any, ...] | None = None
+    show_allowed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an action or a creation answers: status, body, headers. ``restart_bmc``: the BMC falls silent after the answer."""
+
+    status: int = 204
+    body: Body | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """An action of a resource: ``#Type.Name``, where it is posted to, and what it does."""
+
+    name: str
+    target: str
+    parameters: tuple[Parameter, ...]
+    invoke: Callable[[Caller, Body], Outcome]
+    privilege: str = 'ConfigureComponents'
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def describe(self) -> Body:
+        """What stands under Actions."""
+        shown: Body = {'target': self.target}
+        for parameter in self.parameters:
+            if parameter.allowed is not None and parameter.show_allowed:
+                shown[f'{parameter.name}@Redfish.AllowableValues'] = list(parameter.allowed)
+        return shown | dict(self.extra)
+
+    def check(self, given: Mapping[str, Any]) -> Body:
+        """The parameters, checked.
+
+        :raises RedfishError: 400, naming the parameter.
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        short = self.name.lstrip('#')
+        for name, value in given.items():
+            parameter = known.get(name)
+            if parameter is None:
+                raise RedfishError(400, 'ActionParameterUnknown', short, name)
+            if not _is_of(value, parameter.types):
+                raise RedfishError(400, 'ActionParameterValueTypeError', json.dumps(value), name, short)
+            if parameter.allowed is not None and value not in parameter.allowed:
+                raise RedfishError(400, 'ActionParameterValueNotInList', str(value), name, short)
+        for parameter in self.parameters:
+            if parameter.required and parameter.name not in given:
+                raise RedfishError(400, 'ActionParameterMissing', short, parameter.name)
+        return dict(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource of a BMC.
+
+    ``render`` gives its properties without @odata.id and @odata.type. ``device`` names the card that it belongs to: when the
+    card is gone, so is the resource. A property in ``volatile`` does not change the ETag.
+    """
+
+    uri: str
+    type: str
+    render: Callable[[], Body]
+    writable: Callable[[], Writables] | None = None
+    actions: tuple[Action, ...] = ()
+    device: str | None = None
+    privilege: str = 'ConfigureComponents'
+    self_privilege: str | None = None
+    read_privilege: str = 'Login'
+    owner: str | None = None
+    create: Callable[[Caller, Body], Outcome] | None = None
+    delete: Callable[[Caller], Outcome] | None = None
+    members: Callable[[], Sequence[str]] | None = None
+    volatile: frozenset[str] = frozenset()
+
+
+def collection(
+    uri: str,
+    kind: str,
+    members: Callable[[], Sequence[str]] | Sequence[str],
+    *,
+    name: str | None = None,
+    create: Callable[[Caller, Body], Outcome] | None = None,
+    privilege: str = 'ConfigureComponents',
+    device: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Resource:
+    """A collection of resources of one kind; the tree fills in Members."""
+    shown: Body = {'Name': name or f'{kind} Collection', **(extra or {})}
+    return Resource(
+        uri=uri,
+        type=f'#{kind}Collection.{kind}Collection',
+        render=lambda: dict(shown),
+        members=members if callable(members) else lambda: members,
+        create=create,
+        privilege=privilege,
+        device=device,
+    )
+
+
+class Tree:
+    """All resources of one BMC: those that are always there, and those that come and go (tasks, sessions, functions)."""
+
+    def __init__(self, is_absent: Callable[[str], bool]) -> None:
+        self._is_absent = is_absent
+        self._fixed: dict[str, Resource] = {}
+        self._sources: list[Callable[[], Iterable[Resource]]] = []
+        self._children: dict[str, list[str]] = {}
+
+    def add(self, *resources: Resource) -> None:
+        """Resources that are always there.
+
+        :raises ValueError: a URI twice: the product is wrong.
+        """
+        for resource in resources:
+            if resource.uri in self._fixed:
+                raise ValueError(f'{resource.uri} is there already')
+            self._fixed[resource.uri] = resource
+
+    def add_source(self, source: Callable[[], Iterable[Resource]]) -> None:
+        """Resources that come and go; asked anew for each request."""
+        self._sources.append(source)
+
+    def has(self, uri: str) -> bool:
+        """Whether the resource is one of those that are always there."""
+        return uri in self._fixed
+
+    def join(self, collection_uri: str, member_uri: str) -> None:
+        """Make a resource a member of a collection that lists what joined it."""
+        self._children.setdefault(collection_uri, []).append(member_uri)
+
+    def joined(self, collection_uri: str) -> Callable[[], Sequence[str]]:
+        """The members of such a collection."""
+        return lambda: tuple(self._children.get(collection_uri, ()))
+
+    def snapshot(self) -> dict[str, Resource]:
+        """All resources now."""
+        found = dict(self._fixed)
+        for source in self._sources:
+            for resource in source():
+                found[resource.uri] = resource
+        return {uri: one for uri, one in found.items() if one.device is None or not self._is_absent(one.device)}
+
+    def hidden(self) -> frozenset[str]:
+        """URIs of resources whose device is gone: nothing links to them either."""
+        return frozenset(uri for uri, one in self._fixed.items() if one.device is not None and self._is_absent(one.device))
+
+
+def body_of(resource: Resource, hidden: frozenset[str] = frozenset()) -> Body:
+    """The whole body of a resource, with its ETag in ``@odata.etag``."""
+    body: Body = {'@odata.id': resource.uri, '@odata.type': resource.type, **resource.render()}
+    if resource.members is not None:
+        members = [uri for uri in resource.members() if uri not in hidden]
+        body['Members@odata.count'] = len(members)
+        body['Members'] = refs(members)
+    if resource.actions:
+        shown = body.setdefault('Actions', {})
+        for action in resource.actions:
+            shown[action.name] = action.describe()
+    if hidden:
+        body = _without(body, hidden)
+    body['@odata.etag'] = etag_of(body, resource.volatile)
+    return body
+
+
+def etag_of(body: Mapping[str, Any], volatile: frozenset[str] = frozenset()) -> str:
+    """A strong ETag: a digest of what the body says, without what changes by itself."""
+    stable = {key: value for key, value in body.items() if key not in volatile and key != '@odata.etag'}
+    digest = hashlib.sha256(json.dumps(stable, sort_keys=True).encode()).hexdigest()[:16]
+    return f'"{digest}"'
+
+
+def _without(value: Any, hidden: frozenset[str]) -> Any:
+    """Drop references to resources that are gone, from arrays and from objects."""
+    if isinstance(value, dict):
+        return {key: _without(one, hidden) for key, one in value.items() if not _points_into(one, hidden)}
+    if isinstance(value, list):
+        return [_without(one, hidden) for one in value if not _points_into(one, hidden)]
+    return value
+
+
+def _points_into(value: Any, hidden: frozenset[str]) -> bool:
+    return isinstance(value, dict) and len(value) == 1 and str(value.get('@odata.id', '')).split('#')[0] in hidden
+
+
+def _is_of(value: Any, types: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in types
+    return isinstance(value, types)
+
+
+def check_patch(patch: Any, writables: Writables, current: Mapping[str, Any]) -> list[tuple[Writable, Any]]:
+    """What a PATCH would write. All of it is checked before anything is written, so a wrong one changes nothing.
+
+    In an array, an empty object or null leaves the element as it is. Source: DSP0266, modify operations on arrays.
+
+    :raises RedfishError: 400, naming the property.
+    """
+    if not isinstance(patch, dict):
+        raise RedfishError(400, 'MalformedJSON')
+    writes = _check_object(patch, writables, current, '')
+    if not patch:
+        raise RedfishError(400, 'EmptyJSON')
+    return writes
+
+
+def _check_object(
+    patch: Mapping[str, Any], writables: Writables, current: Mapping[str, Any], path: str
+) -> list[tuple[Writable, Any]]:
+    writes: list[tuple[Writable, Any]] = []
+    for name, value in patch.items():
+        where = f'{path}/{name}'
+        if name.startswith('@') or '@' in name:
+            continue
+        rule = writables.get(name)
+        if rule is None:
+            if name in current:
+                raise RedfishError(400, 'PropertyNotWritable', name, related=f'#{where}')
+            raise RedfishError(400, 'PropertyUnknown', name, related=f'#{where}')
+        if isinstance(rule, Writable):
+            if not _is_of(value, rule.types):
+                raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value), name, related=f'#{where}')
+            if rule.allowed is not None and value not in rule.allowed:
+                raise RedfishError(400, 'PropertyValueNotInList', str(value), name, related=f'#{where}')
+            writes.append((rule, value))
+        elif isinstance(rule, tuple):
+            writes += _check_array(value, rule, current.get(name), where)
+        else:
+            if not isinstance(value, dict):
+                raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value), name, related=f'#{where}')
+            inner = current.get(name)
+            writes += _check_object(value, rule, inner if isinstance(inner, dict) else {}, where)
+    return writes
+
+
+def _check_array(value: Any, rules: tuple[Writables, ...], current: Any, path: str) -> list[tuple[Writable, Any]]:
+    name = path.rsplit('/', 1)[-1]
+    if not isinstance(value, list):
+        raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value), name, related=f'#{path}')
+    if len(value) > len(rules):
+        raise RedfishError(400, 'ArraySizeTooLong', name, str(len(rules)), related=f'#{path}')
+    writes: list[tuple[Writable, Any]] = []
+    for index, element in enumerate(value):
+        if element is None or element == {}:
+            continue
+        where = f'{path}/{index}'
+        if not isinstance(element, dict):
+            raise RedfishError(400, 'PropertyValueTypeError', json.dumps(element), name, related=f'#{where}')
+        shown = current[index] if isinstance(current, list) and index < len(current) else {}
+        writes += _check_object(element, rules[index], shown, where)
+    return writes

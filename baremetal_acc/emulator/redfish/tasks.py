@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How far is an update? TaskService, Tasks and TaskMonitors of one BMC."""
+
+from collections.abc import Iterable
+
+from baremetal_acc.emulator.machine import Task, TaskState
+from baremetal_acc.emulator.redfish.errors import registry_message
+from baremetal_acc.emulator.redfish.resource import ROOT, Body, Caller, Outcome, Resource, collection, ref, status
+from baremetal_acc.emulator.redfish.view import View
+
+SERVICE = f'{ROOT}/TaskService'
+# What a BMC tells a client to wait before it asks again; OpenBMC says 30, which would make every test wait.
+RETRY_AFTER_SECONDS = 1
+
+# reason of the machine -> message of the Update registry
+_MESSAGES = {
+    'started': 'InstallingOnComponent',
+    'completed': 'UpdateSuccessful',
+    'reset-required': 'AwaitToActivate',
+    'bad-image': 'VerificationFailed',
+    'wrong-kind': 'VerificationFailed',
+    'wrong-model': 'VerificationFailed',
+    'wrong-component': 'VerificationFailed',
+    'transfer-failed': 'TransferFailed',
+    'interrupted': 'TransferFailed',
+}
+
+
+def add_tasks(view: View) -> None:
+    """TaskService; tasks come and go with the updates."""
+    view.tree.add(
+        Resource(
+            uri=SERVICE,
+            type='#TaskService.v1_2_1.TaskService',
+            render=lambda: {
+                'Id': 'TaskService',
+                'Name': 'Task Service',
+                'Status': status(),
+                'ServiceEnabled': True,
+                'CompletedTaskOverWritePolicy': 'Oldest',
+                'LifeCycleEventOnTaskStateChange': False,
+                'DateTime': view.machine.clock.wall(),
+                'Tasks': ref(f'{SERVICE}/Tasks'),
+            },
+            volatile=frozenset({'DateTime'}),
+            privilege='ConfigureManager',
+        ),
+        collection(
+            f'{SERVICE}/Tasks',
+            'Task',
+            lambda: [task_uri(task) for task in _visible(view)],
+            privilege='ConfigureManager',
+        ),
+    )
+    view.tree.add_source(lambda: _tasks(view))
+
+
+def task_uri(task: Task) -> str:
+    """The Task resource."""
+    return f'{SERVICE}/Tasks/{task.id}'
+
+
+def monitor_uri(task: Task) -> str:
+    """The task monitor, as OpenBMC names it."""
+    return f'{SERVICE}/TaskMonitors/{task.id}'
+
+
+def _visible(view: View) -> list[Task]:
+    return [task for task in view.machine.bmcs[view.name].tasks.values() if not task.gone]
+
+
+def _tasks(view: View) -> Iterable[Resource]:
+    return [task_resource(view, task) for task in _visible(view)]
+
+
+def monitored(view: View, uri: str) -> Task | None:
+    """The task whose monitor is ``uri``."""
+    for task in _visible(view):
+        if monitor_uri(task) == uri:
+            return task
+    return None
+
+
+def task_resource(view: View, task: Task) -> Resource:
+    """A task as a resource."""
+    machine = view.machine
+
+    def render() -> Body:
+        body: Body = {
+            'Id': str(task.id),
+            'Name': task.name,
+            'TaskState': task.state.value,
+            'TaskStatus': 'Critical' if task.state is TaskState.EXCEPTION else 'OK',
+            'StartTime': machine.clock.wall(task.created),
+            'PercentComplete': machine.percent(task),
+            'HidePayload': True,
+            'Messages': [
+                registry_message(
+                    'Update',
+                    _MESSAGES.get(one['reason'], 'ApplyFailed'),
+                    _arguments(task, one['reason']),
+                    text=str(one['text']),
+                )
+                for one in task.messages
+            ],
+        }
+        if task.is_open:
+            body['TaskMonitor'] = monitor_uri(task)
+        if task.ended is not None:
+            body['EndTime'] = machine.clock.wall(task.ended)
+        return body
+
+    def delete(caller: Caller) -> Outcome:
+        if not task.is_open:
+            machine.bmcs[view.name].tasks.pop(task.id, None)
+        return Outcome()
+
+    return Resource(
+        uri=task_uri(task),
+        type='#Task.v1_7_4.Task',
+        render=render,
+        delete=delete,
+        privilege='ConfigureManager',
+    )
+
+
+def _arguments(task: Task, reason: str) -> tuple[str, str]:
+    image = task.image.version if task.image is not None else '(unknown)'
+    target = ', '.join(task.targets)
+    return (target, image) if reason == 'completed' else (image, target)

@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is firmware updated through this BMC? UpdateService, its two inventories, and what a request to update must hold.
+
+Source: DSP8010 UpdateService v1_14, SoftwareInventory v1_12; the task and its monitor answer as OpenBMC's do.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.machine import Refused, Task
+from baremetal_acc.emulator.redfish.errors import RedfishError, busy
+from baremetal_acc.emulator.redfish.resource import (
+    ROOT,
+    Action,
+    Body,
+    Outcome,
+    Parameter,
+    Resource,
+    Writables,
+    body_of,
+    collection,
+    ref,
+    refs,
+    status,
+)
+from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, task_resource
+from baremetal_acc.emulator.redfish.view import View
+
+SERVICE = f'{ROOT}/UpdateService'
+FIRMWARE = f'{SERVICE}/FirmwareInventory'
+SOFTWARE = f'{SERVICE}/SoftwareInventory'
+PUSH = f'{SERVICE}/update-multipart'
+SIMPLE_UPDATE = f'{SERVICE}/Actions/UpdateService.SimpleUpdate'
+APPLY_TIMES = ('Immediate', 'OnReset')
+APPLY_TIME = '@Redfish.OperationApplyTime'
+# A URI to fetch from; longer ones are nobody's.
+MAX_URI = 2048
+
+
+def add_update_service(view: View) -> None:
+    """UpdateService and its collections; items join them with :func:`add_item`."""
+    options = view.options
+    if not options.update_service:
+        return
+
+    def render() -> Body:
+        body: Body = {
+            'Id': 'UpdateService',
+            'Name': 'Update Service',
+            'Status': status(),
+            'ServiceEnabled': True,
+            'MaxImageSizeBytes': options.max_image_bytes,
+            'FirmwareInventory': ref(FIRMWARE),
+            'SoftwareInventory': ref(SOFTWARE),
+        }
+        if options.push:
+            body['MultipartHttpPushUri'] = PUSH
+            body[f'MultipartHttpPushUri{APPLY_TIME}Support'] = _support()
+        return body
+
+    actions: tuple[Action, ...] = ()
+    if options.pull:
+        actions = (
+            Action(
+                name='#UpdateService.SimpleUpdate',
+                target=SIMPLE_UPDATE,
+                privilege='ConfigureManager',
+                parameters=(
+                    Parameter(name='ImageURI', required=True),
+                    Parameter(name='TransferProtocol', allowed=('HTTP', 'HTTPS')),
+                    Parameter(name='Targets', types=(list,)),
+                    Parameter(name='ForceUpdate', types=(bool,)),
+                    Parameter(name=APPLY_TIME, allowed=APPLY_TIMES, show_allowed=False),
+                ),
+                extra={f'{APPLY_TIME}Support': _support()},
+                invoke=lambda caller, body: _simple_update(view, body),
+            ),
+        )
+    view.tree.add(
+        Resource(
+            uri=SERVICE,
+            type='#UpdateService.v1_14_1.UpdateService',
+            render=render,
+            actions=actions,
+            privilege='ConfigureManager',
+        ),
+        collection(FIRMWARE, 'SoftwareInventory', view.tree.joined(FIRMWARE), name='Firmware Inventory Collection'),
+        collection(SOFTWARE, 'SoftwareInventory', view.tree.joined(SOFTWARE), name='Software Inventory Collection'),
+    )
+
+
+def _support() -> Body:
+    return {
+        '@odata.type': '#Settings.v1_4_0.OperationApplyTimeSupport',
+        'SupportedValues': list(APPLY_TIMES),
+    }
+
+
+def add_item(
+    view: View,
+    key: str,
+    *,
+    name: str,
+    description: str,
+    manufacturer: str,
+    related: Sequence[str],
+    software_id: str | None = None,
+    pad_to: int = 0,
+    oem: Callable[[], Body] | None = None,
+) -> None:
+    """The SoftwareInventory of a component.
+
+    :param pad_to: real BMCs pad a version with blanks to the width of the field in the device: GH200 to 16 characters.
+    """
+    if not view.options.update_service:
+        return
+    machine = view.machine
+    component = machine.components[key]
+    uri = component.uri
+
+    def render() -> Body:
+        body: Body = {
+            'Id': uri.rsplit('/', 1)[-1],
+            'Name': name,
+            'Description': description,
+            'Manufacturer': manufacturer,
+            'Version': machine.shown_version(key).ljust(pad_to),
+            'Updateable': component.updateable,
+            'Active': component.active is not None,
+            'ResetRequiredOnUpdate': component.activates is not None,
+            'RelatedItem': refs(related),
+            'RelatedItem@odata.count': len(related),
+            'Status': status(),
+        }
+        if software_id is not None:
+            body['SoftwareId'] = software_id
+        if component.write_protect is not None:
+            body['WriteProtected'] = machine.shown(component.write_protect)
+        if oem is not None:
+            body['Oem'] = oem()
+        return body
+
+    def writable() -> Writables:
+        protect = component.write_protect
+        return {} if protect is None else {'WriteProtected': view.setting(protect, (bool,))}
+
+    view.tree.add(
+        Resource(
+            uri=uri,
+            type='#SoftwareInventory.v1_12_0.SoftwareInventory',
+            render=render,
+            writable=writable,
+            device=component.device or None,
+            privilege='ConfigureManager',
+        )
+    )
+    view.tree.join(uri.rsplit('/', 1)[0], uri)
+
+
+def read_parameters(text: bytes) -> Body:
+    """The part UpdateParameters.
+
+    :raises RedfishError: 400, naming what is wrong.
+    """
+    try:
+        parameters = json.loads(text)
+    except ValueError as exc:
+        raise RedfishError(400, 'MalformedJSON', text='The part UpdateParameters is not JSON.') from exc
+    if not isinstance(parameters, dict):
+        raise RedfishError(400, 'MalformedJSON', text='The part UpdateParameters is not a JSON object.')
+    rules: Mapping[str, tuple[type, ...]] = {
+        'Targets': (list,),
+        'ForceUpdate': (bool,),
+        'Stage': (bool,),
+        'Oem': (dict,),
+        APPLY_TIME: (str,),
+    }
+    for name, value in parameters.items():
+        if name not in rules:
+            raise RedfishError(400, 'PropertyUnknown', name)
+        if not isinstance(value, rules[name]):
+            raise RedfishError(400, 'PropertyValueTypeError', json.dumps(value), name)
+    if parameters.get(APPLY_TIME, 'Immediate') not in APPLY_TIMES:
+        raise RedfishError(400, 'PropertyValueNotInList', parameters[APPLY_TIME], APPLY_TIME)
+    return parameters
+
+
+def check_targets(view: View, parameters: Body) -> tuple[str, ...]:
+    """The components that the request is for; empty: all that the image fits (only where the BMC takes that).
+
+    :raises RedfishError: 400, naming the target; 503 when one of them is being updated or the BMC takes no more.
+    """
+    given = parameters.get('Targets', [])
+    strict = view.options.strict_targets
+    if not given and strict:
+        raise RedfishError(400, 'PropertyMissing', 'Targets', text='This BMC updates exactly one Target per request.')
+    if len(given) > 1 and strict:
+        raise RedfishError(400, 'ArraySizeTooLong', 'Targets', '1', text='Send one request per Target.')
+    by_uri = {one.uri: one for one in view.machine.components.values() if one.bmc == view.name}
+    keys = []
+    for target in given:
+        component = by_uri.get(target) if isinstance(target, str) else None
+        if component is None or view.is_absent(component.device):
+            raise RedfishError(
+                400, 'PropertyValueNotInList', str(target), 'Targets', text="It is no item of this BMC's inventories."
+            )
+        if not component.updateable:
+            raise RedfishError(400, 'PropertyValueNotInList', target, 'Targets', text='It is not updateable.')
+        keys.append(component.key)
+    refuse_if_busy(view, keys)
+    return tuple(keys)
+
+
+def refuse_if_busy(view: View, keys: Sequence[str]) -> None:
+    """503 with Retry-After while no update of these components can begin.
+
+    :raises RedfishError: 503.
+    """
+    machine = view.machine
+    for key in keys or ('',):
+        component = machine.components.get(key)
+        rule = machine.faults.find(
+            'update-503',
+            bmc=view.name,
+            device=component.device if component else None,
+            uri=component.uri if component else '',
+        )
+        if rule is not None:
+            raise busy(float(rule.parameters['retry_after']))
+    if machine.busy(view.name, keys) is not None:
+        due = machine.next_due()
+        raise busy(RETRY_AFTER_SECONDS if due is None else due)
+
+
+def fitting(view: View, kind: Kind, model: str, component: str) -> tuple[str, ...]:
+    """All components of this BMC that such an image fits: what a request without Targets means."""
+    return tuple(
+        one.key
+        for one in view.machine.components.values()
+        if one.bmc == view.name and one.updateable and (one.kind, one.model, one.component) == (kind, model, component)
+    )
+
+
+def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
+    """The task of an update.
+
+    :raises RedfishError: 503.
+    """
+    try:
+        return view.machine.begin_update(view.name, keys, on_reset=parameters.get(APPLY_TIME) == 'OnReset')
+    except Refused as why:
+        raise busy(RETRY_AFTER_SECONDS) from why
+
+
+def accepted(view: View, task: Task) -> Outcome:
+    """202 with the Task as body and the monitor in Location, as OpenBMC answers."""
+    return Outcome(
+        status=202,
+        body=body_of(task_resource(view, task)),
+        headers={'Location': monitor_uri(task), 'Retry-After': str(RETRY_AFTER_SECONDS)},
+    )
+
+
+def _simple_update(view: View, body: Body) -> Outcome:
+    uri = str(body['ImageURI'])
+    parts = urlsplit(uri)
+    protocol = str(body.get('TransferProtocol', parts.scheme.upper()))
+    if len(uri) > MAX_URI or parts.scheme not in ('http', 'https') or not parts.hostname:
+        raise RedfishError(400, 'ActionParameterValueFormatError', uri[:80], 'ImageURI', 'UpdateService.SimpleUpdate')
+    if protocol.lower() != parts.scheme:
+        raise RedfishError(400, 'ActionParameterValueNotInList', protocol, 'TransferProtocol', 'UpdateService.SimpleUpdate')
+    keys = check_targets(view, body)
+    task = begin(view, keys, body)
+    if view.fetch is not None:
+        view.fetch(task, uri)
+    return accepted(view, task)

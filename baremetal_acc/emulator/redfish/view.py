@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does one BMC show the machine? The view that all resources of one BMC are built on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from baremetal_acc.emulator.access import Access
+from baremetal_acc.emulator.machine import Machine, Task
+from baremetal_acc.emulator.redfish.resource import Tree, Writable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What this BMC can do.
+
+    :param update_service: whether it has an UpdateService at all.
+    :param push: whether it takes images by MultipartHttpPushUri.
+    :param pull: whether it has SimpleUpdate.
+    :param strict_targets: exactly one Target per request; else none means all that the image fits, and several are taken.
+    :param expand: whether it knows $expand.
+    :param page_size: how many Members an answer holds; None: all.
+    :param max_image_bytes: the largest image.
+    :param verify_fetch: whether it verifies the certificate of the server that it fetches from.
+    """
+
+    update_service: bool = True
+    push: bool = True
+    pull: bool = True
+    strict_targets: bool = True
+    expand: bool = True
+    page_size: int | None = None
+    max_image_bytes: int = 512 * 1024 * 1024
+    verify_fetch: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """One BMC: the machine it belongs to, its name there, its accounts, its resources."""
+
+    machine: Machine
+    name: str
+    access: Access
+    options: Options = field(default_factory=Options)
+    fetch: Callable[[Task, str], None] | None = None
+    tree: Tree = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tree = Tree(self.is_absent)
+
+    def is_absent(self, device: str) -> bool:
+        """Whether a fault has taken the device away."""
+        faults = self.machine.faults
+        return faults.find('device-absent', bmc=self.name, device=device, use=False) is not None
+
+    def setting(self, key: str, types: tuple[type, ...], allowed: tuple[Any, ...] | None = None) -> Writable:
+        """A property that writes a setting of the machine."""
+        return Writable(types=types, allowed=allowed, write=lambda value: self.machine.configure(key, value))
+
+    def system_uri(self, name: str) -> str:
+        """The URI of a system of the machine."""
+        return self.machine.systems[name].uri

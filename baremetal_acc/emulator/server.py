@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is a machine put on the network? One event loop serves all of its BMCs, its door and its control."""
+
+import asyncio
+import contextlib
+import ipaddress
+import secrets
+import shutil
+import ssl
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.bmc_site import BmcSite
+from baremetal_acc.emulator.door import DoorSite
+from baremetal_acc.emulator.front import CountingServer, Front, Knobs
+from baremetal_acc.emulator.hw.parameters import Product
+from baremetal_acc.emulator.journal import Journal
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.recording import Recording, RecordingSite
+from baremetal_acc.emulator.service import Service
+from baremetal_acc.emulator.store import Store
+from baremetal_acc.emulator.tls import make_certificate
+
+LOOPBACK = '127.0.0.1'
+# What is due happens even when nobody asks: a BMC that restarts in the middle of an update must fall silent by itself.
+TICK_SECONDS = 0.05
+START_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How the emulator serves.
+
+    :param port: of the first BMC, the others follow; 0: free ports.
+    :param tls: HTTPS with a certificate that it makes; else plain HTTP.
+    :param state: directory in which the machine outlives the emulator; None: it does not.
+    :param no_auth: a BMC answers everybody.
+    """
+
+    listen: str = LOOPBACK
+    port: int = 0
+    tls: bool = True
+    knobs: Knobs = field(default_factory=Knobs)
+    state: Path | None = None
+    no_auth: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where one BMC answers and with what: what goes into ``bmcs.yaml`` or into a node's driver_info."""
+
+    address: str
+    username: str
+    password: str = field(repr=False)
+    verify_ca: str | bool
+    system: str | None
+
+
+class Emulator:
+    """A machine, or a recorded tree, on the network."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        *,
+        product: Product | None = None,
+        recording: Recording | None = None,
+        users: Sequence[User] = (),
+        needs_login: bool = False,
+        expand: bool = True,
+    ) -> None:
+        if (product is None) is (recording is None):
+            raise ValueError('either a product or a recording')
+        self.serving = serving
+        self.product = product
+        self.recording = recording
+        self.journal = Journal()
+        self.bmcs: dict[str, Address] = {}
+        self.door = ''
+        self.control = ''
+        self._users = tuple(users) or (User(name='admin', password=secrets.token_urlsafe(15)),)
+        self._needs_login = needs_login
+        self._expand = expand
+        self._fronts: dict[str, Front] = {}
+        self._sites: list[BmcSite] = []
+        self._runners: list[web.ServerRunner] = []
+        self._ticker: asyncio.Task[None] | None = None
+        self._store: Store | None = None
+        self._folder: Path | None = None
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        :raises OSError: a port is taken.
+        :raises BadState: the stored state cannot be used.
+        """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        folder = self.serving.state
+        if folder is None:
+            folder = self._folder = Path(tempfile.mkdtemp(prefix='emulated-bmc-'))
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        machine: Machine | None = None
+        if self.product is not None:
+            machine = self.product.machine
+            if self.serving.state is not None:
+                self._store = Store(self.serving.state, machine)
+                self._store.load()
+            for number, (name, view) in enumerate(self.product.views.items()):
+                service = Service(view, no_auth=self.serving.no_auth)
+                site = BmcSite(service, self.journal, self._changed)
+                self._sites.append(site)
+                account = next(iter(view.access.accounts.values()))
+                user = User(name=account.name, password=account.secret, role=account.role)
+                await self._serve_bmc(name, Front(site, self.serving.knobs), number, user, self.product.systems[name])
+        elif self.recording is not None:
+            recorded = RecordingSite(
+                self.recording, self._users, self.journal, needs_login=self._needs_login, expand=self._expand
+            )
+            await self._serve_bmc('recording', Front(recorded, self.serving.knobs), 0, self._users[0], None)
+        door = Front(DoorSite(machine, self.journal, self._fronts, self._changed))
+        port = await self._listen(door, LOOPBACK, 0, None)
+        base = f'http://{LOOPBACK}:{port}'
+        self.door, self.control = f'{base}/door', f'{base}/control'
+        self._changed()
+        if machine is not None:
+            self._ticker = asyncio.get_running_loop().create_task(self._tick(machine))
+
+    async def _serve_bmc(self, name: str, front: Front, number: int, user: User, system: str | None) -> None:
+        folder = self.serving.state or self._folder
+        verify_ca: str | bool = True
+        context: ssl.SSLContext | None = None
+        if self.serving.tls and folder is not None:
+            certificate = make_certificate(folder, name, _as_address(self.serving.listen))
+            verify_ca, context = str(certificate.ca), certificate.context()
+        wanted = self.serving.port + number if self.serving.port else 0
+        self._fronts[name] = front
+        port = await self._listen(front, self.serving.listen, wanted, context)
+        host = f'[{self.serving.listen}]' if ':' in self.serving.listen else self.serving.listen
+        self.bmcs[name] = Address(
+            address=f'{"https" if context else "http"}://{host}:{port}',
+            username=user.name,
+            password=user.password,
+            verify_ca=verify_ca,
+            system=system,
+        )
+
+    async def _listen(self, front: Front, host: str, port: int, context: ssl.SSLContext | None) -> int:
+        runner = web.ServerRunner(CountingServer(front))
+        await runner.setup()
+        self._runners.append(runner)
+        site = web.TCPSite(runner, host, port, ssl_context=context, shutdown_timeout=0.5)
+        await site.start()
+        return int(runner.addresses[0][1])
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        if self._store is not None:
+            self._store.save()
+
+    async def _tick(self, machine: Machine) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            machine.settle()
+            self._changed()
+
+    def ready(self) -> dict[str, Any]:
+        """Where everything is: the document that ``--ready-file`` holds. It has passwords in it."""
+        return {
+            'product': self.product.name if self.product is not None else 'recording',
+            'bmcs': {
+                name: {
+                    'address': one.address,
+                    'username': one.username,
+                    'password': one.password,
+                    'verify_ca': one.verify_ca,
+                    'system': one.system,
+                }
+                for name, one in self.bmcs.items()
+            },
+            'door': self.door,
+            'control': self.control,
+        }
+
+    async def stop(self) -> None:
+        """End everything; the state is stored first."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+            self._ticker = None
+        for site in self._sites:
+            await site.stop()
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners.clear()
+        if self.product is not None and self.bmcs:
+            self.product.machine.settle()
+            self._changed()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+class EmulatorThread:
+    """An emulator on an event loop of its own, in a thread of its own: for tests, which are synchronous."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.emulator = emulator
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name='emulated-bmc', daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve; returns once it does."""
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self.emulator.start(), self._loop).result(START_SECONDS)
+        except BaseException:
+            self._end()
+            raise
+
+    def stop(self) -> None:
+        """End it; twice is no error."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self.emulator.stop(), self._loop).result(START_SECONDS)
+            self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_SECONDS)
+        self._loop.close()
+
+
+def _as_address(host: str) -> tuple[str, ...]:
+    try:
+        return (str(ipaddress.ip_address(host)),)
+    except ValueError:
+        return ()

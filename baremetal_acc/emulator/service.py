@@ -1,0 +1,328 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a BMC answer to a request? The rules of Redfish over HTTP, without sockets: a request in, a reply out.
+
+Source: DSP0266: authentication, ETags, query parameters, task monitors, error responses.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from baremetal_acc.emulator.access import ROLES
+from baremetal_acc.emulator.redfish import update
+from baremetal_acc.emulator.redfish.accounts import SESSIONS
+from baremetal_acc.emulator.redfish.errors import RedfishError, not_found
+from baremetal_acc.emulator.redfish.query import answer, parse_query
+from baremetal_acc.emulator.redfish.resource import (
+    ROOT,
+    Action,
+    Body,
+    Caller,
+    Outcome,
+    Resource,
+    body_of,
+    check_patch,
+    etag_of,
+)
+from baremetal_acc.emulator.redfish.root import metadata, odata
+from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, monitored, task_resource
+from baremetal_acc.emulator.redfish.view import View
+
+ALL_PRIVILEGES = frozenset().union(*ROLES.values())
+_OPEN = frozenset({'/redfish', ROOT, f'{ROOT}/odata', f'{ROOT}/$metadata'})
+_WRONG_ETAG = '"0000000000000000"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. Header names are in lower case; ``path`` is decoded and has no trailing slash."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b''
+
+
+@dataclass(slots=True, kw_only=True)
+class Reply:
+    """One answer. ``expanded`` counts the resources that were expanded into it; ``user`` is who asked."""
+
+    status: int
+    body: Body | str | bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    expanded: int = 0
+    user: str | None = None
+
+
+def clean_path(raw: str) -> str:
+    """A path as resources are named: decoded once, without a trailing slash. A fragment is not part of it."""
+    path = unquote(raw.partition('#')[0])
+    return path.rstrip('/') or '/'
+
+
+class Service:
+    """The Redfish service of one BMC."""
+
+    def __init__(self, view: View, *, no_auth: bool = False) -> None:
+        self.view = view
+        self.no_auth = no_auth
+        view.machine.on_bmc_down.append(self._bmc_down)
+
+    def _bmc_down(self, name: str) -> None:
+        if name == self.view.name:
+            self.view.access.forget_sessions()
+
+    # -- who asks -----------------------------------------------------------------------------------------------------
+
+    def caller(self, headers: Mapping[str, str]) -> Caller:
+        """Who asks: by X-Auth-Token, else by Basic authentication.
+
+        :raises RedfishError: 401.
+        """
+        access = self.view.access
+        token = headers.get('x-auth-token')
+        if token is not None:
+            found = access.by_token(token, self.view.machine.clock.now())
+            if found is not None:
+                session, account = found
+                return Caller(user=account.name, privileges=ROLES[account.role], session=session.id)
+        elif (basic := basic_credentials(headers.get('authorization'))) is not None:
+            known = access.check(*basic)
+            if known is not None:
+                return Caller(user=known.name, privileges=ROLES[known.role])
+        if self.no_auth:
+            return Caller(user=None, privileges=ALL_PRIVILEGES)
+        challenge = {'WWW-Authenticate': 'Basic realm="Redfish"'} if token is None else {}
+        raise RedfishError(401, 'NoValidSession', headers=challenge)
+
+    def require(self, caller: Caller, privilege: str, owner: str | None = None) -> None:
+        """Whether the caller may; what is one's own may be changed by oneself.
+
+        :raises RedfishError: 403.
+        """
+        is_own = owner is not None and owner == caller.user and caller.may('ConfigureSelf')
+        if not caller.may(privilege) and not is_own:
+            raise RedfishError(403, 'InsufficientPrivilege')
+
+    # -- what is asked ------------------------------------------------------------------------------------------------
+
+    def reply(self, request: Request) -> Reply:
+        """The answer to a request whose body is small and already here."""
+        self.view.machine.settle()
+        user: str | None = None
+        try:
+            anonymous = Caller(user=None, privileges=frozenset())
+            is_open = (request.method in ('GET', 'HEAD') and request.path in _OPEN) or (
+                request.method == 'POST' and request.path == SESSIONS
+            )
+            caller = anonymous if is_open else self.caller(request.headers)
+            user = caller.user
+            reply = self._dispatch(request, caller)
+        except RedfishError as error:
+            reply = Reply(status=error.status, body=error.body(), headers=error.headers)
+        reply.user = user
+        reply.headers.setdefault('OData-Version', '4.0')
+        reply.headers.setdefault('Cache-Control', 'no-cache')
+        return reply
+
+    def _dispatch(self, request: Request, caller: Caller) -> Reply:
+        is_read = request.method in ('GET', 'HEAD')
+        if is_read and request.path in _OPEN and request.path != ROOT:
+            return self._document(request.path)
+        if is_read and (task := monitored(self.view, request.path)) is not None:
+            body = body_of(task_resource(self.view, task))
+            if not task.is_open:
+                return Reply(status=200, body=body)
+            headers = {'Location': monitor_uri(task), 'Retry-After': str(RETRY_AFTER_SECONDS)}
+            return Reply(status=202, body=body, headers=headers)
+        resources = self.view.tree.snapshot()
+        resource = resources.get(request.path)
+        if resource is None:
+            return self._action(request, caller, resources)
+        match request.method:
+            case 'GET' | 'HEAD':
+                return self._get(request, caller, resource, resources)
+            case 'PATCH':
+                return self._patch(request, caller, resource)
+            case 'POST' if resource.create is not None:
+                if resource.uri != SESSIONS:
+                    self.require(caller, resource.privilege)
+                return _as_reply(resource.create(caller, _json(request.body)))
+            case 'DELETE' if resource.delete is not None:
+                self.require(caller, resource.privilege, resource.owner)
+                self._match(request, resource)
+                return _as_reply(resource.delete(caller))
+            case _:
+                raise _not_allowed(resource)
+
+    def _document(self, path: str) -> Reply:
+        if path == '/redfish':
+            return Reply(status=200, body={'v1': f'{ROOT}/'})
+        if path.endswith('/odata'):
+            return Reply(status=200, body=odata(self.view.tree))
+        return Reply(status=200, body=metadata(self.view.tree), headers={'Content-Type': 'application/xml'})
+
+    def _get(self, request: Request, caller: Caller, resource: Resource, resources: Mapping[str, Resource]) -> Reply:
+        self._may_read(caller, resource)
+        query = parse_query(request.query, can_expand=self.view.options.expand)
+        hidden = self.view.tree.hidden()
+
+        def find(uri: str) -> Body | None:
+            found = resources.get(uri.rstrip('/'))
+            if found is None or not self._can_read(caller, found):
+                return None
+            return self._shown(found, hidden)
+
+        whole = self._shown(resource, hidden)
+        body, expanded = answer(whole, query, find, path=request.path, page_size=self.view.options.page_size)
+        is_whole = body is whole
+        etag = str(whole['@odata.etag']) if is_whole else etag_of(body, resource.volatile)
+        if expanded and self._fault('expand-broken', resource, request.method):
+            for member in body.get('Members', []):
+                member.pop('Id', None)
+                member.pop('Name', None)
+        if etag in _tags(request.headers.get('if-none-match')):
+            return Reply(status=304, headers={'ETag': etag})
+        return Reply(status=200, body=body, headers={'ETag': etag, 'Allow': _allow(resource)}, expanded=expanded)
+
+    def _shown(self, resource: Resource, hidden: frozenset[str]) -> Body:
+        body = body_of(resource, hidden)
+        if self.view.machine.faults.any('wrong-etag') and self._fault('wrong-etag', resource, 'GET'):
+            body['@odata.etag'] = _WRONG_ETAG
+        return body
+
+    def _fault(self, name: str, resource: Resource, method: str) -> bool:
+        faults = self.view.machine.faults
+        rule = faults.find(name, bmc=self.view.name, device=resource.device, uri=resource.uri, method=method)
+        return rule is not None
+
+    def _can_read(self, caller: Caller, resource: Resource) -> bool:
+        is_own = resource.owner is None or resource.owner == caller.user or caller.may(resource.privilege)
+        return resource.uri == ROOT or (caller.may(resource.read_privilege) and is_own)
+
+    def _may_read(self, caller: Caller, resource: Resource) -> None:
+        if not self._can_read(caller, resource):
+            raise RedfishError(403, 'InsufficientPrivilege')
+
+    def _match(self, request: Request, resource: Resource) -> None:
+        given = request.headers.get('if-match')
+        if given is None or '*' in _tags(given):
+            return
+        if str(body_of(resource, self.view.tree.hidden())['@odata.etag']) not in _tags(given):
+            raise RedfishError(412, 'PreconditionFailed')
+
+    def _patch(self, request: Request, caller: Caller, resource: Resource) -> Reply:
+        if resource.writable is None:
+            raise _not_allowed(resource)
+        self.require(caller, resource.privilege, resource.owner)
+        self._match(request, resource)
+        writables = resource.writable()
+        if resource.owner is not None and not caller.may(resource.privilege):
+            # One's own account: the password only, not the role. Source: DSP0266, ConfigureSelf.
+            writables = {name: rule for name, rule in writables.items() if name == 'Password'}
+        writes = check_patch(_json(request.body), writables, resource.render())
+        for writable, value in writes:
+            writable.write(value)
+        return Reply(status=204, headers={'ETag': str(body_of(resource, self.view.tree.hidden())['@odata.etag'])})
+
+    def _action(self, request: Request, caller: Caller, resources: Mapping[str, Resource]) -> Reply:
+        found = _find_action(request.path, resources)
+        if found is None:
+            raise not_found(request.path)
+        _, action = found
+        if request.method != 'POST':
+            raise RedfishError(405, 'OperationNotAllowed', headers={'Allow': 'POST'})
+        self.require(caller, action.privilege)
+        parameters = action.check(_json(request.body) if request.body.strip() else {})
+        return _as_reply(action.invoke(caller, parameters))
+
+    def device_of(self, path: str) -> str | None:
+        """The device that the resource, the action or the task at that path belongs to; None: to none."""
+        resources = self.view.tree.snapshot()
+        resource = resources.get(path)
+        if resource is None and (found := _find_action(path, resources)) is not None:
+            resource = found[0]
+        return resource.device if resource is not None else None
+
+    # -- images that are pushed ---------------------------------------------------------------------------------------
+
+    def may_push(self, request: Request) -> Caller:
+        """Who pushes an image. The body is read by whoever holds the socket, since it may be large.
+
+        :raises RedfishError: 401, 403, 404.
+        """
+        self.view.machine.settle()
+        caller = self.caller(request.headers)
+        if not self.is_push_uri(request.path):
+            raise not_found(request.path)
+        self.require(caller, 'ConfigureManager')
+        return caller
+
+    def is_push_uri(self, path: str) -> bool:
+        """Whether images are pushed there."""
+        options = self.view.options
+        return options.update_service and options.push and path == update.PUSH
+
+
+def _as_reply(outcome: Outcome) -> Reply:
+    headers = dict(outcome.headers)
+    if outcome.body is not None and '@odata.etag' in outcome.body:
+        headers.setdefault('ETag', str(outcome.body['@odata.etag']))
+    return Reply(status=outcome.status, body=outcome.body, headers=headers)
+
+
+def _find_action(path: str, resources: Mapping[str, Resource]) -> tuple[Resource, Action] | None:
+    for resource in resources.values():
+        for action in resource.actions:
+            if action.target == path:
+                return resource, action
+    return None
+
+
+def _allow(resource: Resource) -> str:
+    methods = ['GET', 'HEAD']
+    if resource.writable is not None:
+        methods.append('PATCH')
+    if resource.create is not None:
+        methods.append('POST')
+    if resource.delete is not None:
+        methods.append('DELETE')
+    return ', '.join(methods)
+
+
+def _not_allowed(resource: Resource) -> RedfishError:
+    return RedfishError(405, 'OperationNotAllowed', headers={'Allow': _allow(resource)})
+
+
+def _json(body: bytes) -> Any:
+    try:
+        document = json.loads(body)
+    except ValueError as exc:
+        raise RedfishError(400, 'MalformedJSON') from exc
+    if not isinstance(document, dict):
+        raise RedfishError(400, 'UnrecognizedRequestBody')
+    return document
+
+
+def basic_credentials(header: str | None) -> tuple[str, str] | None:
+    """Name and password of an Authorization header; None when it holds none."""
+    if header is None or not header.lower().startswith('basic '):
+        return None
+    try:
+        name, found, password = base64.b64decode(header[6:], validate=True).decode().partition(':')
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (name, password) if found else None
+
+
+def _tags(header: str | None) -> frozenset[str]:
+    """The tags of an If-Match or If-None-Match; a weak tag counts as its strong one."""
+    if header is None:
+        return frozenset()
+    return frozenset(part.strip().removeprefix('W/') for part in header.split(',') if part.strip())

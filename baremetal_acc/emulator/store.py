@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does the machine outlive the emulator? Its state as one JSON file, written whole or not at all, for its owner only."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.tls import write_private
+
+
+class BadState(Exception):
+    """The stored state cannot be used. The text names the file and says why."""
+
+
+class Store:
+    """The state file of one machine."""
+
+    def __init__(self, directory: Path, machine: Machine) -> None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = directory / 'machine.json'
+        self._machine = machine
+        self._saved = -1
+
+    def load(self) -> bool:
+        """Take over what was stored; False when nothing was.
+
+        :raises BadState: the file is not JSON, or of another product.
+        """
+        if not self._path.exists():
+            return False
+        try:
+            document: Any = json.loads(self._path.read_text())
+            self._machine.load(document)
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise BadState(f'{self._path}: {exc}; use another directory or remove the file') from exc
+        return True
+
+    def save(self) -> None:
+        """Store the state, if it has changed."""
+        if self._machine.revision != self._saved:
+            write_private(self._path, json.dumps(self._machine.dump()).encode())
+            self._saved = self._machine.revision
