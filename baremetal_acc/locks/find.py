@@ -25,5 +25,7 @@ def mechanisms() -> tuple[Mechanism, ...]:
             hint='repair or uninstall the package that brings it',
         ) from exc
 
-    found: stevedore.ExtensionManager[Mechanism] = stevedore.ExtensionManager(GROUP, invoke_on_load=True, on_load_failure_callback=broken)
+    found: stevedore.ExtensionManager[Mechanism] = stevedore.ExtensionManager(
+        GROUP, invoke_on_load=True, on_load_failure_callback=broken
+    )
     return tuple(cast('Mechanism', found[name].obj) for name in sorted(found.names()))

@@ -96,8 +96,7 @@ class RedfishConnection:
 
         :raises BmcError: no answer, or neither Systems nor Chassis could be read.
         """
-        features = self._root.body.get('ProtocolFeaturesSupported')
-        reader = Reader(self._connector, self.address, self.session, features if isinstance(features, dict) else None)
+        reader = Reader(self._connector, self.address, self.session, self._root)
         walk = Walk(reader, self._root)
         tree = walk.run()
         quirks = _quirks(tree.root)
@@ -161,7 +160,7 @@ class RedfishConnection:
         tasks = View.of(fresh(self._connector, self.address.name, service), []).link('Tasks')
         if tasks is None:
             return ()
-        reader = Reader(self._connector, self.address, self.session)
+        reader = Reader(self._connector, self.address, self.session, self._root)
         links = [m['@odata.id'] for m in members(reader.collection(tasks).body) if isinstance(m.get('@odata.id'), str)]
         found = []
         for link in links[-MAX_TASKS:]:

@@ -32,14 +32,19 @@ class Reader:
     :ivar name: of the BMC.
     """
 
-    def __init__(self, connector: Connector, address: BmcAddress, session: str, features: JsonObject | None = None) -> None:
+    def __init__(self, connector: Connector, address: BmcAddress, session: str, root: Document | None = None) -> None:
+        """Nothing is read yet.
+
+        :param root: the service root, which counts as read; it says whether $expand works.
+        """
         self.session = session
         self.name: BmcName = address.name
         self._connector = connector
         self._concurrency = max(1, address.concurrency)
         self._deadline = time.monotonic() + address.budget.total_seconds()
-        self._query = expand_query(features)
-        self._read: dict[str, Document | BmcError] = {}
+        features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
+        self._query = expand_query(features if isinstance(features, Mapping) else None)
+        self._read: dict[str, Document | BmcError] = {root.ref.uri: root} if root is not None else {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 

@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May the host program an FPGA, or one of its slots? Processor.FPGA.ProgrammableFromHost, whole and for each slot.
+
+What hardware: FPGAs behind a BMC that implements the standard property. No real BMC was seen with it: DMTF's invented rack
+server has it, and the emulator.
+How it is found: the device's Processor has an FPGA object that shows it.
+What it can do: read, engage, release, by PATCH of the Processor; a slot by its position in the array.
+Which write paths it blocks: ``host-device``. A management controller may still program the FPGA.
+How an update behaves: ours goes through the BMC and is not blocked.
+What it cannot prove: that a write by the host really fails.
+
+Source: DSP8010 2025.4, Processor v1_4_0; DSP0266, section "PATCH on array properties": ``{}`` stands for an element that stays.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.errors import BmcConflict
+from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+
+PROPERTY = 'ProgrammableFromHost'
+WHOLE = f'FPGA/{PROPERTY}'
+
+
+class ProgrammableFromHost:
+    """Entry point ``fpga_programmable_from_host``."""
+
+    name = 'fpga_programmable_from_host'
+    blocks = frozenset({WritePath.HOST_DEVICE})
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
+        """One reading for the FPGA's firmware, and one for each slot, where the property is shown."""
+        by_bmc = Readers(readers)
+        found: list[LockReading] = []
+        for ref in accelerator.refs:
+            reader = by_bmc.of(ref.bmc)
+            if reader is None or '/Processors/' not in ref.uri:
+                continue
+            document, why = by_bmc.document(ref)
+            for field, value, scope, part in _places(accelerator, document):
+                state, reason = _state(value)
+                found.append(
+                    reading(
+                        mechanism=self.name,
+                        accelerator=accelerator,
+                        blocks=self.blocks,
+                        ref=ref,
+                        field=field,
+                        value=value,
+                        state=state,
+                        now=now,
+                        session=reader.session,
+                        scope=scope,
+                        part=part,
+                        reason=why or reason,
+                    )
+                )
+        return tuple(found)
+
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH false.
+
+        :raises BmcConflict: the slots are not those that were read. ``BmcError``: it was not accepted.
+        """
+        _write(writer, reading, programmable=False)
+
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH true.
+
+        :raises BmcConflict: the slots are not those that were read. ``BmcError``: it was not accepted.
+        """
+        _write(writer, reading, programmable=True)
+
+
+def _places(accelerator: Accelerator, document: Document | None) -> Iterator[tuple[str, object, Scope, str | None]]:
+    """Field, value, scope and slot of every place that shows the property; of a Processor that could not be read, its slots."""
+    if document is None:
+        for slot in accelerator.slots:
+            if slot.programmable_from_host is not None:
+                yield _field(slot.index), MISSING, Scope.SLOT, slot.slot_id
+        return
+    whole = value_at(document.body, 'FPGA', PROPERTY)
+    if whole is not MISSING:
+        yield WHOLE, whole, Scope.FIRMWARE, None
+    slots = value_at(document.body, 'FPGA', 'ReconfigurationSlots')
+    names = {slot.index: slot.slot_id for slot in accelerator.slots}
+    for index, body in enumerate(slots if isinstance(slots, list) else ()):
+        if index in names and isinstance(body, dict) and PROPERTY in body:
+            yield _field(index), body[PROPERTY], Scope.SLOT, names[index]
+
+
+def _state(value: object) -> tuple[LockState, str | None]:
+    match value:
+        case False:
+            return LockState.LOCKED_REPORTED, None
+        case True:
+            return LockState.UNLOCKED, None
+        case None:
+            return LockState.UNKNOWN, 'the BMC says null'
+        case _:
+            return LockState.UNKNOWN, None if value is MISSING else 'neither true nor false'
+
+
+def _field(index: int) -> str:
+    return f'FPGA/ReconfigurationSlots/{index}/{PROPERTY}'
+
+
+def _write(writer: Writer, reading: LockReading, *, programmable: bool) -> None:
+    document = writer.fresh(reading.ref.uri)
+    body: JsonObject = {'FPGA': {PROPERTY: programmable}}
+    if reading.field != WHOLE:
+        index = int(reading.field.split('/')[2])
+        slots = value_at(document.body, 'FPGA', 'ReconfigurationSlots')
+        if not isinstance(slots, list) or index >= len(slots) or _slot_id(slots[index], index) != reading.part:
+            raise BmcConflict(
+                bmc=writer.name,
+                uri=reading.ref.uri,
+                what=f'slot {index} is no longer {reading.part}',
+                hint='look again, then decide',
+            )
+        changed: list[JsonObject] = [{} for _ in slots]
+        changed[index] = {PROPERTY: programmable}
+        body = {'FPGA': {'ReconfigurationSlots': changed}}
+    writer.patch(document, body)
+
+
+def _slot_id(slot: object, index: int) -> str:
+    """As the inventory names it: the SlotId, else the position."""
+    found = slot.get('SlotId') if isinstance(slot, dict) else None
+    return ' '.join(found.split()) if isinstance(found, str) and found.strip() else str(index)

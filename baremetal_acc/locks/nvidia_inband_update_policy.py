@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May the host update a device behind an NVIDIA root of trust? Chassis.Oem.Nvidia.InbandUpdatePolicyEnabled.
+
+What hardware: HGX and MGX boards with ERoT (Hopper) or IRoT (Blackwell) chassis; BlueField-3 shows one for its BMC.
+How it is found: a chassis shows the property, and its Links.Oem.Nvidia.ComponentsProtected leads to the device. Where that link
+is missing, a chassis named after the device (``HGX_ERoT_GPU_0``) is taken to be its own, but never proves that it is closed.
+What it can do: read, engage, release, by PATCH of the chassis.
+Which write paths it blocks: ``host-device``: false means that the host updates neither the device's firmware nor the root's.
+How an update behaves: ours goes through the BMC and is not blocked.
+What it cannot prove: that a write by the host fails. And NVIDIA's bmcweb says false also when it could not ask the root of
+trust (in_band.hpp): false counts as closed only when the same answer shows a healthy root of trust with its own values.
+What it was tried on: the recordings nvidia/gh200 and nvidia/bluefield3, the emulator; no hardware.
+
+Source: CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp (facts/redfish.md, section 6.1).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.ref import Ref
+
+PROPERTY = 'InbandUpdatePolicyEnabled'
+FIELD = f'Oem/Nvidia/{PROPERTY}'
+
+SIGNS = ('AutomaticBackgroundCopyEnabled', 'BackgroundCopyStatus')
+"""What the same answer shows when the BMC could ask the root of trust."""
+
+NAMED = re.compile(r'^(?:HGX_)?[EI]RoT_(?P<device>.+)$')
+
+UNSURE = (
+    'false is also what this BMC says when it could not ask the root of trust, and the answer shows no sign that it could: '
+)
+
+
+class InbandUpdatePolicy:
+    """Entry point ``nvidia_inband_update_policy``."""
+
+    name = 'nvidia_inband_update_policy'
+    blocks = frozenset({WritePath.HOST_DEVICE})
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
+        """One reading for each root of trust that protects the device, or one component of it."""
+        by_bmc = Readers(readers)
+        found = []
+        for reader in by_bmc.bmcs(accelerator):
+            for ref, document, why in _chassis(reader):
+                value = value_at(document.body, 'Oem', 'Nvidia', PROPERTY) if document is not None else None
+                if value is MISSING:
+                    continue
+                link = _protects(accelerator, ref, document, reader)
+                if link is None:
+                    continue
+                scope, part, inferred = link
+                state, reason = (LockState.UNKNOWN, why) if document is None else _state(value, document.body, inferred)
+                found.append(
+                    reading(
+                        mechanism=self.name,
+                        accelerator=accelerator,
+                        blocks=self.blocks,
+                        ref=ref,
+                        field=FIELD,
+                        value=MISSING if document is None else value,
+                        state=state,
+                        now=now,
+                        session=reader.session,
+                        scope=scope,
+                        part=part,
+                        reason=reason,
+                    )
+                )
+        return tuple(found)
+
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH false.
+
+        :raises BmcError: it was not accepted.
+        """
+        _write(writer, reading, enabled=False)
+
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH true.
+
+        :raises BmcError: it was not accepted.
+        """
+        _write(writer, reading, enabled=True)
+
+
+def _write(writer: Writer, reading: LockReading, *, enabled: bool) -> None:
+    document = writer.fresh(reading.ref.uri)
+    if value_at(document.body, 'Oem', 'Nvidia', PROPERTY) is MISSING:
+        raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {PROPERTY}')
+    writer.patch(document, {'Oem': {'Nvidia': {PROPERTY: enabled}}})
+
+
+def _chassis(reader: Reader) -> Iterator[tuple[Ref, Document | None, str | None]]:
+    """Every chassis of a BMC, or why it could not be read."""
+    try:
+        root = value_at(reader.get('/redfish/v1').body, 'Chassis', '@odata.id')
+        members = reader.get(root if isinstance(root, str) else '/redfish/v1/Chassis').body.get('Members')
+    except BmcError:
+        return  # the look has a gap for it, which hides devices
+    for member in members if isinstance(members, list) else ():
+        uri = member.get('@odata.id') if isinstance(member, dict) else None
+        if isinstance(uri, str):
+            try:
+                document = reader.get(uri)
+            except BmcError as exc:
+                yield Ref(bmc=reader.name, uri=uri.rstrip('/')), None, exc.what
+            else:
+                yield document.ref, document, None
+
+
+def _protects(
+    accelerator: Accelerator, ref: Ref, document: Document | None, reader: Reader
+) -> tuple[Scope, str | None, bool] | None:
+    """What of the device a root of trust protects: scope, part, and whether that is inferred. None when nothing."""
+    mine = {r.uri: r for r in accelerator.refs if r.bmc == ref.bmc}
+    protected = value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected') if document is not None else MISSING
+    if isinstance(protected, list) and protected:
+        links = [value_at(item, '@odata.id') for item in protected if isinstance(item, dict)]
+        places = [link.partition('#')[0].rstrip('/') for link in links if isinstance(link, str)]
+        managers = [place for place in places if place in mine and '/Managers/' in place]
+        if any(place in mine and place not in managers for place in places):
+            return Scope.DEVICE, None, False
+        for place in managers:
+            part = _image_of(accelerator, place, reader)
+            if part is not None:
+                return Scope.COMPONENT, part, False
+        return None
+    named = NAMED.match(ref.uri.rsplit('/', 1)[-1])
+    if named is not None and any(uri.rsplit('/', 1)[-1].removeprefix('HGX_') == named.group('device') for uri in mine):
+        return Scope.DEVICE, None, True
+    return None
+
+
+def _image_of(accelerator: Accelerator, manager: str, reader: Reader) -> str | None:
+    """Id of the item that is a Manager's active image, if it is one of the device."""
+    try:
+        link = value_at(reader.get(manager).body, 'Links', 'ActiveSoftwareImage', '@odata.id')
+    except BmcError:
+        return None
+    return next((c.id for c in accelerator.firmware if isinstance(link, str) and c.ref.uri == link.rstrip('/')), None)
+
+
+def _state(value: object, body: JsonObject, inferred: bool) -> tuple[LockState, str | None]:
+    if value is True:
+        return LockState.UNLOCKED, None
+    if value is not False:
+        return LockState.UNKNOWN, 'neither true nor false'
+    if inferred:
+        return LockState.UNKNOWN, 'the BMC does not say which device this root of trust protects'
+    missing = [sign for sign in SIGNS if value_at(body, 'Oem', 'Nvidia', sign) in (MISSING, None, '')]
+    if value_at(body, 'Status', 'State') != 'Enabled':
+        missing.append('Status.State Enabled')
+    if value_at(body, 'Status', 'Health') != 'OK':
+        missing.append('Status.Health OK')
+    if missing:
+        return LockState.UNKNOWN, UNSURE + ', '.join(missing)
+    return LockState.LOCKED_REPORTED, None

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the documents of a device say at a place, and how is that made a reading?
+
+What all mechanisms share: which reader has a resource, how a value is found and written down.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from baremetal_acc.bmc.api import Document, JsonObject, Reader
+from baremetal_acc.errors import BmcError
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import BmcName, Ref
+
+MISSING = object()
+"""There is no such property; null is a value."""
+
+
+class Readers:
+    """The readers of one look, by BMC."""
+
+    def __init__(self, readers: Iterable[Reader]) -> None:
+        self._readers: dict[BmcName, Reader] = {reader.name: reader for reader in readers}
+
+    def of(self, bmc: BmcName) -> Reader | None:
+        """The reader of a BMC, None when it takes no part in this look."""
+        return self._readers.get(bmc)
+
+    def document(self, ref: Ref) -> tuple[Document | None, str | None]:
+        """A resource, or why it could not be read."""
+        reader = self._readers.get(ref.bmc)
+        if reader is None:
+            return None, 'its BMC was not looked at'
+        try:
+            return reader.get(ref.uri), None
+        except BmcError as exc:
+            return None, exc.what
+
+    def bmcs(self, accelerator: Accelerator) -> Iterator[Reader]:
+        """The readers of all BMCs on which a device has resources, sorted by name."""
+        for name in sorted({ref.bmc for ref in accelerator.refs}):
+            if name in self._readers:
+                yield self._readers[name]
+
+
+def value_at(body: JsonObject, *path: str) -> Any:
+    """The value at a place, :data:`MISSING` when there is none."""
+    value: Any = body
+    for name in path:
+        if not isinstance(value, Mapping) or name not in value:
+            return MISSING
+        value = value[name]
+    return value
+
+
+def literal(value: object) -> str | None:
+    """A value as JSON text; None when there is none."""
+    return None if value is MISSING else json.dumps(value, sort_keys=True, ensure_ascii=True)[:400]
+
+
+def reading(
+    *,
+    mechanism: str,
+    accelerator: Accelerator,
+    blocks: frozenset[WritePath],
+    ref: Ref,
+    field: str,
+    value: object,
+    state: LockState,
+    now: datetime,
+    session: str,
+    scope: Scope = Scope.DEVICE,
+    part: str | None = None,
+    needs: ResetKind = ResetKind.NONE,
+    reset: Ref | None = None,
+    reason: str | None = None,
+) -> LockReading:
+    """A reading of that value."""
+    return LockReading(
+        mechanism=mechanism,
+        accelerator=accelerator.id,
+        blocks=blocks,
+        ref=ref,
+        field=field,
+        value=literal(value),
+        state=state,
+        at=now,
+        session=session,
+        scope=scope,
+        part=part,
+        needs=needs,
+        reset=reset,
+        reason=reason,
+    )

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is SoftwareInventory.WriteProtected set on the images of a device?
+
+What hardware: BMCs that implement the standard property; seen on GH200 (GPUs), BlueField-3 (its BMC), Supermicro, Lenovo.
+How it is found: an item of the device shows the property.
+What it can do: read, engage, release, by PATCH of the item.
+Which write paths it blocks: the image cannot be altered or overwritten, by nobody: all four. It is released for our own flash.
+How an update behaves: refused while it is set.
+What it cannot prove: a BMC that says true on every item, also on its own and on those that it calls Updateable, proves
+nothing (seen: Lenovo SR670 V2, 43 of 43 items); such a reading is ``unknown``. The standard does not say when it takes effect.
+What it was tried on: recordings and the emulator; no hardware.
+
+Source: DSP8010 2025.4, SoftwareInventory v1_3_0, WriteProtected.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from baremetal_acc.bmc.api import Document, Reader, Writer
+from baremetal_acc.errors import BmcError
+from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+
+PROPERTY = 'WriteProtected'
+
+CONSTANT = 'true on every item of this BMC, also on those that it calls Updateable: such a value says nothing'
+
+FEWEST = 3
+"""A BMC with one or two items may well have locked them all."""
+
+
+class WriteProtected:
+    """Entry point ``write_protected``."""
+
+    name = 'write_protected'
+    blocks = frozenset(WritePath)
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
+        """One reading for each item, of firmware or of a slot, that shows the property."""
+        by_bmc = Readers(readers)
+        found = []
+        for component, scope, part in _places(accelerator):
+            reader = by_bmc.of(component.ref.bmc)
+            document, why = by_bmc.document(component.ref)
+            value = value_at(document.body, PROPERTY) if document is not None else None
+            if value is MISSING or (document is None and component.write_protected is None):
+                continue
+            state, reason = LockState.UNKNOWN, why
+            if value is False:
+                state = LockState.UNLOCKED
+            elif value is True and reader is not None:
+                constant = _always_true(reader, component.ref.uri)
+                state = LockState.UNKNOWN if constant else LockState.LOCKED_REPORTED
+                reason = CONSTANT if constant else None
+            elif reason is None:
+                reason = 'neither true nor false'
+            found.append(
+                reading(
+                    mechanism=self.name,
+                    accelerator=accelerator,
+                    blocks=self.blocks,
+                    ref=component.ref,
+                    field=PROPERTY,
+                    value=MISSING if document is None else value,
+                    state=state,
+                    now=now,
+                    session=reader.session if reader is not None else '',
+                    scope=scope,
+                    part=part,
+                    reason=reason,
+                )
+            )
+        return tuple(found)
+
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH true.
+
+        :raises BmcError: it was not accepted.
+        """
+        writer.patch(writer.fresh(reading.ref.uri), {PROPERTY: True})
+
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH false.
+
+        :raises BmcError: it was not accepted.
+        """
+        writer.patch(writer.fresh(reading.ref.uri), {PROPERTY: False})
+
+
+def _places(accelerator: Accelerator) -> Iterator[tuple[Component, Scope, str]]:
+    for component in accelerator.firmware:
+        if component.id is not None:
+            yield component, Scope.COMPONENT, component.id
+    for slot in accelerator.slots:
+        if slot.item is not None:
+            yield slot.item, Scope.SLOT, slot.slot_id
+
+
+def _always_true(reader: Reader, uri: str) -> bool:
+    """Every item of the inventory says true, and at least one of them is Updateable."""
+    try:
+        body = reader.get(uri.rsplit('/', 1)[0]).body
+    except BmcError:
+        return False
+    members = body.get('Members')
+    if not isinstance(members, list) or len(members) < FEWEST:
+        return False
+    updateable = False
+    for member in members:
+        link = member.get('@odata.id') if isinstance(member, dict) else None
+        document: Document | None = None
+        if isinstance(link, str):
+            try:
+                document = reader.get(link)
+            except BmcError:
+                continue
+        if document is None or value_at(document.body, PROPERTY) is not True:
+            return False
+        updateable = updateable or value_at(document.body, 'Updateable') is True
+    return updateable
