@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which guards must never go: each with the edit that takes it out, and the tests that have to notice."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """One guard.
+
+    :ivar file: where it stands.
+    :ivar guard: the text that is it, once in that file.
+    :ivar gone: what the text becomes when somebody takes the guard out.
+    :ivar tests: where its loss has to show.
+    """
+
+    name: str
+    file: str
+    guard: str
+    gone: str
+    tests: str
+
+
+EVIDENCE = 'baremetal_acc/decide/evidence.py'
+VERIFY = 'baremetal_acc/decide/verify.py'
+PLAN = 'baremetal_acc/decide/plan.py'
+FLASH = 'baremetal_acc/decide/flash.py'
+ADVANCE = 'baremetal_acc/decide/advance.py'
+RUN = 'baremetal_acc/run.py'
+STORE = 'baremetal_acc/catalogue/store.py'
+
+GUARDS = (
+    Guard(
+        name='ignore the lifecycle of evidence',
+        file=EVIDENCE,
+        guard='[e for e in same_card if e.lifecycle == lifecycle]',
+        gone='list(same_card)',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='take evidence of another card',
+        file=EVIDENCE,
+        guard='[e for e in ours if e.accelerator == reading.accelerator]',
+        gone='list(ours)',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name="take another flow's evidence in a deploy",
+        file=EVIDENCE,
+        guard='[e for e in current if flow is None or e.flow == flow]',
+        gone='list(current)',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='skip the read-back: a reading older than the engagement proves it',
+        file=EVIDENCE,
+        guard='if reading.at <= record.at:',
+        gone='if False:',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='read back over the session that wrote',
+        file=EVIDENCE,
+        guard='if reading.session == record.session:',
+        gone='if False:',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='take a pending setting for one in force',
+        file=EVIDENCE,
+        guard='if record.needs is not ResetKind.NONE and',
+        gone='if False and',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='take a lock found closed for one that we engaged',
+        file=EVIDENCE,
+        guard="    if not ours:\n        return replace(reading, reason='found closed, not engaged by us')",
+        gone='    if not ours:\n        return replace(reading, state=LockState.LOCKED_VERIFIED)',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='treat unknown (and every other state) as locked',
+        file=EVIDENCE,
+        guard='    if reading.state is not LockState.LOCKED_REPORTED:\n        return reading\n',
+        gone='',
+        tests='tests/unit/decide/test_evidence.py tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='let a mechanism call itself verified',
+        file=EVIDENCE,
+        guard='    if reading.state is LockState.LOCKED_VERIFIED:\n',
+        gone='    if False:\n',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='accept a subject that no mechanism covers',
+        file=EVIDENCE,
+        guard='            return Coverage(subject=subject, state=LockState.UNSUPPORTED, reading=None)',
+        gone='            return Coverage(subject=subject, state=LockState.LOCKED_VERIFIED, reading=None)',
+        tests='tests/unit/decide/test_evidence.py tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='take a lock of one path for a lock of another',
+        file=EVIDENCE,
+        guard='if path in r.blocks and r.accelerator == accelerator.id]',
+        gone='if r.accelerator == accelerator.id]',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='take a lock of one component for a lock of the device',
+        file=EVIDENCE,
+        guard='            return subject.scope is Scope.COMPONENT and subject.part == reading.part',
+        gone='            return True',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='let a rule relax what a deploy accepts',
+        file=VERIFY,
+        guard='wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept',
+        gone='wanted.accept',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='accept an absent component',
+        file=VERIFY,
+        guard='version, _ABSENT, Met.NO, wanted.firmware_rule)',
+        gone='version, _ABSENT, Met.YES, wanted.firmware_rule)',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='accept a machine without any accelerator',
+        file=VERIFY,
+        guard='    if not inventory.accelerators:\n',
+        gone='    if False:\n',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='accept a card that has vanished',
+        file=VERIFY,
+        guard='    for vanished in sorted(known - seen):',
+        gone='    for vanished in sorted(known & frozenset()):',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='accept a read that may hide devices',
+        file=VERIFY,
+        guard='        if gap.hides:\n',
+        gone='        if False:\n',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='accept a stranger staged for the next reset',
+        file=VERIFY,
+        guard='        if component.staged is not None and component.staged != version:',
+        gone='        if False:',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name='execute a plan with refusals',
+        file=PLAN,
+        guard='    if made.refusals:\n',
+        gone='    if False:\n',
+        tests='tests/unit/decide/test_plan.py',
+    ),
+    Guard(
+        name='flash below the security floor',
+        file=PLAN,
+        guard='    if image.security_version < floor:',
+        gone='    if False:',
+        tests='tests/unit/decide/test_plan.py',
+    ),
+    Guard(
+        name='flash an item that may belong to another device',
+        file=PLAN,
+        guard='    if not component.certain:',
+        gone='    if False:',
+        tests='tests/unit/decide/test_plan.py',
+    ),
+    Guard(
+        name='give back a host that was unlocked on purpose',
+        file=PLAN,
+        guard='if host is not None and give_back and',
+        gone='if host is not None and',
+        tests='tests/unit/decide/test_plan.py',
+    ),
+    Guard(
+        name='take a vanished task for success',
+        file=FLASH,
+        guard="    (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),",
+        gone='    (_R, Seen.VANISHED): _DONE,',
+        tests='tests/unit/decide/test_flash.py',
+    ),
+    Guard(
+        name='send again what was sent and not answered',
+        file=FLASH,
+        guard="    (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),",
+        gone='    (_S, Seen.NOTHING): _SEND,',
+        tests='tests/unit/decide/test_flash.py',
+    ),
+    Guard(
+        name='write to a device that changed since the plan',
+        file=RUN,
+        guard='    if moved is not None:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='give the host back with a lock open',
+        file=RUN,
+        guard='            if still_open:\n',
+        gone='            if False:\n',
+        tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='perform before the intent is stored',
+        file=RUN,
+        guard='        job = sent(job, move.perform, now)\n        tools.save(job)\n',
+        gone='        job = sent(job, move.perform, now)\n',
+        tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='pass a job whose verdict is not met',
+        file=RUN,
+        guard='    unmet = verdict.unmet if job.demands_met else ()\n',
+        gone='    unmet = ()\n',
+        tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='go on writing after a failure',
+        file=ADVANCE,
+        guard='        return at <= Stage.WRITE or at is Stage.PUBLISH or not wrote',
+        gone='        return False',
+        tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='skip the digest check before the push',
+        file=STORE,
+        guard='    if digest.hexdigest() != image.digest.value:',
+        gone='    if False:',
+        tests='tests/unit/catalogue/test_store.py',
+    ),
+    Guard(
+        name='skip the size check before the push',
+        file=STORE,
+        guard='    if left:\n',
+        gone='    if False:\n',
+        tests='tests/unit/catalogue/test_store.py',
+    ),
+    Guard(
+        name='read an image from anywhere',
+        file=STORE,
+        guard='        if not any(path.is_relative_to(os.path.realpath(folder)) for folder in self.folders):',
+        gone='        if False:',
+        tests='tests/unit/catalogue/test_store.py',
+    ),
+)

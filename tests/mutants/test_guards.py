@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does the loss of any one guard show? Each guard is taken out of a copy of the product, and its tests must fail there."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.guards import GUARDS, Guard
+
+PARTS = ('baremetal_acc', 'interfaces', 'tests', 'setup.cfg')
+
+
+@pytest.fixture(scope='module')
+def copy(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the product and its tests, for changing."""
+    folder = tmp_path_factory.mktemp('mutants')
+    for part in PARTS:
+        source = tree / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns('__pycache__'))
+        else:
+            shutil.copy(source, folder / part)
+    return folder
+
+
+def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    """Run some tests in the copy; the copy's own packages come before those that are installed."""
+    command = [sys.executable, '-B', '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider', *tests.split()]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.slow
+def test_the_tests_pass_on_the_copy_as_it_is(copy: Path) -> None:
+    """Otherwise a failure would prove nothing. And the copy is what they test."""
+    tests = sorted({name for guard in GUARDS for name in guard.tests.split()})
+    probe = copy / 'tests' / 'mutants' / 'test_probe.py'
+    probe.write_text(
+        f'import baremetal_acc\n\ndef test_it_is_the_copy():\n    assert baremetal_acc.__file__.startswith({str(copy)!r})\n'
+    )
+    result = run_tests(copy, ' '.join([*tests, 'tests/mutants/test_probe.py']))
+    assert 0 == result.returncode, result.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('guard', GUARDS, ids=lambda guard: guard.name)
+def test_the_loss_of_a_guard_shows(copy: Path, guard: Guard) -> None:
+    """The edit finds its place once, and a test fails (pytest's 1: an error in collecting would be another number)."""
+    path = copy / guard.file
+    text = path.read_text()
+    assert 1 == text.count(guard.guard), f'{guard.file} does not hold this guard once: {guard.guard!r}'
+    path.write_text(text.replace(guard.guard, guard.gone))
+    try:
+        result = run_tests(copy, guard.tests)
+    finally:
+        path.write_text(text)
+    assert 1 == result.returncode, f'nothing noticed:\n{result.stdout[-3000:]}'
+    assert 'error' not in result.stdout.splitlines()[-1].lower()
