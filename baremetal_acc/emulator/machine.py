@@ -265,6 +265,7 @@ class Machine:
         self.revision = 0
         self.on_bmc_down: list[Callable[[str], None]] = []
         self._events: list[_Event] = []
+        self._happening: float | None = None
         self._order = itertools.count()
 
     # -- building -----------------------------------------------------------------------------------------------------
@@ -314,13 +315,21 @@ class Machine:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _later(self, seconds: float, kind: str, subject: str, detail: str = '') -> None:
-        heapq.heappush(self._events, _Event(self.clock.now() + seconds, next(self._order), kind, subject, detail))
+        heapq.heappush(self._events, _Event(self._now() + seconds, next(self._order), kind, subject, detail))
+
+    def _now(self) -> float:
+        """The second that is being lived through: while events happen, that of the event and not that of the clock."""
+        return self.clock.now() if self._happening is None else self._happening
 
     def settle(self) -> None:
         """Let everything that is due happen, in the order of time."""
         while self._events and self._events[0].due <= self.clock.now():
             event = heapq.heappop(self._events)
-            getattr(self, f'_happen_{event.kind}')(event)
+            self._happening = event.due
+            try:
+                getattr(self, f'_happen_{event.kind}')(event)
+            finally:
+                self._happening = None
             self.revision += 1
 
     def next_due(self) -> float | None:
@@ -467,7 +476,7 @@ class Machine:
     def reset_bmc(self, name: str) -> None:
         """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory)."""
         bmc = self.bmcs[name]
-        bmc.down_until = self.clock.now() + self.bmc_reset_seconds
+        bmc.down_until = self._now() + self.bmc_reset_seconds
         for task in bmc.tasks.values():
             # Whoever still brings an image for it finds it closed.
             task.state = TaskState.EXCEPTION
@@ -481,7 +490,7 @@ class Machine:
 
     def _happen_bmc_up(self, event: _Event) -> None:
         bmc = self.bmcs[event.subject]
-        if bmc.down_until is not None and bmc.down_until <= self.clock.now():
+        if bmc.down_until is not None and bmc.down_until <= event.due:
             bmc.down_until = None
             bmc.last_reset = event.due
 

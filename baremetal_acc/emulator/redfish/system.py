@@ -16,6 +16,7 @@ from baremetal_acc.emulator.redfish.resource import (
     Parameter,
     Resource,
     Writables,
+    body_of,
     collection,
     ref,
     refs,
@@ -428,7 +429,10 @@ def add_log(view: View, owner_uri: str, name: str, *, kind: str, entries: Sequen
             'Message': text,
         }
 
-    uris = [f'{log}/Entries/{number}' for number in range(1, len(entries) + 1)]
+    resources = [
+        Resource(uri=f'{log}/Entries/{number}', type='#LogEntry.v1_17_0.LogEntry', render=entry(number, text))
+        for number, text in enumerate(entries, start=1)
+    ]
     view.tree.add(
         collection(base, 'LogService', [log]),
         Resource(
@@ -447,9 +451,15 @@ def add_log(view: View, owner_uri: str, name: str, *, kind: str, entries: Sequen
             },
             volatile=frozenset({'DateTime'}),
         ),
-        collection(f'{log}/Entries', 'LogEntry', uris),
-        *(
-            Resource(uri=uri, type='#LogEntry.v1_17_0.LogEntry', render=entry(number, text))
-            for number, (uri, text) in enumerate(zip(uris, entries, strict=True), start=1)
+        Resource(
+            uri=f'{log}/Entries',
+            type='#LogEntryCollection.LogEntryCollection',
+            render=lambda: {
+                'Name': f'{name} Log Entries',
+                'Members@odata.count': len(resources),
+                # Source: DSP8010 LogEntryCollection: its members always come expanded.
+                'Members': [body_of(one) for one in resources],
+            },
         ),
+        *resources,
     )
