@@ -7,7 +7,7 @@ After it every lock is still engaged, then the job ends as failed: nothing is le
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -32,7 +32,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import ResetKind
-from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.ref import BmcName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,18 +263,28 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
 
 
 def _next_writes(job: Job, sight: Sight) -> list[int]:
-    """Writes that may begin now: lower orders first, and no more at once than each BMC takes."""
-    open_writes = [(n, i) for n, i in enumerate(job.items) if isinstance(i.action, Flash | Program) and not i.state.ended]
-    under_way = Counter(_target(i.action).bmc for _, i in open_writes if i.state is not ItemState.PLANNED)
-    order = min((_order(i.action) for _, i in open_writes), default=0)
+    """Writes that may begin now: lower orders first, one at a time to a card, and no more at once than each BMC takes."""
+    open_writes = list(_open_writes(job))
+    under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
+    load = Counter(a.ref.bmc for a in under_way)
+    cards = {a.accelerator for a in under_way}
+    order = min((a.order for _, _, a in open_writes), default=0)
     due = []
-    for position, item in open_writes:
-        bmc = _target(item.action).bmc
-        free = dict(job.parallel).get(bmc, 1) - under_way[bmc] - sight.foreign.get(bmc, 0)
-        if item.state is ItemState.PLANNED and _order(item.action) == order and free > 0:
-            under_way[bmc] += 1
+    for position, item, action in open_writes:
+        bmc = action.ref.bmc
+        free = dict(job.parallel).get(bmc, 1) - load[bmc] - sight.foreign.get(bmc, 0)
+        due_now = item.state is ItemState.PLANNED and action.order == order
+        if due_now and free > 0 and action.accelerator not in cards:
+            load[bmc] += 1
+            cards.add(action.accelerator)
             due.append(position)
     return due
+
+
+def _open_writes(job: Job) -> Iterator[tuple[int, Item, Flash | Program]]:
+    for position, item in enumerate(job.items):
+        if isinstance(item.action, Flash | Program) and not item.state.ended:
+            yield position, item, item.action
 
 
 def _next_resets(job: Job) -> list[int]:
@@ -301,13 +311,3 @@ def _is(action: Action, purpose: ResetPurpose) -> bool:
 
 def _reset_of(action: Flash | Program) -> ResetKind:
     return action.reset if isinstance(action, Flash) else ResetKind.NONE
-
-
-def _order(action: Action) -> int:
-    return action.order if isinstance(action, Flash | Program) else 0
-
-
-def _target(action: Action) -> Ref:
-    if not isinstance(action, Flash | Program):
-        raise TypeError(f'{type(action).__name__} writes no image')
-    return action.ref

@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What of a job is due: stages in order, limits of BMCs and cards kept, locks engaged whatever failed."""
+
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide.advance import Patience, Sight, WriteSight, advance, begin, current, ended, sent
+from baremetal_acc.decide.flash import Seen
+from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Plan, Program, Publish, Reset, ResetPurpose, Stage, Withdraw
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import HOST, BmcName, Ref
+from tests.unit.decide import values as v
+
+PATIENCE = Patience(poll=timedelta(seconds=5), settle=timedelta(seconds=60), reset=timedelta(minutes=5))
+DPU = BmcName('dpu')
+
+
+def flash(number: int, *, card: str | None = None, bmc: BmcName = HOST, order: int = 0) -> Flash:
+    ref = Ref(bmc=bmc, uri=f'/redfish/v1/UpdateService/FirmwareInventory/{number}')
+    card = card or f'uuid:{number}'
+    return Flash(accelerator=card, component=str(number), ref=ref, image='i', version=v.NEW, expects=v.OLD, order=order)
+
+
+def engage(card: str = 'uuid:0') -> Engage:
+    return Engage(accelerator=card, mechanism='rot', ref=v.ref('Chassis/RoT'), field='Closed', blocks=v.HOST_DEVICE)
+
+
+def job(*actions, parallel: int = 1):
+    made = Plan(target='n', actions=actions, parallel=((HOST, parallel), (DPU, parallel)))
+    return begin(made, identity='j', node='n', flow=Flow.CLEAN, step='s', lifecycle=1, now=v.NOW, timeout=timedelta(hours=1))
+
+
+def due(value, sight=None, now=v.NOW):
+    move = advance(value, sight or Sight(), now, PATIENCE)
+    return [value.items[p].action for p in move.perform]
+
+
+def test_a_stage_begins_when_the_one_before_it_has_ended():
+    """Withdraw before anything is written, locks before resets, publishing last."""
+    reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=())
+    value = job(Withdraw(accelerators=()), flash(0), engage(), reset, Publish())
+    seen = []
+    for position in range(4):
+        seen += [type(a).__name__ for a in due(value)]
+        value = ended(value, position, ItemState.DONE, v.NOW)
+    assert ['Withdraw', 'Flash', 'Engage', 'Reset'] == seen
+    assert Stage.VERIFY is current(value)
+    assert [] == due(value)
+
+
+@pytest.mark.parametrize(('parallel', 'expected'), [(1, 1), (2, 2), (9, 3)])
+def test_a_bmc_gets_no_more_updates_at_once_than_it_takes(parallel, expected):
+    """One, unless something says more."""
+    assert expected == len(due(job(flash(0), flash(1), flash(2), parallel=parallel)))
+
+
+def test_every_bmc_has_its_own_limit():
+    """A DPU's BMC works beside the host's."""
+    assert [HOST, DPU] == [a.ref.bmc for a in due(job(flash(0), flash(1), flash(2, bmc=DPU)))]
+
+
+def test_a_card_is_never_written_twice_at_once():
+    """However much its BMC would take."""
+    two_on_one = job(flash(0, card='uuid:x'), flash(1, card='uuid:x'), flash(2), parallel=9)
+    assert ['0', '2'] == [a.component for a in due(two_on_one)]
+    running = ended(two_on_one, 0, ItemState.RUNNING, v.NOW)
+    assert ['2'] == [a.component for a in due(running)]
+
+
+def test_updates_of_others_count_too():
+    """A BMC that is busy with somebody else's update gets none of ours."""
+    value = job(flash(0), flash(1), parallel=2)
+    assert 1 == len(due(value, Sight(foreign={HOST: 1})))
+    assert [] == due(value, Sight(foreign={HOST: 2}))
+
+
+def test_lower_orders_are_written_first():
+    """A later order waits for every earlier one, on every BMC."""
+    value = job(flash(0, order=1), flash(1, order=2), flash(2, bmc=DPU, order=2), parallel=9)
+    assert ['0'] == [a.component for a in due(value)]
+    assert [] == due(ended(value, 0, ItemState.RUNNING, v.NOW))
+    assert ['1', '2'] == [a.component for a in due(ended(value, 0, ItemState.STAGED, v.NOW))]
+
+
+def test_a_write_that_was_sent_is_not_due_again():
+    """It is looked for; whatever can be repeated without harm is due again."""
+    value = sent(job(flash(0)), [0], v.NOW)
+    assert [] == due(value)
+    value = sent(job(engage()), [0], v.NOW)
+    assert [engage()] == due(value)
+
+
+def test_after_a_failed_write_the_locks_are_engaged_and_nothing_is_published():
+    """Writes that were not begun are skipped."""
+    value = job(flash(0), flash(1), engage(), Publish())
+    value = ended(value, 0, ItemState.FAILED, v.NOW, 'broken')
+    move = advance(value, Sight(), v.NOW, PATIENCE)
+    assert [ItemState.FAILED, ItemState.SKIPPED, ItemState.PLANNED, ItemState.SKIPPED] == [i.state for i in move.job.items]
+    assert (2,) == move.perform
+
+
+def test_a_failure_before_the_first_write_skips_everything():
+    """There is nothing to close that was opened."""
+    value = job(Withdraw(accelerators=()), flash(0), engage(), Publish())
+    value = ended(value, 0, ItemState.FAILED, v.NOW, 'held by an instance')
+    move = advance(value, Sight(), v.NOW, PATIENCE)
+    assert {ItemState.FAILED, ItemState.SKIPPED} == {i.state for i in move.job.items}
+    assert Stage.VERIFY is current(move.job)
+
+
+def test_a_version_that_does_not_show_fails_after_the_time_to_settle():
+    """Not before: a device may take its time."""
+    value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
+    gone = Sight(writes={0: WriteSight(seen=Seen.VANISHED)})
+    early = advance(value, gone, v.NOW + timedelta(seconds=59), PATIENCE).job
+    late = advance(value, gone, v.NOW + timedelta(seconds=61), PATIENCE).job
+    assert (ItemState.RUNNING, ItemState.FAILED) == (early.items[0].state, late.items[0].state)
+    assert 'forgotten the update' in late.reasons[0]
+
+
+def test_progress_counts_as_life():
+    """The time to settle begins when nothing moves any more."""
+    value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
+    later = v.NOW + timedelta(minutes=30)
+    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.WORKING, percent=90)}), later, PATIENCE).job
+    assert 90 == value.items[0].percent
+    gone = Sight(writes={0: WriteSight(seen=Seen.VANISHED)})
+    assert ItemState.RUNNING is advance(value, gone, later + timedelta(seconds=30), PATIENCE).job.items[0].state
+
+
+def test_the_deadline_ends_what_still_runs_and_keeps_the_locks_due():
+    """Everything ends; what was opened is closed."""
+    value = ended(job(flash(0), flash(1), engage()), 0, ItemState.RUNNING, v.NOW)
+    move = advance(value, Sight(), v.NOW + timedelta(hours=2), PATIENCE)
+    assert [ItemState.FAILED, ItemState.SKIPPED] == [i.state for i in move.job.items[:2]]
+    assert (2,) == move.perform
+    assert 'the deadline has passed' in move.job.reasons
+
+
+def test_a_program_is_limited_like_a_flash():
+    """Two slots of one card are programmed one after the other."""
+    refs = [v.ref(f'UpdateService/SoftwareInventory/{n}') for n in range(2)]
+    slots = [
+        Program(accelerator='uuid:f', slot=f'Slot{n}', ref=r, image='i', function='gzip', version='1', expects=None)
+        for n, r in enumerate(refs)
+    ]
+    assert slots[:1] == due(job(*slots, parallel=9))
