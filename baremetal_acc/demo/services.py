@@ -14,8 +14,12 @@ As a program, for tests and for looking around::
 
 prints one line of JSON when both answer::
 
-    {"ironic": "http://127.0.0.1:21001", "placement": "http://127.0.0.1:21002", "ironic_conf": "DIR/ironic.conf",
-     "logs": {"ironic": "DIR/ironic.log", "placement": "DIR/placement.log"}, "pids": {"ironic": 71, "placement": 70}}
+    {"ironic": "http://127.0.0.1:21001", "placement": "http://127.0.0.1:21002", "emulator": null,
+     "ironic_conf": "DIR/ironic.conf", "logs": {"ironic": "DIR/ironic.log", "placement": "DIR/placement.log"},
+     "pids": {"ironic": 71, "placement": 70}}
+
+``--emulate PRODUCT`` starts an emulated machine too; ``emulator`` is then the file that says where its BMCs, its door and its
+control are, with the passwords (mode 0600).
 
 and serves until SIGTERM, SIGINT or the end of its standard input (if that is a pipe, so that the services end with the
 test that started them). A service that dies by itself ends all of them, with exit code 1 and the tail of its log.
@@ -145,10 +149,14 @@ class ServiceFailed(AccError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where the services are. A service that was not asked for is None and has no log and no pid."""
+    """Where the services are. A service that was not asked for is None and has no log and no pid.
+
+    :ivar emulator: the file that says where the emulated machine is.
+    """
 
     ironic: str | None
     placement: str | None
+    emulator: str | None
     ironic_conf: str | None
     logs: Mapping[str, str]
     pids: Mapping[str, int]
@@ -170,6 +178,8 @@ class Services:
     :param state: directory for everything that they write; made with mode 0700, for Ironic's database holds passwords.
     :param placement: start placement.
     :param ironic: start Ironic, API and conductor in one service; with placement, if that is started too.
+    :param emulate: product that the emulator plays, None: no emulator.
+    :param emulator_arguments: further arguments of the emulator; never a secret.
     :param ironic_conf_extra: further configuration files for Ironic; a later one overrides an earlier one.
     :param env: further environment variables for the services.
     :param ironic_token: sent as X-Auth-Token when waiting for Ironic, for a configuration that asks for one.
@@ -181,6 +191,8 @@ class Services:
         state: Path,
         placement: bool = True,
         ironic: bool = True,
+        emulate: str | None = None,
+        emulator_arguments: Sequence[str] = (),
         ironic_conf_extra: Sequence[Path] = (),
         env: Mapping[str, str] | None = None,
         ironic_token: str | None = None,
@@ -188,6 +200,8 @@ class Services:
         self._state = state.absolute()
         self._wants_placement = placement
         self._wants_ironic = ironic
+        self._product = emulate
+        self._emulator_arguments = tuple(emulator_arguments)
         self._ironic_conf_extra = tuple(path.absolute() for path in ironic_conf_extra)
         self._ironic_token = ironic_token
         self._env = _environment(env or {})
@@ -243,12 +257,17 @@ class Services:
 
     def _start(self) -> Addresses:
         self._prepare_state()
-        placement = self._start_placement() if self._wants_placement else None
+        emulator = self._start_emulator(self._product) if self._product is not None else None
         ironic_conf = self._state / 'ironic.conf'
-        ironic = self._start_ironic(ironic_conf, placement) if self._wants_ironic else None
+        placement = f'http://127.0.0.1:{self._ports["placement"]}' if self._wants_placement else None
+        schema = self._start_schema(ironic_conf, placement) if self._wants_ironic else None
+        if placement is not None:
+            self._start_placement(placement)
+        ironic = self._start_ironic(ironic_conf, schema) if self._wants_ironic else None
         self._addresses = Addresses(
             ironic=ironic,
             placement=placement,
+            emulator=emulator,
             ironic_conf=str(ironic_conf) if ironic else None,
             logs={process.name: str(process.log) for process in self._processes},
             pids={process.name: process.popen.pid for process in self._processes},
@@ -269,42 +288,57 @@ class Services:
             raise UsageError(argument='--state', what=f'{self._state} cannot be used: {exc.strerror}') from exc
         self._ports = _choose_ports(self._state / 'ports.json', ('ironic', 'placement'))
 
-    def _start_placement(self) -> str:
-        port = self._ports['placement']
+    def _start_emulator(self, product: str) -> str:
+        ready = self._state / 'emulator.json'
+        ready.unlink(missing_ok=True)
+        files = ['--state', str(self._state / 'emulator'), '--ready-file', str(ready)]
+        process = self._run(
+            'emulator',
+            [sys.executable, '-m', 'baremetal_acc.emulator', product, *files, *self._emulator_arguments],
+            log=self._state / 'emulator.log',
+        )
+        _wait(process, ready.exists, f'{ready} is not written')
+        return str(ready)
+
+    def _start_placement(self, url: str) -> None:
         _write_private(self._state / 'placement' / 'placement.conf', PLACEMENT_CONF.format(state=self._state))
         process = self._run(
             'placement',
             # SQLite means one thread: with more, placement answers 500 "database is locked".
             [
                 _program('waitress-serve'),
-                f'--listen=127.0.0.1:{port}',
+                f'--listen={urlsplit(url).netloc}',
                 '--threads=1',
                 'baremetal_acc.demo.placement_app:application',
             ],
             log=self._state / 'placement.log',
             env={'OS_PLACEMENT_CONFIG_DIR': str(self._state / 'placement')},
         )
-        url = f'http://127.0.0.1:{port}'
         _wait(process, lambda: bool(_get(url, '/')), 'GET / is not answered')
-        return url
 
-    def _start_ironic(self, conf: Path, placement: str | None) -> str:
-        port = self._ports['ironic']
-        text = IRONIC_CONF.format(state=self._state, port=port)
+    def _start_schema(self, conf: Path, placement: str | None) -> _Process | None:
+        """Begin to make Ironic's database, while others start; None if it is there."""
+        text = IRONIC_CONF.format(state=self._state, port=self._ports['ironic'])
         if placement is not None:
             text += IRONIC_PLACEMENT_CONF.format(placement=placement)
         _write_private(conf, text)
-        files = [f'--config-file={path}' for path in (conf, *self._ironic_conf_extra)]
-        log = self._state / 'ironic.log'
-        if not (self._state / 'ironic.sqlite').exists():
-            # Without a verb it would migrate, which SQLite cannot do.
-            schema = self._run('ironic-dbsync', [_program('ironic-dbsync'), *files, 'create_schema'], log=log)
+        if (self._state / 'ironic.sqlite').exists():
+            return None
+        # Without a verb it would migrate, which SQLite cannot do.
+        command = [_program('ironic-dbsync'), *self._ironic_files(conf), 'create_schema']
+        return self._run('ironic-dbsync', command, log=self._state / 'ironic.log')
+
+    def _start_ironic(self, conf: Path, schema: _Process | None) -> str:
+        if schema is not None:
             _wait_for_end(schema)
             self._processes.remove(schema)
-        process = self._run('ironic', [_program('ironic'), *files], log=log)
-        url = f'http://127.0.0.1:{port}'
+        process = self._run('ironic', [_program('ironic'), *self._ironic_files(conf)], log=self._state / 'ironic.log')
+        url = f'http://127.0.0.1:{self._ports["ironic"]}'
         _wait(process, lambda: _has_driver(url, self._ironic_token), f'GET /v1/drivers does not list {HARDWARE_TYPE}')
         return url
+
+    def _ironic_files(self, conf: Path) -> list[str]:
+        return [f'--config-file={path}' for path in (conf, *self._ironic_conf_extra)]
 
     def _run(self, name: str, command: list[str], *, log: Path, env: Mapping[str, str] | None = None) -> _Process:
         """Start a process that is stopped by :meth:`stop`, whatever happens after this line."""
@@ -506,6 +540,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument('--state', type=Path, required=True, metavar='DIR', help='where everything that they write goes')
     parser.add_argument('--placement', action='store_true', help='start placement')
     parser.add_argument('--ironic', action='store_true', help='start Ironic')
+    parser.add_argument('--emulate', metavar='PRODUCT', help='start this emulated machine, such as acc-server')
     parser.add_argument(
         '--ironic-conf-extra',
         type=Path,
@@ -517,8 +552,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument('--env', action='append', default=[], metavar='K=V', help='a variable for the services')
     parser.add_argument('--ironic-token', help='for waiting, if Ironic asks for a token (a test one: others can read it)')
     arguments = parser.parse_args(argv)
-    if not arguments.placement and not arguments.ironic:
-        parser.error('nothing to start: give --placement, --ironic or both')
+    if not arguments.placement and not arguments.ironic and arguments.emulate is None:
+        parser.error('nothing to start: give --placement, --ironic, --emulate or several of them')
     if bad := [pair for pair in arguments.env if '=' not in pair]:
         parser.error(f'--env {bad[0]}: K=V is expected')
     return arguments
@@ -535,6 +570,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         state=arguments.state,
         placement=arguments.placement,
         ironic=arguments.ironic,
+        emulate=arguments.emulate,
         ironic_conf_extra=arguments.ironic_conf_extra,
         env=dict(pair.split('=', 1) for pair in arguments.env),
         ironic_token=arguments.ironic_token,

@@ -105,6 +105,17 @@ def test_the_state_is_for_its_owner_only(start: Start, tmp_path: Path) -> None:
     assert {0} == set(modes.values()), modes
 
 
+def test_an_emulated_machine_is_started_with_the_services(start: Start) -> None:
+    """The file that names its BMCs holds their passwords: its owner alone can read it."""
+    process = start('--emulate', 'acc-server')
+    told = line_of(process)
+    ready = Path(told['emulator'])
+    assert {'host', 'dpu'} == set(json.loads(ready.read_text())['bmcs'])
+    assert 0o600 == ready.stat().st_mode & 0o777
+    process.communicate(timeout=90)
+    assert group_is_gone(told['pids']['emulator'])
+
+
 def test_a_service_that_dies_ends_all_and_shows_its_log(start: Start) -> None:
     """Exit code 1, the name of the service and where its log is."""
     process = start('--placement')
