@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which steps does the firmware interface ``redfish-acc`` offer, and what looks after them?
+
+Ironic's own Redfish firmware interface stays below: BIOS, BMC and NICs are updated by its step ``update``. None of our steps
+needs a ramdisk, and none that writes can be aborted half way. Nothing sleeps here: steps wait, and periodics come back.
+"""
+
+from typing import Any
+
+from ironic.common import exception, metrics_utils, states
+from ironic.conductor import periodics
+from ironic.conf import CONF
+from ironic.drivers import base
+from ironic.drivers.modules.redfish.firmware import RedfishFirmware
+from oslo_log import log
+
+from baremetal_acc import assemble, run
+from baremetal_acc.conf import GROUP
+from baremetal_acc.errors import AccError
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import opts, reading, record, recovery, steps, work
+from baremetal_acc_ironic.target import PROPERTIES
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+
+LOG = log.getLogger(__name__)
+METRICS = metrics_utils.get_metrics_logger(__name__)
+
+opts.register(CONF)
+
+RECONCILE_PRIORITY = 90
+"""In automated cleaning; ``[conductor] clean_step_priority_override = firmware.reconcile_accelerators:N`` changes it."""
+
+LOCK_PRIORITY = 120
+VERIFY_PRIORITY = 110
+"""In a deploy. Above 100, where Ironic images the node and boots its agent: below, we would power off the agent's ramdisk."""
+
+
+def _poll_interval() -> float:
+    return float(CONF[GROUP].poll_interval)
+
+
+def _has_job(node: Any) -> bool:
+    return memory.busy(node.driver_internal_info)
+
+
+class RedfishAccFirmware(RedfishFirmware):
+    """Firmware, functions and locks of accelerators."""
+
+    def get_properties(self) -> dict[str, str]:
+        """What ``driver_info`` may hold."""
+        return dict(super().get_properties()) | PROPERTIES
+
+    def validate(self, task: Any) -> None:
+        """Check what can be checked without a BMC: driver_info, baseline and catalogue.
+
+        :raises InvalidParameterValue: something is wrong; names where.
+        :raises MissingParameterValue: something is missing.
+        """
+        super().validate(task)
+        target_of(task)
+        try:
+            assemble.documents(CONF)
+        except AccError as exc:
+            raise exception.InvalidParameterValue(str(exc)) from exc
+
+    # ------------------------------------------------------------------------------------------------------------- steps
+
+    @METRICS.timer('RedfishAccFirmware.reconcile_accelerators')
+    @base.clean_step(priority=RECONCILE_PRIORITY, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
+    def reconcile_accelerators(self, task: Any, **arguments: Any) -> str | None:
+        """Bring everything to the baseline: firmware, functions, locks, placement."""
+        return work.start(task, steps.RECONCILE, arguments)
+
+    @METRICS.timer('RedfishAccFirmware.inventory_accelerators')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
+    def inventory_accelerators(self, task: Any, **arguments: Any) -> None:
+        """Observe, store, and tell what has changed."""
+        steps.INVENTORY.arguments(arguments)
+        reading.take_stock(task)
+
+    @METRICS.timer('RedfishAccFirmware.verify_accelerators')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=steps.VERIFY.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
+    def verify_accelerators(self, task: Any, **arguments: Any) -> None:
+        """Compare with the baseline; a deploy fails unless everything is proven."""
+        steps.VERIFY.arguments(arguments)
+        reading.verify(task)
+
+    @METRICS.timer('RedfishAccFirmware.unlock_accelerators')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
+    def unlock_accelerators(self, task: Any, **arguments: Any) -> str | None:
+        """Release locks; nothing is verified and no host powered on until they are engaged again."""
+        return work.start(task, steps.UNLOCK, arguments)
+
+    @METRICS.timer('RedfishAccFirmware.lock_accelerators')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.LOCK.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=LOCK_PRIORITY, abortable=False, argsinfo=steps.LOCK.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.LOCK.argsinfo, requires_ramdisk=False)
+    def lock_accelerators(self, task: Any, **arguments: Any) -> str | None:
+        """Engage locks and read them back."""
+        return work.start(task, steps.LOCK, arguments)
+
+    @METRICS.timer('RedfishAccFirmware.update_accelerator_firmware')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
+    def update_accelerator_firmware(self, task: Any, **arguments: Any) -> str | None:
+        """Bring firmware to the baseline, then lock."""
+        return work.start(task, steps.UPDATE, arguments)
+
+    @METRICS.timer('RedfishAccFirmware.program_accelerators')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
+    @base.deploy_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
+    def program_accelerators(self, task: Any, **arguments: Any) -> str | None:
+        """Put functions into slots, then lock."""
+        return work.start(task, steps.PROGRAM, arguments)
+
+    @METRICS.timer('RedfishAccFirmware.publish_accelerators')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
+    def publish_accelerators(self, task: Any, **arguments: Any) -> str | None:
+        """Make placement agree with what holds."""
+        return work.start(task, steps.PUBLISH, arguments)
+
+    # --------------------------------------------------------------------------------------------------------- periodics
+
+    @METRICS.timer('RedfishAccFirmware.turn_jobs')
+    @periodics.node_periodic(
+        purpose='going on with jobs on accelerators',
+        spacing=_poll_interval,
+        filters={'reserved': False, 'provision_state_in': [states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT]},
+        predicate_extra_fields=['driver_internal_info'],
+        predicate=_has_job,
+    )
+    def turn_jobs(self, task: Any, manager: Any, context: Any) -> None:
+        """Turn the jobs of nodes that wait, each in a worker of its own: a slow BMC delays nobody else."""
+        task.upgrade_lock()
+        task.spawn_after(manager._spawn_worker, work.turn, task)
+
+    @METRICS.timer('RedfishAccFirmware.recover_jobs')
+    @periodics.node_periodic(
+        purpose='bringing back locks after an interrupted job',
+        spacing=_poll_interval,
+        filters={'reserved': False, 'provision_state_in': list(recovery.STATES)},
+        predicate_extra_fields=['driver_internal_info'],
+        predicate=_has_job,
+    )
+    def recover_jobs(self, task: Any, manager: Any, context: Any) -> None:
+        """Look after jobs whose step is gone. Nodes in maintenance are looked after too."""
+        task.upgrade_lock()
+        task.spawn_after(manager._spawn_worker, recovery.recover, task)
+
+    # ------------------------------------------------------------------------------------------------------------- cache
+
+    @METRICS.timer('RedfishAccFirmware.cache_firmware_components')
+    def cache_firmware_components(self, task: Any) -> None:
+        """Keep the versions of BIOS, BMC and NICs as Ironic does, and those of accelerators; neither waits for the other.
+
+        :raises UnsupportedDriverExtension: there is nothing to be kept.
+        """
+        try:
+            super().cache_firmware_components(task)
+        except exception.UnsupportedDriverExtension:
+            LOG.info('Node %s: no versions of BIOS, BMC or NICs', task.node.uuid)
+        try:
+            inventory = run.observe(target_of(task), tools_of(task, memory.load(task.node)), work.now())
+        except AccError as exc:
+            LOG.warning('Node %s: versions of accelerators could not be read: %s', task.node.uuid, exc)
+        else:
+            record.sync_firmware(task, inventory)

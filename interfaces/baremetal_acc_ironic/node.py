@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do we remember of a node? The only module that touches our key of ``driver_internal_info``.
+
+The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
+of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
+of ``state``. Full inventories do not belong here; they lie in Ironic's inspection store.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from baremetal_acc.errors import AccError, StaleJob
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.ref import AcceleratorId
+
+KEY = 'baremetal_acc'
+FORMAT = 1
+
+LIMIT_BYTES = 48 * 1024
+"""Of 64 KiB; the rest is Ironic's. Source: ironic/db/sqlalchemy/models.py, JsonEncodedDict is TEXT, 65535 bytes on MySQL."""
+
+_PLAIN_BYTES = 12 * 1024
+"""Up to here the state stays readable for people."""
+
+_UNPACKED_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A mark: locks are open, or may be. It fails every verification until all locks are engaged again.
+
+    :ivar why: by whom, or by what failure.
+    """
+
+    since: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """Functions that a program step asked for; they come before the baseline's until the node comes back.
+
+    :ivar functions: pairs of a pattern over SlotIds and a function, the baseline's own behind those that were asked for.
+    """
+
+    device: AcceleratorId
+    functions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What we remember of a node.
+
+    :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value counts for nothing.
+    :ivar handed_over: somebody else's code may have run since.
+    :ivar job: the one that runs, or that has just ended and whose step has not been left yet.
+    :ivar evidence: locks that we engaged.
+    :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
+    :ivar digest: of the last inventory that was stored.
+    """
+
+    format: int = FORMAT
+    lifecycle: int = 1
+    handed_over: bool = False
+    job: Job | None = None
+    evidence: tuple[Engagement, ...] = ()
+    known: frozenset[AcceleratorId] = frozenset()
+    opened: Opened | None = None
+    overrides: tuple[Override, ...] = ()
+    digest: str | None = None
+
+    @property
+    def writing(self) -> bool:
+        """A job is between its first write and its end."""
+        return self.job is not None and self.job.writing
+
+    def came_back(self) -> 'Memory':
+        """The node is ours again: nothing that was proven or asked for before counts any more."""
+        return replace(self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=())
+
+    def given_away(self) -> 'Memory':
+        """The node goes to somebody else: what was proven for it counts for no other deployment."""
+        return replace(self, lifecycle=self.lifecycle + 1, handed_over=True)
+
+    def proven_by(self, engagements: Iterable[Engagement]) -> 'Memory':
+        """With further evidence; a newer record of a place replaces an older one."""
+        new = tuple(engagements)
+        places = {e.place for e in new}
+        return replace(self, evidence=(*(e for e in self.evidence if e.place not in places), *new))
+
+    def without_evidence_of(self, flow: Flow) -> 'Memory':
+        """Without what was engaged in one flow."""
+        return replace(self, evidence=tuple(e for e in self.evidence if e.flow != flow))
+
+
+def load(node: Any) -> Memory:
+    """What we remember of a node; a fresh start if nothing.
+
+    :raises StaleJob: the key cannot be read: another version of this package wrote it, or somebody changed it.
+    """
+    stored = (node.driver_internal_info or {}).get(KEY)
+    if stored is None:
+        return Memory()
+    if not isinstance(stored, dict) or stored.get('format') != FORMAT:
+        raise StaleJob(
+            f"node {node.uuid}: driver_internal_info['{KEY}'] has another format than {FORMAT}",
+            hint='finish the job with the version of baremetal-acc that began it, or remove the key and clean the node',
+        )
+    packed = stored.get('packed')
+    state = stored.get('state') if packed is None else _unpack(node, packed)
+    return decode(Memory, state)
+
+
+def store(node: Any, memory: Memory) -> None:
+    """Put it into the node's fields and save the node.
+
+    :raises AccError: it is too large.
+    """
+    state = encode(memory)
+    value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
+    plain = json.dumps(state)
+    if len(plain) <= _PLAIN_BYTES:
+        value['state'] = state
+    else:
+        value['packed'] = base64.b64encode(zlib.compress(plain.encode(), 9)).decode()
+    size = len(json.dumps(value))
+    if size > LIMIT_BYTES:
+        raise AccError(
+            f"node {node.uuid}: the job needs {size} bytes of driver_internal_info['{KEY}'], {LIMIT_BYTES} are allowed",
+            hint="give the step fewer devices (argument 'devices')",
+        )
+    node.set_driver_internal_info(KEY, value)
+    node.save()
+
+
+def busy(driver_internal_info: Any) -> bool:
+    """Whether a job is stored; cheap, for the predicates of periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    return isinstance(stored, dict) and bool(stored.get('busy'))
+
+
+def _unpack(node: Any, packed: object) -> object:
+    try:
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(base64.b64decode(str(packed), validate=True), _UNPACKED_BYTES)
+        if not unpacker.eof:
+            raise ValueError('too long, or cut')
+        return json.loads(data)
+    except (ValueError, zlib.error) as exc:
+        raise StaleJob(f"node {node.uuid}: driver_internal_info['{KEY}'] cannot be read: {exc}") from exc

@@ -1,0 +1,38 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which options does Ironic need besides the core's?"""
+
+from typing import Any
+
+from ironic.conf import auth
+from oslo_config import cfg
+
+from baremetal_acc import conf as core
+
+HARDWARE_TYPE = 'redfish-acc'
+
+PLACEMENT = 'placement'
+
+OPTIONS = [
+    cfg.StrOpt(
+        'verify_ca',
+        help=(
+            "Path of a CA bundle, or true or false, for nodes of this hardware type whose driver_info['redfish_verify_ca'] "
+            "(acc_bmcs: 'verify_ca') is not set or is true."
+        ),
+    ),
+]
+"""Ironic's Redfish code asks the group that is named like the hardware type (ironic/drivers/utils.py, get_verify_ca, 39.0.0);
+without the group every call to a BMC fails with "no such option redfish-acc in group [DEFAULT]"."""
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make all options known; twice does no harm."""
+    core.register(conf)
+    conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
+    auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
+
+
+def list_opts() -> list[tuple[str, list[Any]]]:
+    """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
+    return [(HARDWARE_TYPE, OPTIONS), (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT))]

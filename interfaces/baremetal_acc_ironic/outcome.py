@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does Ironic hear of what became of a job? Wait states, resumes, failures, and the node's history."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ironic.common import states
+from ironic.conductor import utils as manager_utils
+from ironic.drivers.modules import deploy_utils
+
+from baremetal_acc.model.job import Flow
+
+EVENT = 'accelerator'
+"""Type of our records in the node's history."""
+
+FLOWS = {
+    states.CLEANING: Flow.CLEAN,
+    states.CLEANWAIT: Flow.CLEAN,
+    states.DEPLOYING: Flow.DEPLOY,
+    states.DEPLOYWAIT: Flow.DEPLOY,
+    states.SERVICING: Flow.SERVICE,
+    states.SERVICEWAIT: Flow.SERVICE,
+}
+"""By provision state, never by node.clean_step and its like: a stale one of these names the wrong flow."""
+
+WAITS = {Flow.CLEAN: states.CLEANWAIT, Flow.DEPLOY: states.DEPLOYWAIT, Flow.SERVICE: states.SERVICEWAIT}
+
+_RESUMES = {
+    Flow.CLEAN: manager_utils.notify_conductor_resume_clean,
+    Flow.DEPLOY: manager_utils.notify_conductor_resume_deploy,
+    Flow.SERVICE: manager_utils.notify_conductor_resume_service,
+}
+
+_HISTORY_CHARACTERS = 8000
+_ERROR_CHARACTERS = 4000
+_ERROR_REASONS = 8
+
+
+def resume(task: Any, flow: Flow) -> None:
+    """Let the flow go on with its next step. It releases the node: nothing may touch the task afterwards."""
+    _RESUMES[flow](task)
+
+
+def fail(task: Any, text: str) -> None:
+    """End the flow: the node fails with this text as its last error."""
+    deploy_utils.step_error_handler(task, text, errmsg=text)
+
+
+def told(node: Any, event: str, *, user: str | None = None) -> None:
+    """Leave a record in the node's history."""
+    manager_utils.node_history_record(node, event=event[:_HISTORY_CHARACTERS], event_type=EVENT, user=user)
+
+
+def sentence(name: str, step: str, reasons: Iterable[str], hint: str | None = None) -> str:
+    """A failure in one text: node, step, every reason up to a bound, and what to do."""
+    reasons = list(reasons)
+    shown = reasons[:_ERROR_REASONS]
+    if len(reasons) > len(shown):
+        shown.append(f'and {len(reasons) - len(shown)} more, see the node history')
+    text = f'node {name}: {step}: {"; ".join(shown)}'
+    if len(text) > _ERROR_CHARACTERS:
+        text = text[:_ERROR_CHARACTERS] + '...'
+    return text if hint is None else f'{text} ({hint})'

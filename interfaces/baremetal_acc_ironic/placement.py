@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a job of one node speak to placement? With Ironic's own means of authentication, group ``[placement]``."""
+
+import functools
+from collections.abc import Iterable, Mapping
+
+from ironic.common import exception, keystone
+from ironic.conf import CONF
+from keystoneauth1 import exceptions as ks_exceptions
+
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import providers
+from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.run import PlacementShell
+from baremetal_acc_ironic.opts import PLACEMENT
+
+_SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false where there is no placement'
+
+
+def shell(node_uuid: str, instance_uuid: str | None) -> PlacementShell | None:
+    """What jobs of a node tell placement; None if nothing is to be published."""
+    if not CONF[GROUP].publish:
+        return None
+    return _NodeInPlacement(node_uuid, instance_uuid)
+
+
+class _NodeInPlacement:
+    """One node in placement.
+
+    :param consumer: the node's own instance: what it holds stays, and nobody else can claim it.
+    """
+
+    def __init__(self, node_uuid: str, consumer: str | None) -> None:
+        self._node_uuid = node_uuid
+        self._consumer = consumer
+
+    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
+        """See :class:`baremetal_acc.run.PlacementShell`."""
+        meant = frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
+        _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer)
+
+    def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:
+        """See :class:`baremetal_acc.run.PlacementShell`."""
+        tree = providers.tree(inventory, verdict, self._node_uuid, functions)
+        _publisher().publish(tree, consumer=self._consumer)
+
+
+@functools.cache
+def _publisher() -> Publisher:
+    """One for the process: it remembers what it read, and asks once when nothing has changed.
+
+    :raises PlacementRefused: the group is not set up.
+    :raises PlacementUnreachable: its authentication does not answer.
+    """
+    try:
+        auth = keystone.get_auth(PLACEMENT)
+        session = keystone.get_session(PLACEMENT, auth=auth, timeout=CONF[PLACEMENT].timeout or 60)
+        adapter = keystone.get_adapter(PLACEMENT, session=session, auth=auth)
+    except exception.ConfigInvalid as exc:
+        raise PlacementRefused(f'placement: {exc}', hint=_SWITCH_OFF) from exc
+    except (exception.KeystoneFailure, exception.KeystoneUnauthorized, ks_exceptions.ClientException) as exc:
+        raise PlacementUnreachable(f'placement: {exc}', hint=_SWITCH_OFF) from exc
+    return Publisher(PlacementClient(adapter))

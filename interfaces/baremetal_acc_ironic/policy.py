@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who may run which step? Rules that Ironic's API process only knows if ``[api] middleware = baremetal-acc-policy`` is set.
+
+Ironic checks ``baremetal:step:execute:<interface>.<step>`` where a rule of that name is registered. The API does not import
+hardware types, and a rule that stands in a policy file only makes it answer 500; so the middleware registers them.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ironic.common import policy
+from oslo_log import log
+from oslo_policy import policy as oslo_policy
+
+LOG = log.getLogger(__name__)
+
+NAME = 'baremetal-acc-policy'
+"""Entry point of :func:`middleware`."""
+
+_PREFIX = 'baremetal:step:execute:'
+_OPERATIONS: list[Any] = [
+    {'path': '/nodes/{node_ident}/states/provision', 'method': 'PUT'},
+    {'path': '/runbooks', 'method': 'POST'},
+    {'path': '/runbooks/{runbook_ident}', 'method': 'PATCH'},
+]
+
+_READ = f'({policy.SYSTEM_READER}) or ({policy.PROJECT_OWNER_READER}) or ({policy.PROJECT_SERVICE})'
+_PROGRAM = policy.SYSTEM_MEMBER_OR_OWNER_ADMIN
+_WRITE = policy.SYSTEM_ADMIN
+
+_RULES = (
+    ('firmware.reconcile_accelerators', _WRITE, 'Bring firmware, functions, locks and placement of a node to the baseline.'),
+    ('firmware.inventory_accelerators', _READ, 'Take stock of the accelerators of a node.'),
+    ('firmware.verify_accelerators', _READ, 'Compare the accelerators of a node with the baseline.'),
+    ('firmware.unlock_accelerators', _WRITE, 'Release the locks that keep firmware from being written.'),
+    ('firmware.lock_accelerators', _WRITE, 'Engage the locks that keep firmware from being written.'),
+    ('firmware.update_accelerator_firmware', _WRITE, 'Write firmware of accelerators.'),
+    ('firmware.program_accelerators', _PROGRAM, 'Put functions of the catalogue into slots of accelerators.'),
+    ('firmware.publish_accelerators', _WRITE, 'Make placement agree with the accelerators of a node.'),
+    ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
+    ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
+)
+
+
+def list_policies() -> Iterator[Any]:
+    """For oslo.policy: the rules with their defaults."""
+    for step, check, description in _RULES:
+        yield oslo_policy.DocumentedRuleDefault(
+            name=f'{_PREFIX}{step}',
+            check_str=check,
+            scope_types=['system', 'project'],
+            description=description,
+            operations=_OPERATIONS,
+        )
+
+
+def middleware(app: Any) -> Any:
+    """Register the rules in Ironic's API process. The application itself stays as it is."""
+    enforcer = policy.get_enforcer()
+    for rule in list_policies():
+        try:
+            enforcer.register_default(rule)
+        except oslo_policy.DuplicatePolicyError:
+            LOG.debug('%s is registered already', rule.name)
+    return app

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the steps do that only read: take stock, and verify?"""
+
+from dataclasses import replace
+from typing import Any
+
+from baremetal_acc import run
+from baremetal_acc.errors import NotMet
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, record, steps, work
+from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import seen as show
+from baremetal_acc_ironic.tools import tools as tools_of
+
+_FOUND = 20
+
+
+def take_stock(task: Any) -> Inventory:
+    """Observe a node, store the inventory, and leave in the node's history what has changed since the last one.
+
+    :raises StepFailed: the node could not be observed.
+    """
+    with work.told_by(task, steps.INVENTORY):
+        mind = memory.load(task.node)
+        inventory = run.observe(target_of(task), tools_of(task, mind), work.now())
+        before = record.stored(task)
+        changes = [] if before is None else list(record.drift(before, inventory))
+        if changes:
+            more = f'; and {len(changes) - _FOUND} more' if len(changes) > _FOUND else ''
+            outcome.told(task.node, 'accelerators have changed: ' + '; '.join(changes[:_FOUND]) + more)
+        record.store(task, inventory)
+        record.sync_firmware(task, inventory)
+        memory.store(task.node, replace(mind, digest=record.digest(inventory)))
+    return inventory
+
+
+def verify(task: Any) -> None:
+    """Compare a node with the baseline; a deploy goes on only if every lock was engaged and read back in this very deploy.
+
+    :raises StepFailed: something does not hold, or could not be asked.
+    """
+    with work.told_by(task, steps.VERIFY):
+        flow = work.flow_of(task)
+        mind = work.returned(task, memory.load(task.node), flow, steps.VERIFY)
+        try:
+            _verify(task, mind, flow)
+        except Exception:
+            # A second attempt to deploy has to collect its own evidence.
+            memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
+            raise
+        if flow is Flow.DEPLOY:
+            outcome.told(task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over')
+            mind = replace(mind.given_away(), job=None)
+        memory.store(task.node, mind)
+
+
+def _verify(task: Any, mind: Memory, flow: Flow) -> None:
+    work.refuse_interrupted(mind)
+    target = target_of(task)
+    tools = tools_of(task, mind)
+    inventory, verdict = run.check(
+        target,
+        tools,
+        work.evidence(mind, flow),
+        work.now(),
+        lifecycle=mind.lifecycle,
+        flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
+    )
+    reasons = [str(finding) for finding in verdict.unmet]
+    if mind.opened is not None:
+        reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+    if reasons:
+        raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
+    show(task, target, tools, inventory, verdict)

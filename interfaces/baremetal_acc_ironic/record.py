@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where does what was seen go in Ironic? Inspection store, firmware components, node traits; and what has changed since.
+
+Placement's root provider is never touched: traits land on the Ironic node, and Nova carries them from there.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ironic import objects
+from ironic.common import exception
+from ironic.db.sqlalchemy import models
+from ironic.drivers.modules import inspect_utils
+from oslo_db.sqlalchemy import enginefacade
+from oslo_log import log
+
+from baremetal_acc.errors import StaleJob
+from baremetal_acc.model.accelerator import Accelerator, Kind
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.ref import HOST
+
+LOG = log.getLogger(__name__)
+
+PLUGIN_KEY = 'baremetal_acc'
+"""Our key in the plugin data of the inspection store: ``{"format": 1, "inventory": {...}}``."""
+
+FORMAT = 1
+
+TRAITS = 'CUSTOM_ACC_'
+"""Node traits that begin so are ours; no others are added or removed."""
+
+PREFIXES = {Kind.GPU: 'gpu', Kind.FPGA: 'fpga', Kind.DPU: 'dpu', Kind.NIC: 'acc-nic', Kind.ASIC: 'asic'}
+"""First part of a firmware component's name. Ironic itself uses ``nic:``."""
+
+_CHARACTERS = 255
+
+
+# ------------------------------------------------------------------------------------------------------ inspection store
+
+
+def stored(task: Any) -> Inventory | None:
+    """The inventory that was stored last, None if there is none that can be read."""
+    try:
+        data = inspect_utils.get_inspection_data(task.node, task.context)['plugin_data']
+        return decode(Inventory, data[PLUGIN_KEY]['inventory'])
+    except exception.NodeInventoryNotFound:
+        return None
+    except (KeyError, TypeError, StaleJob) as exc:
+        LOG.info('Node %s: no earlier inventory of accelerators: %s', task.node.uuid, exc)
+        return None
+
+
+def store(task: Any, inventory: Inventory) -> None:
+    """Keep an inventory beside what Ironic's own inspection found. With ``[inventory] data_backend = none`` nothing is kept."""
+    try:
+        data = inspect_utils.get_inspection_data(task.node, task.context)
+    except exception.NodeInventoryNotFound:
+        data = {'inventory': {}, 'plugin_data': {}}
+    plugin_data = dict(data['plugin_data'] or {}) | {PLUGIN_KEY: {'format': FORMAT, 'inventory': encode(inventory)}}
+    inspect_utils.store_inspection_data(task.node, data['inventory'] or {}, plugin_data, task.context)
+
+
+def digest(inventory: Inventory) -> str:
+    """Tells two inventories apart, whatever their times and sessions."""
+    lasting = [replace(a, locks=()) for a in inventory.accelerators]
+    locks = [(r.place, r.value, r.state) for a in inventory.accelerators for r in a.locks]
+    return hashlib.sha256(json.dumps([encode(lasting), encode(locks)]).encode()).hexdigest()
+
+
+def drift(before: Inventory, now: Inventory) -> Iterator[str]:
+    """What has changed between two looks, one short text each."""
+    old = {a.id: a for a in before.accelerators}
+    new = {a.id: a for a in now.accelerators}
+    yield from (f'{old[i].label} ({i}) has vanished' for i in sorted(old.keys() - new.keys()))
+    yield from (f'{new[i].label} ({i}) is new' for i in sorted(new.keys() - old.keys()))
+    for i in sorted(old.keys() & new.keys()):
+        for what, was, found in _differences(old[i], new[i]):
+            yield f'{new[i].label}, {what}: {was} before, {found} now'
+
+
+def _differences(old: Accelerator, new: Accelerator) -> Iterator[tuple[str, str, str]]:
+    pairs = (
+        ('firmware', {str(c.id): str(c.version) for c in old.firmware}, {str(c.id): str(c.version) for c in new.firmware}),
+        ('function', _functions(old), _functions(new)),
+        ('lock', _locks(old), _locks(new)),
+    )
+    for what, was, found in pairs:
+        for name in sorted(was.keys() | found.keys()):
+            if was.get(name) != found.get(name):
+                yield f'{what} {name}', was.get(name, 'absent'), found.get(name, 'absent')
+
+
+def _functions(accelerator: Accelerator) -> dict[str, str]:
+    return {s.slot_id: f'{s.function.id} {s.function.version}' if s.function else 'empty' for s in accelerator.slots}
+
+
+def _locks(accelerator: Accelerator) -> dict[str, str]:
+    return {f'{r.mechanism} {r.ref} {r.field}': str(r.state) for r in accelerator.locks}
+
+
+# --------------------------------------------------------------------------------------------------- firmware components
+
+
+def firmware_components(inventory: Inventory) -> list[dict[str, str | None]]:
+    """Rows of ``baremetal node firmware list``: ``gpu:HGX_FW_GPU_0``, with the BMC's name where two BMCs use the same Id."""
+    rows: dict[str, dict[str, str | None]] = {}
+    for accelerator in inventory.accelerators:
+        for component in accelerator.firmware:
+            if component.id is None or component.version is None:
+                continue
+            name = f'{PREFIXES[accelerator.kind]}:{component.id}'
+            if name in rows and component.ref.bmc != HOST:
+                name = f'{name}@{component.ref.bmc}'
+            rows.setdefault(
+                name[:_CHARACTERS],
+                {
+                    'component': name[:_CHARACTERS],
+                    'current_version': component.version[:_CHARACTERS],
+                    'vendor': _cut(accelerator.vendor),
+                    'model': _cut(accelerator.model),
+                    'serial_number': _cut(accelerator.serial),
+                },
+            )
+    return list(rows.values())
+
+
+def sync_firmware(task: Any, inventory: Inventory) -> None:
+    """Make the node's firmware components agree with an inventory; rows of cards that are gone are removed."""
+    rows = firmware_components(inventory)
+    node_id = task.node.id
+    create, update, _same = objects.FirmwareComponentList.sync_firmware_components(task.context, node_id, rows)
+    for row in create:
+        objects.FirmwareComponent(task.context, node_id=node_id, **row).create()
+    for row in update:
+        component = objects.FirmwareComponent.get(task.context, node_id=node_id, name=row['component'])
+        if component.current_version != row['current_version']:
+            component.last_version_flashed = row['current_version']
+        for key in ('current_version', 'vendor', 'model', 'serial_number'):
+            setattr(component, key, row[key])
+        component.save()
+    if not any(gap.hides for gap in inventory.gaps):
+        _remove_firmware(task, {str(row['component']) for row in rows})
+
+
+def _remove_firmware(task: Any, present: set[str]) -> None:
+    prefixes = tuple(f'{p}:' for p in PREFIXES.values())
+    there = objects.FirmwareComponentList.get_by_node_id(task.context, task.node.id)
+    gone = [c.component for c in there if c.component.startswith(prefixes) and c.component not in present]
+    if not gone:
+        return
+    # Ironic's objects and its database interface can create and change these rows, and cannot delete one.
+    with enginefacade.writer.using(threading.local()) as session:
+        rows = session.query(models.FirmwareComponent).filter_by(node_id=task.node.id)
+        rows.filter(models.FirmwareComponent.component.in_(gone)).delete(synchronize_session=False)
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:_CHARACTERS]
+
+
+# ---------------------------------------------------------------------------------------------- traits and capabilities
+
+
+def sync_traits(task: Any, wanted: Iterable[str]) -> None:
+    """Make our traits on the node be these; those of others stay."""
+    node = task.node
+    wanted = frozenset(wanted)
+    there = {t for t in objects.TraitList.get_by_node_id(task.context, node.id).get_trait_names() if t.startswith(TRAITS)}
+    for trait in sorted(there - wanted):
+        objects.Trait.destroy(task.context, node_id=node.id, trait=trait)
+    for trait in sorted(wanted - there):
+        objects.Trait(task.context, node_id=node.id, trait=trait).create()
+    if there != wanted:
+        node.traits = objects.TraitList.get_by_node_id(task.context, node.id)
+        node.obj_reset_changes(fields={'traits'})
+
+
+def capabilities(inventory: Inventory) -> dict[str, str]:
+    """``accelerators:4`` and one more for each kind, such as ``accelerators_gpu:2``."""
+    found = {'accelerators': str(len(inventory.accelerators))}
+    for kind in Kind:
+        count = sum(1 for a in inventory.accelerators if a.kind is kind)
+        if count:
+            found[f'accelerators_{kind.lower()}'] = str(count)
+    return found

@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash?
+
+It is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
+locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then brings the rest back.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from ironic.common import exception, states
+from ironic.conf import CONF
+from oslo_log import log
+from oslo_utils import uuidutils
+
+from baremetal_acc import run
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.plan import Part, plan
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import HOST
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, work
+from baremetal_acc_ironic.node import Memory, Opened
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+NAME = 'recovery'
+"""What such a job is called."""
+
+STATES = (
+    states.CLEANFAIL,
+    states.DEPLOYFAIL,
+    states.SERVICEFAIL,
+    states.ERROR,
+    states.ACTIVE,
+    states.AVAILABLE,
+    states.MANAGEABLE,
+)
+"""States in which none of our steps can run."""
+
+TENANT_STATES = frozenset(
+    {
+        states.ACTIVE,
+        states.DEPLOYING,
+        states.DEPLOYWAIT,
+        states.DEPLOYFAIL,
+        states.DEPLOYDONE,
+        states.DEPLOYHOLD,
+        states.SERVICING,
+        states.SERVICEWAIT,
+        states.SERVICEFAIL,
+        states.SERVICEHOLD,
+        states.RESCUE,
+        states.RESCUING,
+        states.RESCUEWAIT,
+        states.RESCUEFAIL,
+        states.UNRESCUING,
+        states.UNRESCUEFAIL,
+        states.ERROR,
+    }
+)
+"""States in which the host may run somebody else's code once it is on."""
+
+
+def recover(task: Any) -> None:
+    """One turn of it. The task holds the node exclusively; nothing is raised."""
+    node = task.node
+    if node.provision_state not in STATES:
+        return
+    try:
+        mind = memory.load(node)
+        job = mind.job
+        if job is None:
+            return
+        if job.ended or not work.touched(job):
+            if not job.ended:
+                outcome.told(node, f'{job.step} was interrupted before it changed anything')
+            memory.store(node, replace(mind, job=None))
+        elif job.step == NAME:
+            _turn(task, mind, job)
+        else:
+            _begin(task, mind, job)
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted while its accelerators were worked on')
+    except Exception as exc:
+        LOG.warning('Node %s: locks are not back yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+        _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
+
+
+def _begin(task: Any, mind: Memory, job: Job) -> None:
+    """Plan to engage all locks, with the host off where somebody else's code could run."""
+    node = task.node
+    why = f'{job.step} ({job.flow}) was interrupted while it was writing'
+    marked = replace(mind, opened=mind.opened or Opened(since=work.now(), why=why))
+    memory.store(node, marked)
+    target = target_of(task)
+    tools = tools_of(task, marked)
+    inventory = run.observe(target, tools, work.now())
+    made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
+    host = inventory.bmc(HOST)
+    actions: list[Action] = list(made.actions)
+    if node.provision_state in TENANT_STATES and host is not None and host.system is not None:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
+        off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
+        actions.insert(0, off)
+        if host.power is PowerState.ON or _owes_power(job):
+            kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
+            actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
+    new = begin(
+        Plan(target=made.target, actions=tuple(actions), parallel=made.parallel),
+        identity=uuidutils.generate_uuid(),
+        node=node.uuid,
+        flow=Flow.SERVICE if node.provision_state in TENANT_STATES else Flow.CLEAN,
+        step=NAME,
+        lifecycle=mind.lifecycle,
+        now=work.now(),
+        timeout=timedelta(seconds=CONF[GROUP].job_timeout),
+        requester=job.requester,
+        demands_met=False,
+    )
+    outcome.told(node, f'{why}: all locks are engaged again')
+    _maintain(node, f'{why}; its locks are being engaged again')
+    memory.store(node, replace(marked, job=new))
+
+
+def _owes_power(job: Job) -> bool:
+    """The job powered the host off and would have given it back."""
+    done = {a.purpose for i in job.items if isinstance(a := i.action, Reset) and i.state is ItemState.DONE}
+    planned = {a.purpose for i in job.items if isinstance(a := i.action, Reset)}
+    return ResetPurpose.HOLD in done and ResetPurpose.RESUME in planned - done
+
+
+def _turn(task: Any, mind: Memory, job: Job) -> None:
+    tools = tools_of(task, mind, save=lambda changed: memory.store(task.node, replace(mind, job=changed)))
+    target = target_of(task)
+    for _ in range(work.TURNS):
+        job, came = run.tick(job, target, tools, work.now())
+        if not isinstance(came, Wait):
+            _end(task, mind, job)
+            return
+        if came.delay > timedelta(0):
+            return
+
+
+def _end(task: Any, mind: Memory, job: Job) -> None:
+    node = task.node
+    unmet = [] if job.verdict is None else [str(f) for f in job.verdict.unmet if f.subject.startswith('lock ')]
+    reasons = list(dict.fromkeys((*job.reasons, *unmet)))
+    if reasons or job.verdict is None:
+        text = 'locks could not be brought back: ' + '; '.join(reasons)
+        hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
+        outcome.told(node, text)
+        _maintain(node, f'{text[:2000]} ({hint})')
+        memory.store(node, replace(mind, job=None))
+        return
+    outcome.told(node, 'all locks are engaged again and were read back')
+    _maintain(
+        node,
+        'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
+        'and run the step again, or undeploy and clean the node',
+    )
+    memory.store(node, replace(work.proven(mind, job, failed=False, lasting=True), job=None, opened=None))
+
+
+def _maintain(node: Any, reason: str) -> None:
+    """Nobody shall use the node before somebody has looked at it."""
+    if node.maintenance and node.maintenance_reason == reason:
+        return
+    node.maintenance = True
+    node.maintenance_reason = reason
+    node.save()

@@ -1,0 +1,209 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does each step do, and what may its arguments be?
+
+Arguments never carry secrets or URLs: Ironic stores them in the clear. They are checked here, by name and value, before any BMC
+is asked; Ironic itself checks names only.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import jsonschema
+
+from baremetal_acc.decide.baseline import Baseline, Match, NodeFacts, Rule, demands
+from baremetal_acc.decide.plan import EVERYTHING, Part
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.image import Image, ImageKind
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Finding
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc_ironic.node import Override
+
+_NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_DEVICES = {'type': 'array', 'items': _NAME, 'minItems': 1, 'maxItems': 256, 'uniqueItems': True}
+_FUNCTIONS = {
+    'type': 'object',
+    'minProperties': 1,
+    'maxProperties': 256,
+    'propertyNames': _NAME,
+    'additionalProperties': _NAME,
+}
+
+_DEVICES_INFO = {
+    'devices': {
+        'description': (
+            'List of the accelerators that are meant, each by its id ("uuid:..."), UUID, serial or label ("H100 GPU_0"), '
+            'as the inventory shows them. All, if not given.'
+        ),
+        'required': False,
+    }
+}
+_FUNCTIONS_INFO = {
+    'functions': {
+        'description': (
+            'Dictionary of a slot pattern to the name of a function of the catalogue, such as {"Slot0": "gzip"}. It comes '
+            'before what the baseline asks for, until the node is cleaned. The functions of the baseline, if not given.'
+        ),
+        'required': False,
+    }
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step.
+
+    :ivar parts: what its plan may touch; empty for steps that only read.
+    :ivar concerns: subjects of findings that decide whether it has succeeded; None for all.
+    :ivar takes_over: it begins even if another job was left unfinished, since it brings the locks of all devices back.
+    """
+
+    name: str
+    parts: frozenset[Part]
+    concerns: tuple[str, ...] | None = None
+    takes_over: bool = False
+    schema: Mapping[str, Any]
+    argsinfo: Mapping[str, Any]
+
+    def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments, checked.
+
+        :raises UsageError: one is wrong; names it and its value.
+        """
+        schema = {'type': 'object', 'properties': dict(self.schema), 'additionalProperties': False}
+        found = next(iter(jsonschema.Draft202012Validator(schema).iter_errors(dict(given))), None)
+        if found is not None:
+            where = ''.join(f'[{part}]' if n else str(part) for n, part in enumerate(found.absolute_path))
+            known = ', '.join(self.schema) or 'none'
+            raise UsageError(
+                argument=f'argument {where}' if where else 'arguments',
+                what=_short(found.message),
+                hint=f'arguments of {self.name}: {known}',
+            )
+        return given
+
+    def concerned(self, findings: Iterable[Finding], only: frozenset[AcceleratorId] | None) -> tuple[Finding, ...]:
+        """The findings that decide whether this step has succeeded."""
+        return tuple(
+            f
+            for f in findings
+            if (self.concerns is None or f.subject.split(' ', 1)[0] in self.concerns)
+            and (only is None or f.accelerator is None or f.accelerator in only)
+        )
+
+
+RECONCILE = Step(
+    name='reconcile_accelerators',
+    parts=EVERYTHING,
+    takes_over=True,
+    schema={},
+    argsinfo={},
+)
+INVENTORY = Step(name='inventory_accelerators', parts=frozenset(), schema={}, argsinfo={})
+VERIFY = Step(name='verify_accelerators', parts=frozenset(), schema={}, argsinfo={})
+UNLOCK = Step(
+    name='unlock_accelerators',
+    parts=frozenset({Part.UNLOCK, Part.PUBLISH}),
+    concerns=(),
+    schema={'devices': _DEVICES},
+    argsinfo=_DEVICES_INFO,
+)
+LOCK = Step(
+    name='lock_accelerators',
+    parts=frozenset({Part.LOCK}),
+    concerns=('lock', 'present'),
+    takes_over=True,
+    schema={'devices': _DEVICES},
+    argsinfo=_DEVICES_INFO,
+)
+UPDATE = Step(
+    name='update_accelerator_firmware',
+    parts=frozenset({Part.FIRMWARE, Part.LOCK, Part.PUBLISH}),
+    concerns=('firmware', 'lock', 'present'),
+    schema={'devices': _DEVICES},
+    argsinfo=_DEVICES_INFO,
+)
+PROGRAM = Step(
+    name='program_accelerators',
+    parts=frozenset({Part.FUNCTIONS, Part.LOCK, Part.PUBLISH}),
+    concerns=('function', 'lock', 'present'),
+    schema={'devices': _DEVICES, 'functions': _FUNCTIONS},
+    argsinfo=_DEVICES_INFO | _FUNCTIONS_INFO,
+)
+PUBLISH = Step(name='publish_accelerators', parts=frozenset({Part.PUBLISH}), concerns=(), schema={}, argsinfo={})
+
+STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH)}
+
+
+def chosen(inventory: Inventory, names: Iterable[str] | None) -> frozenset[AcceleratorId] | None:
+    """The devices that an argument ``devices`` means; None for all.
+
+    :raises UsageError: a name means no device, or several.
+    """
+    if names is None:
+        return None
+    found = set()
+    for name in names:
+        meant = {a.id for a in inventory.accelerators if name in (a.id, a.uuid, a.serial, a.label)}
+        if len(meant) != 1:
+            there = ', '.join(f'{a.label} ({a.id})' for a in inventory.accelerators) or 'none'
+            what = f'{name!r} means {"no device" if not meant else "several devices"} of this node'
+            raise UsageError(argument='argument devices', what=what, hint=f'devices: {there}')
+        found |= meant
+    return frozenset(found)
+
+
+def overrides(
+    functions: Mapping[str, str] | None,
+    only: frozenset[AcceleratorId] | None,
+    inventory: Inventory,
+    baseline: Baseline,
+    node: NodeFacts,
+    catalogue: Iterable[Image],
+) -> tuple[Override, ...]:
+    """What an argument ``functions`` asks for, device by device; slots that it does not name keep what the baseline asks for.
+
+    :param only: the devices that were named; None: every device that has a slot which is meant.
+    :raises UsageError: the catalogue has no such function, or no device has such a slot.
+    """
+    if functions is None:
+        return ()
+    known = sorted({i.function for i in catalogue if i.kind is ImageKind.FUNCTION and i.function is not None})
+    for slot, function in functions.items():
+        if function not in known:
+            raise UsageError(
+                argument=f'argument functions[{slot}]',
+                what=f'the catalogue has no function {function!r}',
+                hint=f'functions: {", ".join(known) or "none"}',
+            )
+    named = [a for a in inventory.accelerators if only is None or a.id in only]
+    for slot in functions:
+        if not any(_has_slot(a, slot) for a in named):
+            there = ', '.join(f'{s.slot_id} of {a.label}' for a in named for s in a.slots) or 'none'
+            what = f'no device that is meant has a slot {slot!r}'
+            raise UsageError(argument='argument functions', what=what, hint=f'slots: {there}')
+    return tuple(
+        Override(device=a.id, functions=(*asked, *demands(baseline, a, node).functions))
+        for a in named
+        if (asked := tuple((slot, function) for slot, function in functions.items() if _has_slot(a, slot)))
+    )
+
+
+def overridden(baseline: Baseline, asked: Iterable[Override]) -> Baseline:
+    """The baseline with what program steps asked for in front."""
+    rules = (
+        Rule(name=f'step argument for {o.device}', match=Match(ids=frozenset({o.device})), functions=o.functions) for o in asked
+    )
+    return Baseline(rules=(*rules, *baseline.rules))
+
+
+def _has_slot(accelerator: Accelerator, pattern: str) -> bool:
+    return any(fnmatchcase(s.slot_id.casefold(), pattern.casefold()) for s in accelerator.slots)
+
+
+def _short(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + '...'

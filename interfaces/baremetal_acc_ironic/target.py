@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which BMCs does a node have, and what can rules ask about it?"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from ironic import objects
+from ironic.common import exception
+from ironic.conf import CONF
+from ironic.drivers import utils as driver_utils
+from ironic.drivers.modules.redfish import utils as redfish_utils
+from oslo_utils import strutils, uuidutils
+
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.baseline import Exposure, NodeFacts
+from baremetal_acc.model.ref import HOST, BmcName
+from baremetal_acc.run import Target
+
+BMCS = 'acc_bmcs'
+EXPOSURE = 'acc_exposure'
+
+_OWN = frozenset({'address', 'username', 'password', 'verify_ca', 'system'})
+
+PROPERTIES = {
+    BMCS: (
+        'Further BMCs of the node, such as those of its DPUs: a dictionary of a name to {address, username, password, '
+        'verify_ca, system}, or to {node}, the UUID of a child node of this one that has redfish_* of its own. Optional.'
+    ),
+    EXPOSURE: (
+        "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Optional."
+    ),
+}
+
+
+def target(task: Any) -> Target:
+    """The node of a task as the straight path sees it.
+
+    :raises InvalidParameterValue: driver_info is wrong; names the key.
+    :raises MissingParameterValue: driver_info lacks something.
+    """
+    node = task.node
+    facts = NodeFacts(
+        name=node.name or node.uuid,
+        resource_class=node.resource_class,
+        traits=frozenset(node.traits.get_trait_names()) if node.traits else frozenset(),
+        exposure=_exposure(node),
+    )
+    return Target(name=node.name or node.uuid, node=facts, bmcs=(_host(node, HOST), *_further(task)))
+
+
+def _exposure(node: Any) -> Exposure:
+    value = node.driver_info.get(EXPOSURE, CONF[GROUP].default_exposure)
+    try:
+        return Exposure(value)
+    except ValueError:
+        choices = ', '.join(Exposure)
+        raise exception.InvalidParameterValue(
+            f"driver_info['{EXPOSURE}'] of node {node.uuid} is {value!r}; it can be: {choices}"
+        ) from None
+
+
+def _host(node: Any, name: BmcName) -> BmcAddress:
+    info = redfish_utils.parse_driver_info(node)
+    return _address(
+        name,
+        address=info['address'],
+        username=info['username'],
+        password=info['password'],
+        verify_ca=info['verify_ca'],
+        system=info['system_id'],
+    )
+
+
+def _further(task: Any) -> Iterator[BmcAddress]:
+    node = task.node
+    bmcs = node.driver_info.get(BMCS) or {}
+    if not isinstance(bmcs, dict):
+        raise exception.InvalidParameterValue(f"driver_info['{BMCS}'] of node {node.uuid} is no dictionary of names to BMCs")
+    for name, value in sorted(bmcs.items()):
+        where = f"driver_info['{BMCS}'][{name!r}] of node {node.uuid}"
+        if name == HOST or not name:
+            raise exception.InvalidParameterValue(f'{where}: choose another name; {HOST!r} is the BMC of redfish_address')
+        if not isinstance(value, dict):
+            raise exception.InvalidParameterValue(f'{where} is no dictionary')
+        yield _child(task, where, name, value['node']) if set(value) == {'node'} else _own(node, where, name, value)
+
+
+def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
+    unknown = sorted(set(value) - _OWN)
+    if unknown:
+        raise exception.InvalidParameterValue(
+            f'{where} has unknown keys: {", ".join(unknown)}; known: {", ".join(sorted(_OWN))}'
+        )
+    for key in _OWN - {'verify_ca'}:
+        if value.get(key) is not None and not isinstance(value[key], str):
+            raise exception.InvalidParameterValue(f'{where}: {key} is no text')
+    address = value.get('address')
+    if not address:
+        raise exception.MissingParameterValue(f'{where} has no address')
+    return _address(
+        BmcName(name),
+        address=address if '://' in address else f'https://{address}',
+        username=value.get('username'),
+        password=value.get('password'),
+        verify_ca=_verify_ca(where, driver_utils.get_verify_ca(node, value.get('verify_ca', True))),
+        system=value.get('system'),
+    )
+
+
+def _child(task: Any, where: str, name: str, uuid: object) -> BmcAddress:
+    if not uuidutils.is_uuid_like(uuid):
+        raise exception.InvalidParameterValue(f'{where}: node is no UUID')
+    child = objects.Node.get_by_uuid(task.context, uuid)
+    if child.parent_node != task.node.uuid:
+        raise exception.InvalidParameterValue(f'{where}: node {uuid} is no child of this node (its parent_node is another)')
+    return _host(child, BmcName(name))
+
+
+def _verify_ca(where: str, value: object) -> bool | str:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value:
+        try:
+            return bool(strutils.bool_from_string(value, strict=True))
+        except ValueError:
+            return value
+    raise exception.InvalidParameterValue(f'{where}: verify_ca is neither true or false nor a path')
+
+
+def _address(name: BmcName, **values: Any) -> BmcAddress:
+    group = CONF[GROUP]
+    return BmcAddress(
+        name=name,
+        timeout=timedelta(seconds=group.bmc_timeout),
+        budget=timedelta(seconds=group.bmc_budget),
+        concurrency=group.bmc_concurrency,
+        **values,
+    )

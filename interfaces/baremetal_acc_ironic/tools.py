@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a job of a node work with in Ironic? The core's tools, with Ironic's storage, power state and placement."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ironic.common import states
+from ironic.conf import CONF
+from oslo_log import log
+
+from baremetal_acc import assemble
+from baremetal_acc.decide.providers import node_traits
+from baremetal_acc.decide.verify import functions_in_play
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.run import Target, Tools
+from baremetal_acc_ironic import placement, record, steps
+from baremetal_acc_ironic.node import Memory
+
+LOG = log.getLogger(__name__)
+
+_POWER = {PowerState.ON: states.POWER_ON, PowerState.OFF: states.POWER_OFF}
+
+
+def tools(
+    task: Any,
+    mind: Memory,
+    *,
+    save: Callable[[Job], None] | None = None,
+    observed: Callable[[Inventory, Verdict], None] | None = None,
+) -> Tools:
+    """Tools for one node.
+
+    :param save: stores a changed job.
+    :param observed: told every final look.
+    :raises DocumentError: baseline or catalogue is missing or wrong.
+    :raises AccError: a plugin is broken.
+    """
+    made = assemble.tools(CONF, assemble.documents(CONF))
+    hooks: dict[str, Any] = {'save': save} if save is not None else {}
+    if observed is not None:
+        hooks['observed'] = observed
+    return replace(
+        made,
+        baseline=steps.overridden(made.baseline, mind.overrides),
+        known=mind.known,
+        placement=placement.shell(task.node.uuid, task.node.instance_uuid),
+        power_changed=lambda system, power: _power_changed(task, system, power),
+        **hooks,
+    )
+
+
+def seen(task: Any, target: Target, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> None:
+    """Let Ironic show what was seen: inventory, firmware components, node traits. What of it fails is logged, no more."""
+    try:
+        record.store(task, inventory)
+        record.sync_firmware(task, inventory)
+        functions = functions_in_play(inventory, verdict, with_tools.baseline, target.node, with_tools.catalogue)
+        record.sync_traits(task, node_traits(inventory, verdict, functions, others=target.node.traits))
+    except Exception:
+        # What a node shows is no reason to fail what was done to its cards.
+        LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)
+
+
+def _power_changed(task: Any, system: Ref, power: PowerState) -> None:
+    """Ironic's power sync must agree with what a job did to the host; a DPU's own System is not Ironic's business."""
+    if system.bmc == HOST and power in _POWER:
+        task.node.power_state = _POWER[power]
+        task.node.save()

@@ -1,0 +1,443 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a step of Ironic become a job, and how does the job go on? The shell of :func:`baremetal_acc.run.tick` in Ironic.
+
+A step plans at once and writes nothing: what is wrong becomes the node's ``last_error`` before any card is touched. The job is
+stored, the step waits, and a periodic turns the job until it ends. A conductor that was restarted loads the job and looks. A
+job whose step is gone is never resumed (:mod:`baremetal_acc_ironic.recovery` locks what it left open).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ironic.common import async_steps, exception
+from ironic.conf import CONF
+from oslo_log import log
+from oslo_utils import uuidutils
+
+from baremetal_acc import run
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.plan import plan, raise_if_unsafe
+from baremetal_acc.errors import AccError, StaleJob, UsageError
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import (
+    Done,
+    Engage,
+    Failed,
+    Flash,
+    Flow,
+    Item,
+    ItemState,
+    Job,
+    Plan,
+    Program,
+    Release,
+    Reset,
+    Verdict,
+    Wait,
+)
+from baremetal_acc.model.lock import Engagement
+from baremetal_acc.run import Tools
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, record, steps
+from baremetal_acc_ironic.node import Memory, Opened
+from baremetal_acc_ironic.steps import Step
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import seen as show
+from baremetal_acc_ironic.tools import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+TURNS = 20
+"""Ticks in one go, while a job says that there is no need to wait."""
+
+WAY_BACK = {
+    Flow.CLEAN: 'repair the cause, clear maintenance, then manage and provide or clean the node again',
+    Flow.DEPLOY: 'repair the cause and deploy again, or undeploy: cleaning brings the cards back to the baseline',
+    Flow.SERVICE: 'repair the cause, clear maintenance, then service the node again, or abort to leave it as it is',
+}
+
+_FLOW_STEPS = {
+    Flow.CLEAN: ('clean_step', 'clean_step_index'),
+    Flow.DEPLOY: ('deploy_step', 'deploy_step_index'),
+    Flow.SERVICE: ('service_step', 'service_step_index'),
+}
+
+_BEGUN = (ItemState.SENT, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE, ItemState.FAILED)
+
+Look = tuple[Inventory, Verdict]
+
+
+class StepFailed(AccError):
+    """Why a step failed, in one text that names the node and the step."""
+
+
+# ----------------------------------------------------------------------------------------------------------- in the step
+
+
+def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
+    """Begin a step that writes: plan, store the job, and wait.
+
+    :returns: the wait state of the flow, or None when there was nothing to do.
+    :raises StepFailed: it must not be done, or could not be planned. Nothing was written.
+    """
+    with told_by(task, step):
+        flow = flow_of(task)
+        arguments = step.arguments(given)
+        mind = returned(task, memory.load(task.node), flow, step)
+        if not step.takes_over:
+            refuse_interrupted(mind)
+        target = target_of(task)
+        tools = tools_of(task, mind)
+        inventory = run.observe(target, tools, now())
+        only = steps.chosen(inventory, arguments.get('devices'))
+        asked = steps.overrides(
+            arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue
+        )  # fmt: skip
+        if asked:
+            others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
+            mind = replace(mind, overrides=(*asked, *others))
+            tools = tools_of(task, mind)
+        hold = _hold(task, flow)
+        made = plan(
+            inventory, tools.baseline, target.node, tools.catalogue, parts=step.parts, hold=hold, only=only
+        )  # fmt: skip
+        raise_if_unsafe(made)
+        job = _job(task, step, made, mind, flow)
+        if mind.writing and mind.job is not None:
+            outcome.told(task.node, f'{step.name} takes over from {mind.job.step}, which was interrupted while it was writing')
+        if step is steps.UNLOCK and made.actions:
+            mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {job.requester or "an unknown user"}'))
+        memory.store(task.node, replace(mind, job=job))
+        outcome.told(task.node, f'{step.name} begins: {summary(job)}', user=job.requester)
+        if not made.actions and _turn(task, replace(mind, job=job), job, resume=False):
+            return None
+    async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
+    return str(outcome.WAITS[flow])
+
+
+def flow_of(task: Any) -> Flow:
+    """The flow that a node is in.
+
+    :raises UsageError: none.
+    """
+    flow = outcome.FLOWS.get(task.node.provision_state)
+    if flow is None:
+        raise UsageError(argument='provision state', what=f'{task.node.provision_state}: no flow has steps in it')
+    return flow
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)
+
+
+def returned(task: Any, mind: Memory, flow: Flow, step: Step) -> Memory:
+    """What is remembered, with a new lifecycle if the node was somebody else's and is ours again.
+
+    A node that is serviced is somebody else's. One that is deployed without having been cleaned is ours again until it is
+    verified; steps after that one are not the beginning of anything.
+    """
+    if flow is Flow.SERVICE:
+        return replace(mind, handed_over=True)
+    ours = flow is Flow.CLEAN or step is steps.VERIFY or verify_follows(task.node)
+    return mind.came_back() if mind.handed_over and ours else mind
+
+
+def verify_follows(node: Any) -> bool:
+    """A deploy still comes to our verification."""
+    info = node.driver_internal_info
+    rest = (info.get('deploy_steps') or [])[(info.get('deploy_step_index') or 0) + 1 :]
+    return any(s.get('interface') == 'firmware' and s.get('step') == steps.VERIFY.name for s in rest)
+
+
+def refuse_interrupted(mind: Memory) -> None:
+    """Go no further on what an interrupted job left behind.
+
+    :raises StaleJob: there is such a job.
+    """
+    if mind.job is not None and mind.writing:
+        raise StaleJob(
+            f'{mind.job.step} ({mind.job.flow}) was interrupted while it was writing',
+            hint=f'run {steps.LOCK.name} or {steps.RECONCILE.name} first',
+        )
+
+
+@contextmanager
+def told_by(task: Any, step: Step) -> Iterator[None]:
+    """Errors name node and step, and stand in the node's history.
+
+    :raises StepFailed: in place of any error of the core.
+    """
+    name = task.node.name or task.node.uuid
+    try:
+        yield
+    except StepFailed:
+        raise
+    except AccError as exc:
+        reasons = getattr(exc, 'reasons', None) or (exc.message,)
+        hint = exc.hint or WAY_BACK.get(outcome.FLOWS.get(task.node.provision_state, Flow.CLI))
+        text = outcome.sentence(name, step.name, reasons, hint)
+        outcome.told(task.node, text)
+        raise StepFailed(text) from exc
+
+
+def summary(job: Job) -> str:
+    """How many actions of which kind, for the history."""
+    counts: dict[str, int] = {}
+    for item in job.items:
+        name = type(item.action).__name__.lower()
+        counts[name] = counts.get(name, 0) + 1
+    return ', '.join(f'{n} {name}' for name, n in counts.items()) or 'nothing to do'
+
+
+def _hold(task: Any, flow: Flow) -> bool:
+    """The host must be off while locks are open: always, but in the operator's own ramdisk."""
+    info = task.node.driver_internal_info
+    in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
+    return not (flow is Flow.CLEAN and in_ramdisk)
+
+
+def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
+    job = begin(
+        made,
+        identity=uuidutils.generate_uuid(),
+        node=task.node.uuid,
+        flow=flow,
+        step=_identity(task.node, step.name, flow),
+        lifecycle=mind.lifecycle,
+        now=now(),
+        timeout=timedelta(seconds=CONF[GROUP].job_timeout),
+        requester=_requester(task.context),
+        demands_met=_demands(task, step, flow),
+    )
+    return replace(job, engagements=evidence(mind, flow) if step is steps.PUBLISH else ())
+
+
+def _demands(task: Any, step: Step, flow: Flow) -> bool:
+    """Everything must hold at the end: of the whole path, and of whatever is done after a deploy's verification."""
+    return step.concerns is None or (flow is Flow.DEPLOY and not verify_follows(task.node))
+
+
+def evidence(mind: Memory, flow: Flow) -> tuple[Engagement, ...]:
+    """Our records as a flow may count them.
+
+    While a node is somebody else's, its locks are compared with how they were handed over, so records of that hand-over count.
+    """
+    if flow is not Flow.SERVICE:
+        return mind.evidence
+    return tuple(replace(e, lifecycle=mind.lifecycle) for e in mind.evidence)
+
+
+def _identity(node: Any, name: str, flow: Flow) -> str:
+    """Name of a step with what tells it from its like: position and arguments."""
+    field, index = _FLOW_STEPS[flow]
+    arguments = json.dumps((getattr(node, field) or {}).get('args') or {}, sort_keys=True)
+    digest = hashlib.sha256(arguments.encode()).hexdigest()[:8]
+    return f'{name}#{node.driver_internal_info.get(index)}:{digest}'
+
+
+def _name(job: Job) -> str:
+    return job.step.split('#', 1)[0]
+
+
+def _requester(context: Any) -> str | None:
+    user = getattr(context, 'user_name', None) or getattr(context, 'user_id', None)
+    project = getattr(context, 'project_name', None) or getattr(context, 'project_id', None)
+    return f'{user} ({project})' if user and project else user
+
+
+# -------------------------------------------------------------------------------------------------------- in the periodic
+
+
+def turn(task: Any) -> None:
+    """Go on with the job of a node that waits in one of our steps. The task holds the node exclusively; nothing is raised."""
+    node = task.node
+    try:
+        mind = memory.load(node)
+        job = mind.job
+        if job is None or not _is_current(task, mind, job):
+            return
+        node.touch_provisioning()
+        _turn(task, mind, job, resume=True)
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted while its accelerators were worked on')
+    except StaleJob as exc:
+        outcome.fail(task, str(exc))
+    except AccError as exc:
+        _stumbled(task, exc)
+    except Exception as exc:
+        LOG.exception('Node %s: a job on accelerators met an unexpected error', node.uuid)
+        _abandon(task, f'unexpected {type(exc).__name__}: {exc}; the log of the conductor says more')
+
+
+def _is_current(task: Any, mind: Memory, job: Job) -> bool:
+    """The node waits in the very step that began the job."""
+    flow = outcome.FLOWS.get(task.node.provision_state)
+    current = flow is job.flow and job.lifecycle == mind.lifecycle and job.node == task.node.uuid
+    if current and flow is not None and job.step == _identity(task.node, _name(job), flow):
+        return (getattr(task.node, _FLOW_STEPS[flow][0]) or {}).get('step') == _name(job)
+    LOG.warning('Node %s: %s is not resumed: its step, flow or lifecycle is over', task.node.uuid, job.step)
+    return False
+
+
+def _stumbled(task: Any, exc: AccError) -> None:
+    """The tick itself failed: try again while waiting can help, up to the job's deadline."""
+    job = memory.load(task.node).job
+    if exc.waiting_helps and job is not None and now() <= job.deadline:
+        LOG.warning('Node %s: %s', task.node.uuid, exc)
+    else:
+        _abandon(task, str(exc))
+
+
+def _abandon(task: Any, why: str) -> None:
+    """End a job that cannot be turned any more. What it left open is marked, and cleaning or locking brings it back."""
+    mind = memory.load(task.node)
+    job = mind.job
+    if job is not None:
+        ended = replace(job, reasons=(*job.reasons, why), ended=True)
+        _end(task, mind, ended, Failed(reasons=ended.reasons, wrote=touched(job)), None, None, resume=True)
+
+
+def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
+    """Turn a job until it waits or ends.
+
+    :param resume: the flow waits; tell it when the job has ended.
+    :returns: it has ended.
+    :raises StepFailed: the job failed, and the flow does not wait.
+    """
+    if job.ended:
+        # It had ended before, and the conductor died before it could say so.
+        _say(task, job, resume=resume)
+        return True
+    final: list[Look] = []
+    tools = tools_of(
+        task,
+        mind,
+        save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
+        observed=lambda inventory, verdict: final.append((inventory, verdict)),
+    )
+    target = target_of(task)
+    for _ in range(TURNS):
+        job, came = run.tick(job, target, tools, now())
+        match came:
+            case Wait(delay=delay) if delay > timedelta(0):
+                LOG.info('Node %s: %s: %s', task.node.uuid, _name(job), came.doing)
+                return False
+            case Wait():
+                continue
+            case Done() | Failed():
+                _end(task, mind, job, came, tools, final[-1] if final else None, resume=resume)
+                return True
+    return False
+
+
+def _end(
+    task: Any, mind: Memory, job: Job, came: Done | Failed, tools: Tools | None, look: Look | None, *, resume: bool
+) -> None:
+    """Keep what a job proved and what was seen, then tell the flow.
+
+    :raises StepFailed: as :func:`_turn`.
+    """
+    step = steps.STEPS[_name(job)]
+    reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
+    if look is not None and tools is not None:
+        show(task, target_of(task), tools, *look)
+    mind = replace(
+        proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
+        opened=opened(mind, job, step, failed=bool(reasons)),
+        digest=mind.digest if look is None else record.digest(look[0]),
+    )
+    if step is steps.RECONCILE and not reasons and look is not None:
+        mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators))
+    told = outcome.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])
+    outcome.told(task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=job.requester)
+    # The job stays until the next step begins: if we die before the flow was told, it is told again.
+    small = replace(job, items=(), verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ())
+    memory.store(task.node, replace(mind, job=small))
+    _say(task, small, resume=resume)
+
+
+def _say(task: Any, job: Job, *, resume: bool) -> None:
+    if job.reasons and not resume:
+        raise StepFailed(job.reasons[0])
+    if job.reasons:
+        outcome.fail(task, job.reasons[0])
+    elif resume:
+        outcome.resume(task, job.flow)
+
+
+def _unmet(task: Any, step: Step, job: Job, look: Look | None) -> Iterator[str]:
+    """What does not hold of that which the step is for."""
+    if job.verdict is None:
+        return
+    named = (getattr(task.node, _FLOW_STEPS[job.flow][0]) or {}).get('args') or {}
+    try:
+        only = None if look is None else steps.chosen(look[0], named.get('devices'))
+    except UsageError:
+        only = None  # a device that was named has vanished: then everything counts, its absence too
+    yield from (str(f) for f in step.concerned(job.verdict.unmet, only))
+
+
+def _lasts(task: Any, job: Job) -> bool:
+    """What the job proved counts for somebody: not what a deploy proves after its verification."""
+    return job.flow is not Flow.DEPLOY or verify_follows(task.node)
+
+
+def proven(mind: Memory, job: Job, *, failed: bool, lasting: bool) -> Memory:
+    """What is remembered, with what a job proved and without what it released."""
+    released = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Release) and i.state in _BEGUN}
+    mind = replace(mind, evidence=tuple(e for e in mind.evidence if e.place not in released))
+    if failed and job.flow is Flow.DEPLOY:
+        return mind.without_evidence_of(Flow.DEPLOY)
+    return mind.proven_by(job.engagements) if lasting else mind
+
+
+def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
+    """The mark that locks are open, after a job."""
+    if step is steps.UNLOCK:
+        return mind.opened if touched(job) else None
+    looked = job.verdict is not None and (bool(job.verdict.findings) or not failed)
+    if step is not steps.PUBLISH and looked and not open_locks(job):
+        return None
+    if failed and mind.opened is None and wrote(job):
+        return Opened(since=now(), why=f'{step.name} failed and left locks open')
+    return mind.opened
+
+
+def open_locks(job: Job) -> bool:
+    """The final look found a lock that does not hold."""
+    return job.verdict is not None and any(f.subject.startswith('lock ') for f in job.verdict.unmet)
+
+
+def touched(job: Job) -> bool:
+    """It has begun to change something."""
+    return any(i.state in _BEGUN and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in job.items)
+
+
+def wrote(job: Job) -> bool:
+    """It has begun to release a lock or to write an image."""
+    return any(i.state in _BEGUN and isinstance(i.action, Release | Flash | Program) for i in job.items)
+
+
+def _results(job: Job) -> str:
+    """What was done, for the history: every write by name, the rest by number."""
+    writes = [_result(i) for i in job.items if isinstance(i.action, Flash | Program)]
+    engaged = sum(1 for i in job.items if isinstance(i.action, Engage) and i.state is ItemState.DONE)
+    return '; '.join([*writes, f'{engaged} locks engaged and read back'])
+
+
+def _result(item: Item) -> str:
+    match item.action:
+        case Flash() as flash:
+            return f'{flash.component} of {flash.accelerator} from {flash.expects} to {flash.version}'
+        case Program() as program:
+            return f'{program.slot} of {program.accelerator} programmed with {program.function} {program.version}'
+        case _:
+            return ''
