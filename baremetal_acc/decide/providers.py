@@ -1,0 +1,388 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What ought placement to know of a node's accelerators, and which calls bring it there?
+
+Below the node's root every accelerator is one provider, and every slot of it one more below that of its card::
+
+    <node>                          Nova's, never ours
+    +-- <node>_ACC_<id>             GPU: PGPU. FPGA without slots: FPGA. Others: CUSTOM_ACC_<KIND>
+    +-- <node>_ACC_<id>             FPGA with slots: nothing
+        +-- <node>_ACC_<id>         slot with a verified function: CUSTOM_ACC_FN_<NAME>
+
+What is consumed is a resource class, what is true of a provider is a trait. A device of which anything is not met, or that
+cannot be told from another one, offers nothing; its provider stays.
+"""
+
+import hashlib
+import re
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.accelerator import Accelerator, Kind
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.provider import (
+    Call,
+    CreateProvider,
+    DeleteProvider,
+    MoveProvider,
+    Provider,
+    ProviderInventory,
+    ProviderTree,
+    SetInventories,
+    SetTraits,
+)
+from baremetal_acc.model.ref import AcceleratorId
+
+OWNER = 'CUSTOM_OWNER_BAREMETAL_ACC'
+"""Trait of every provider of ours. A provider without it is somebody else's."""
+
+NAMESPACE = uuid.UUID('5b1f1c0e-8a55-5d0c-9f0e-2d5f3f0f6a41')
+"""Of the UUIDs of our providers. Another value would orphan every provider that was ever published."""
+
+PREFIX = 'CUSTOM_ACC_'
+"""Begins every trait and class that we make up. On Ironic's nodes we add and remove traits that begin so, and no others."""
+
+FUNCTION_PREFIX = f'{PREFIX}FN_'
+
+NAME_LENGTH = 255
+"""Longest name of a class or a trait. Source: placement 16.0.0, schemas/resource_class.py and schemas/trait.py."""
+
+NODE_TRAITS = 50
+"""How many traits Ironic keeps for a node. Source: ironic 39.0.0, db/sqlalchemy/api.py, MAX_TRAITS_PER_NODE."""
+
+CLASSES = {
+    Kind.GPU: 'PGPU',
+    Kind.FPGA: 'FPGA',
+    Kind.DPU: f'{PREFIX}DPU',
+    Kind.NIC: f'{PREFIX}NIC',
+    Kind.ASIC: f'{PREFIX}ASIC',
+}
+"""What a whole device is claimed as. There is no standard class for the last three (os-resource-classes 1.1.0)."""
+
+Functions = Mapping[tuple[AcceleratorId, str], str]
+"""Name of the function that a slot verifiably holds, by device and SlotId."""
+
+_TRAIT = re.compile(r'[A-Z0-9_]{1,255}')
+
+_OTHERS = ('COMPUTE_', 'MISC_', 'OWNER_', 'CUSTOM_OWNER_')
+"""Traits with a meaning that others give them: COMPUTE_MANAGED_PCI_DEVICE ends nova-compute at its start, and
+MISC_SHARES_VIA_AGGREGATE lends the device to other nodes."""
+
+
+# ------------------------------------------------------------------------------------------------------------------ names
+
+
+def card_uuid(node_uuid: str, accelerator: AcceleratorId) -> str:
+    """UUID of the provider of a device in a node.
+
+    :raises UsageError: ``node_uuid`` is no UUID.
+    """
+    return _uuid(node_uuid, accelerator)
+
+
+def slot_uuid(node_uuid: str, accelerator: AcceleratorId, slot_id: str) -> str:
+    """UUID of the provider of a slot.
+
+    :raises UsageError: ``node_uuid`` is no UUID.
+    """
+    return _uuid(node_uuid, accelerator, slot_id)
+
+
+def function_class(function: str) -> str:
+    """Resource class of a function, which is also the trait of a node that offers it: ``CUSTOM_ACC_FN_<NAME>``.
+
+    Letters and digits count, without case; whatever is between them is one underline.
+
+    :raises UsageError: the name has no letter or digit.
+    """
+    word = _word(function)
+    if not word:
+        raise UsageError(
+            argument=f'function {function!r}',
+            what='has no letter and no digit, so placement can have no name for it',
+            hint='rename it in the catalogue',
+        )
+    return _bounded(FUNCTION_PREFIX + word)
+
+
+def function_classes(functions: Iterable[str]) -> dict[str, str]:
+    """The class of each function.
+
+    :raises UsageError: two functions would be one class: a tenant could get the wrong one.
+    """
+    found: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for function in sorted(set(functions)):
+        name = function_class(function)
+        first = taken.setdefault(name, function)
+        if first.casefold() != function.casefold():
+            raise UsageError(
+                argument=f'functions {first!r} and {function!r}',
+                what=f'are both {name} in placement',
+                hint='rename one of them in the catalogue',
+            )
+        found[function] = name
+    return found
+
+
+def device_traits(accelerator: Accelerator) -> frozenset[str]:
+    """The traits that say what a device is: kind, vendor, model and PCI ids, from the most general to the most exact.
+
+    ``CUSTOM_ACC_GPU``, ``CUSTOM_ACC_GPU_<VENDOR>``, ``CUSTOM_ACC_GPU_<VENDOR>_<MODEL>``, ``CUSTOM_ACC_PCI_10DE_2330``. Texts
+    that differ only in case, blanks or punctuation give one trait; what is unknown gives none.
+    """
+    kind = f'{PREFIX}{accelerator.kind}'
+    vendor, model = _word(accelerator.vendor or ''), _word(accelerator.model or '')
+    traits = {kind}
+    if vendor:
+        traits.add(_bounded(f'{kind}_{vendor}'))
+        if model:
+            own = model.removeprefix(f'{vendor}_')  # many a model's name begins with its vendor's
+            traits.add(_bounded(f'{kind}_{vendor}_{own}'))
+    ids = accelerator.pci
+    if ids.vendor_id and ids.device_id:
+        traits.add(_bounded(f'{PREFIX}PCI_{_word(ids.vendor_id[2:])}_{_word(ids.device_id[2:])}'))
+    return frozenset(traits)
+
+
+def node_traits(
+    inventory: Inventory, verdict: Verdict, functions: Functions, *, others: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """The traits to put on Ironic's node: what its devices are, and which functions they offer.
+
+    All begin with ``CUSTOM_ACC_``; of the traits that the lists of known devices give, those that do. Devices of which
+    anything is not met add none. A flavor's ``trait_...=required`` reaches Ironic, which refuses the deploy unless the node
+    has the trait too (nova 34.0.0, virt/ironic/patcher.py; ironic 39.0.0, conductor/utils.py).
+
+    :param others: traits that the node has and keeps.
+    :raises UsageError: there would be more than Ironic takes.
+    """
+    traits: set[str] = set()
+    names = function_classes(functions.values())
+    for accelerator in _offered(inventory, verdict):
+        traits |= device_traits(accelerator)
+        traits |= {t for t in _own_traits(accelerator) if t.startswith(PREFIX)}
+        traits |= {names[f] for slot, f in _slots(accelerator, functions).items() if f is not None}
+    kept = {t for t in others if not t.startswith(PREFIX)}
+    if len(traits | kept) > NODE_TRAITS:
+        raise UsageError(
+            argument='traits of the node',
+            what=f'its accelerators have {len(traits)} and it has {len(kept)} others, but Ironic keeps {NODE_TRAITS}',
+            hint='remove traits of your own from the node (baremetal node remove trait)',
+        )
+    return frozenset(traits)
+
+
+# ------------------------------------------------------------------------------------------------------------------- tree
+
+
+def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Functions) -> ProviderTree:
+    """What placement ought to know of a node.
+
+    :param verdict: of the same look; a device with anything unmet offers nothing.
+    :param functions: of the same look; a slot without one offers nothing.
+    :raises UsageError: ``node_uuid`` is no UUID, two functions share a name, or a device's own trait may not be used.
+    """
+    root = _canonical(node_uuid)
+    offered = {a.id for a in _offered(inventory, verdict)}
+    names = function_classes(functions.values())
+    providers: dict[str, Provider] = {}
+    for accelerator in inventory.accelerators:
+        own = card_uuid(root, accelerator.id)
+        traits = device_traits(accelerator) | {OWNER} | _own_traits(accelerator)
+        whole = accelerator.id in offered and not (accelerator.kind is Kind.FPGA and accelerator.slots)
+        providers[own] = _provider(root, own, root, CLASSES[accelerator.kind] if whole else None, traits)
+        for slot_id, function in _slots(accelerator, functions).items():
+            inner = slot_uuid(root, accelerator.id, slot_id)
+            known = function is not None and accelerator.id in offered
+            providers[inner] = _provider(root, inner, own, names[function] if known and function else None, traits)
+    return ProviderTree(root_uuid=root, providers=_parents_first(root, providers.values()))
+
+
+def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> ProviderTree:
+    """The same tree with nothing offered.
+
+    :param only: UUIDs of the providers to empty, with everything below them; None for all.
+    """
+    emptied = None if only is None else _with_descendants(published, only)
+    return replace(
+        published,
+        providers=tuple(replace(p, inventories=()) if emptied is None or p.uuid in emptied else p for p in published.providers),
+    )
+
+
+def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> ProviderTree:
+    """The wanted tree, with what a consumer holds of one provider kept and wholly reserved, so that nobody else can claim it.
+
+    :param actual: the provider as placement has it.
+    :param classes: what is held of it.
+    """
+    kept = {
+        i.resource_class: replace(i, reserved=i.total, altered=False) for i in actual.inventories if i.resource_class in classes
+    }
+    now = wanted.provider(actual.uuid) or replace(actual, inventories=(), generation=None)
+    offers = {i.resource_class: i for i in now.inventories}
+    # What is wanted anyway stays as it is wanted.
+    merged = replace(now, inventories=tuple(i for _, i in sorted((kept | offers).items())))
+    others = tuple(p for p in wanted.providers if p.uuid != actual.uuid)
+    return replace(wanted, providers=_parents_first(wanted.root_uuid, (*others, merged)))
+
+
+# ------------------------------------------------------------------------------------------------------------------- diff
+
+
+def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
+    """The calls that make the actual tree the wanted one, in the order in which they are safe.
+
+    New providers are made empty, parents first. Then classes that go are withdrawn, then traits are set, and only then is
+    anything offered: no device can be claimed under a trait that it does not have. A provider of ours that the wanted tree
+    lacks offers nothing afterwards and stays.
+
+    :param delete_gone: delete those instead: their hardware is gone for good. Nova, which remembers providers for 300 s,
+        cannot update a node in that time, so only while the node is neither available nor being deployed.
+    """
+    known = {p.uuid: p for p in actual.providers}
+    targets = {p.uuid: p for p in wanted.providers}
+    gone = [p for p in actual.providers if p.uuid not in targets]
+    create: list[Call] = []
+    withdraw: list[Call] = [SetInventories(uuid=p.uuid, name=p.name, inventories=()) for p in gone if p.inventories]
+    traits: list[Call] = []
+    offer: list[Call] = []
+    for provider in _parents_first(wanted.root_uuid, wanted.providers):
+        seen = known.get(provider.uuid)
+        if seen is None:
+            create.append(CreateProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
+            seen = replace(provider, inventories=(), traits=frozenset())
+        elif (seen.parent_uuid, seen.name) != (provider.parent_uuid, provider.name):
+            create.append(MoveProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
+        wants = {i.resource_class for i in provider.inventories}
+        stays = tuple(i for i in seen.inventories if i.resource_class in wants)
+        if len(stays) < len(seen.inventories):
+            withdraw.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=_rewritable(stays)))
+            stays = _rewritable(stays)
+        if seen.traits != provider.traits:
+            traits.append(SetTraits(uuid=provider.uuid, name=provider.name, traits=provider.traits))
+        if set(stays) != set(provider.inventories):
+            offer.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=provider.inventories))
+    delete: list[Call] = []
+    if delete_gone:
+        children_first = reversed(_parents_first(actual.root_uuid, gone))
+        delete += (DeleteProvider(uuid=p.uuid, name=p.name) for p in children_first)
+    return (*create, *withdraw, *traits, *offer, *delete)
+
+
+def describe(call: Call) -> str:
+    """One line for people."""
+    match call:
+        case CreateProvider():
+            return f'create provider {call.name} below {call.parent_uuid}'
+        case MoveProvider():
+            return f'move provider {call.name} below {call.parent_uuid}'
+        case SetInventories(inventories=()):
+            return f'{call.name}: offer nothing'
+        case SetInventories():
+            offers = (
+                f'{i.resource_class} {i.total}' + (f' ({i.reserved} reserved)' if i.reserved else '') for i in call.inventories
+            )
+            return f'{call.name}: offer {", ".join(offers)}'
+        case SetTraits():
+            return f'{call.name}: set traits {", ".join(sorted(call.traits))}'
+        case DeleteProvider():
+            return f'delete provider {call.name}'
+        case _:
+            assert_never(call)
+
+
+# ------------------------------------------------------------------------------------------------------------------ parts
+
+
+def _canonical(node_uuid: str) -> str:
+    try:
+        return str(uuid.UUID(node_uuid))
+    except ValueError:
+        raise UsageError(
+            argument='node', what=f'{node_uuid!r} is no UUID', hint='placement knows a node by its UUID in Ironic'
+        ) from None
+
+
+def _uuid(node_uuid: str, *parts: str) -> str:
+    # A length before each part: no id of a BMC can spell out another card with a slot.
+    text = ''.join(f'{len(part)}:{part}' for part in parts)
+    return str(uuid.uuid5(NAMESPACE, _canonical(node_uuid) + text))
+
+
+def _word(text: str) -> str:
+    return re.sub(r'[^0-9A-Za-z]+', '_', text).strip('_').upper()
+
+
+def _bounded(name: str) -> str:
+    if len(name) <= NAME_LENGTH:
+        return name
+    rest = hashlib.sha256(name.encode()).hexdigest()[:12].upper()
+    return f'{name[: NAME_LENGTH - 13]}_{rest}'
+
+
+def _offered(inventory: Inventory, verdict: Verdict) -> tuple[Accelerator, ...]:
+    """The devices that hold up, and that no other one shares its identity with."""
+    unmet = {f.accelerator for f in verdict.unmet}
+    times = Counter(a.id for a in inventory.accelerators)
+    return tuple(a for a in inventory.accelerators if a.id not in unmet and times[a.id] == 1)
+
+
+def _slots(accelerator: Accelerator, functions: Functions) -> dict[str, str | None]:
+    """The function of each slot; None where there is none, or where two slots have one id."""
+    times = Counter(s.slot_id for s in accelerator.slots)
+    return {s: functions.get((accelerator.id, s)) if times[s] == 1 else None for s in times}
+
+
+def _own_traits(accelerator: Accelerator) -> frozenset[str]:
+    for trait in sorted(accelerator.traits):
+        if not _TRAIT.fullmatch(trait) or trait.startswith(_OTHERS):
+            raise UsageError(
+                argument=f'trait {trait[:80]!r} of {accelerator.label}',
+                what='cannot be set on a device: no valid name, or a name that others give a meaning',
+                hint='the lists of known devices name it: use CUSTOM_ and capital letters, digits and underlines',
+            )
+    return accelerator.traits
+
+
+def _provider(root: str, own: str, parent: str, resource_class: str | None, traits: frozenset[str]) -> Provider:
+    # 36 + 5 + 12 characters; placement takes 200. Unique in the cloud, since the node's UUID is.
+    name = f'{root}_ACC_{own.replace("-", "")[:12]}'
+    offers = () if resource_class is None else (ProviderInventory(resource_class=resource_class),)
+    return Provider(uuid=own, name=name, parent_uuid=parent, inventories=offers, traits=traits)
+
+
+def _parents_first(root: str, providers: Iterable[Provider]) -> tuple[Provider, ...]:
+    """Sorted by depth, then UUID. A parent that is not among them counts as the root."""
+    by_uuid = {p.uuid: p for p in providers}
+
+    def depth(provider: Provider) -> int:
+        seen = {provider.uuid}
+        steps = 0
+        parent = provider.parent_uuid
+        while parent != root and parent in by_uuid and parent not in seen:
+            seen.add(parent)
+            steps += 1
+            parent = by_uuid[parent].parent_uuid
+        return steps
+
+    return tuple(sorted(by_uuid.values(), key=lambda p: (depth(p), p.uuid)))
+
+
+def _with_descendants(published: ProviderTree, roots: frozenset[str]) -> frozenset[str]:
+    found = set(roots)
+    for provider in _parents_first(published.root_uuid, published.providers):
+        if provider.parent_uuid in found:
+            found.add(provider.uuid)
+    return frozenset(found)
+
+
+def _rewritable(inventories: tuple[ProviderInventory, ...]) -> tuple[ProviderInventory, ...]:
+    """As they can be sent: what somebody altered is sent with our own values."""
+    return tuple(replace(i, altered=False) for i in inventories)

@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is placement spoken to? One microversion, answers judged by status and code, and nothing sent twice.
+
+Errors never quote placement's own text: it differs between its databases, and could hold what somebody else sent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from keystoneauth1 import exceptions as ksa
+
+from baremetal_acc.errors import PlacementError, PlacementRefused, PlacementUnreachable
+
+MICROVERSION = (1, 37)
+"""The first that can give a provider another parent, and the last at which consumers read back as they can be written."""
+
+INVENTORY_IN_USE = 'placement.inventory.inuse'
+DUPLICATE_NAME = 'placement.duplicate_name'
+CANNOT_DELETE_PARENT = 'placement.resource_provider.cannot_delete_parent'
+
+_HINTS = {
+    HTTPStatus.UNAUTHORIZED: 'check the credentials in [placement]',
+    HTTPStatus.FORBIDDEN: 'the user in [placement] needs the role service or admin',
+}
+
+
+class Adapter(Protocol):
+    """What is needed of a ``keystoneauth1.adapter.Adapter``. Ironic and the command line each make their own."""
+
+    def request(self, url: str, method: str, **kwargs: Any) -> Any:
+        """Send one request and give a ``requests.Response``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What placement said.
+
+    :ivar code: its error code, such as ``placement.inventory.inuse``; None where there is none.
+    :ivar body: the JSON object, empty where there is none.
+    """
+
+    status: int
+    code: str | None
+    body: Mapping[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """It did what was asked."""
+        return self.status < HTTPStatus.BAD_REQUEST
+
+
+class PlacementClient:
+    """Placement's HTTP API, request by request.
+
+    :param adapter: with authentication and endpoint. It may repeat requests that never arrived (``connect_retries``) and
+        those that were answered with 503, and no others: a body holds a generation that is stale the second time.
+    """
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+        self._checked = False
+
+    def check(self) -> None:
+        """Ask once whether placement is new enough. Every other request does so before it is sent.
+
+        :raises PlacementUnreachable: no answer.
+        :raises PlacementRefused: it is older than microversion 1.37 (Xena), or is no placement.
+        """
+        if self._checked:
+            return
+        answer = self._send('GET', '/', None)
+        highest = _highest(answer)
+        if highest is None:
+            raise PlacementRefused(
+                f'placement: GET /: status {answer.status} and no list of versions',
+                hint='the endpoint of placement in [placement] or in the service catalogue is not placement',
+            )
+        if highest < MICROVERSION:
+            raise PlacementRefused(
+                f'placement: it speaks microversions up to {_text(highest)}, and {_text(MICROVERSION)} is needed',
+                hint='upgrade placement to Xena or later',
+            )
+        self._checked = True
+
+    def request(
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """Send one request.
+
+        :raises PlacementUnreachable: no answer; whether a write arrived is not known.
+        :raises PlacementRefused: there is no way to placement, or we may not go it.
+        """
+        self.check()
+        answer = self._send(method, path if not query else f'{path}?{urlencode(query)}', body)
+        if answer.status in _HINTS:
+            raise refusal(method, path, answer)
+        return answer
+
+    def get(self, path: str, **query: str) -> Answer:
+        """Read.
+
+        :returns: an answer of 200, 204 or 404.
+        :raises PlacementError: any other.
+        """
+        answer = self.request('GET', path, query=query)
+        if answer.ok or answer.status == HTTPStatus.NOT_FOUND:
+            return answer
+        raise refusal('GET', path, answer)
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
+        where = f'{method} {path.partition("?")[0]}'
+        try:
+            response = self._adapter.request(
+                path,
+                method,
+                json=body,
+                headers={'Accept': 'application/json'},
+                microversion=_text(MICROVERSION) if path != '/' else None,
+                microversion_service_type='placement',
+                raise_exc=False,
+            )
+        except ksa.SSLError as exc:
+            raise PlacementRefused(
+                f'placement: {where}: its certificate is not trusted', hint='set cafile in [placement]'
+            ) from exc
+        except (ksa.ConnectionError, ksa.HttpServerError, ksa.DiscoveryFailure) as exc:
+            raise PlacementUnreachable(f'placement: {where}: no answer ({type(exc).__name__})') from exc
+        except ksa.ClientException as exc:
+            raise PlacementRefused(
+                f'placement: {where} could not be sent ({type(exc).__name__})', hint='check [placement]'
+            ) from exc
+        try:
+            parsed = response.json() if response.content else {}
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            if response.status_code < HTTPStatus.BAD_REQUEST:
+                raise PlacementRefused(
+                    f'placement: {where}: status {response.status_code} and no JSON object',
+                    hint='something else answers at its endpoint',
+                )
+            parsed = {}
+        return Answer(status=response.status_code, code=_code(parsed), body=parsed)
+
+
+def refusal(method: str, path: str, answer: Answer) -> PlacementError:
+    """The error for an answer that nobody can do anything with."""
+    code = '' if answer.code is None else f' ({answer.code})'
+    what = f'placement: {method} {path}: status {answer.status}{code}'
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return PlacementUnreachable(what)
+    return PlacementRefused(what, hint=_HINTS.get(HTTPStatus(answer.status)) if answer.status in _HINTS else None)
+
+
+def _code(body: Mapping[str, Any]) -> str | None:
+    match body:
+        case {'errors': [{'code': str(code)}, *_]}:
+            return code[:100]
+    return None
+
+
+def _highest(answer: Answer) -> tuple[int, int] | None:
+    match answer.body:
+        case {'versions': [{'max_version': str(text)}, *_]}:
+            major, dot, minor = text.partition('.')
+            if dot and major.isdecimal() and minor.isdecimal():
+                return int(major), int(minor)
+    return None
+
+
+def _text(version: tuple[int, int]) -> str:
+    return f'{version[0]}.{version[1]}'

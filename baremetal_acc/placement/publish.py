@@ -1,0 +1,557 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does placement come to agree with what was verified, with other writers about, and without taking anything from anyone?
+
+Read the node's providers, compare, send, and again until there is nothing left to send: success is what was read back. Every
+write carries the generation that was read, so that a change by somebody else makes placement refuse it; then all is read and
+compared anew. Inventory that a consumer holds is never deleted: placement itself refuses that, in one step with claims.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, TypeVar, assert_never
+
+from baremetal_acc.decide import providers
+from baremetal_acc.decide.providers import OWNER, Functions
+from baremetal_acc.errors import InventoryInUse, PlacementError, PlacementRefused, PlacementUnreachable, RootMissing
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.provider import (
+    Call,
+    CreateProvider,
+    DeleteProvider,
+    MoveProvider,
+    Provider,
+    ProviderInventory,
+    ProviderTree,
+    SetInventories,
+    SetTraits,
+)
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.placement.client import (
+    CANNOT_DELETE_PARENT,
+    DUPLICATE_NAME,
+    INVENTORY_IN_USE,
+    Answer,
+    PlacementClient,
+    refusal,
+)
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPTS = 12
+"""How often all is read and compared anew. Sixteen publishers at once needed at most four on PostgreSQL and MariaDB."""
+
+REMEMBER_SECONDS = 300.0
+"""How long an unchanged generation counts as unchanged content. A provider that was deleted and made again begins with low
+generations again, and could meet the one that is remembered. Nova refreshes what it remembers as often ([compute]
+resource_provider_association_refresh).
+"""
+
+T = TypeVar('T')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishResult:
+    """What was done.
+
+    :ivar calls: the calls that placement accepted, in order; none when it agreed already.
+    """
+
+    calls: tuple[Call, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Placement was changed."""
+        return bool(self.calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Memory:
+    """What was seen below one root.
+
+    :ivar at: when it was first read, by the publisher's clock.
+    :ivar foreign: providers that are not ours.
+    """
+
+    at: float
+    ours: Mapping[str, Provider]
+    foreign: frozenset[str]
+
+
+class _Again(Exception):
+    """Somebody else wrote, or placement stumbled over two writers: read, compare and send anew."""
+
+    def __init__(self, error: PlacementError | None = None, *, bad_request: bool = False) -> None:
+        self.error = error
+        self.bad_request = bad_request
+        super().__init__()
+
+
+class _InUse(Exception):
+    """A consumer holds what a call takes away, so placement refused it."""
+
+
+class _StillNeeded(Exception):
+    """A provider cannot be deleted yet, because one below it is held."""
+
+
+class Publisher:
+    """Reads and writes our providers of any number of nodes.
+
+    One for a process: it remembers what it read, and asks once when nothing changed. Threads may share it.
+
+    :param sleep: how to pause after somebody else's write; ``jitter`` is a random number from 0 to 1, ``clock`` seconds that
+        only go up.
+    """
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._client = client
+        self._sleep = sleep
+        self._jitter = jitter
+        self._clock = clock
+        self._attempts = attempts
+        self._declared: set[str] = set()
+        self._memories: dict[str, _Memory] = {}
+
+    def read(self, root_uuid: str) -> ProviderTree:
+        """Our providers below a root: those with our owner trait. Writes nothing.
+
+        :raises RootMissing: there is no such root.
+        :raises PlacementError: placement cannot be asked.
+        """
+        return self._persist(root_uuid, lambda: self._read(root_uuid, frozenset()))
+
+    def plan(self, tree: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
+        """The calls that :meth:`publish` would send. Writes nothing.
+
+        :raises RootMissing: there is no such root.
+        :raises PlacementError: placement cannot be asked.
+        """
+        known = frozenset(p.uuid for p in tree.providers)
+        actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
+        return providers.diff(tree, actual, delete_gone=delete_gone)
+
+    def declare(self, classes: Iterable[str] = (), traits: Iterable[str] = ()) -> None:
+        """Make classes and traits known, so that a flavor may name them before any node offers them.
+
+        :raises PlacementError: placement cannot be asked, or refuses.
+        """
+        names = (tuple(classes), tuple(traits))
+
+        def turn() -> bool:
+            self._declare(*names)
+            return True
+
+        self._persist(None, turn)
+
+    def withdraw(
+        self, root_uuid: str, provider_uuids: frozenset[str] | None = None, consumer: str | None = None
+    ) -> PublishResult:
+        """Take providers of ours, and all below them, out of service: nobody can claim them afterwards.
+
+        A root that is not there offers nothing, and neither does anything below it.
+
+        :param provider_uuids: which ones; None for all of the node.
+        :param consumer: the node's own instance. What it holds stays, wholly reserved.
+        :raises InventoryInUse: another consumer holds some of it. All else was withdrawn.
+        :raises PlacementError: placement cannot be asked, or refuses.
+        """
+        known = provider_uuids or frozenset()
+        try:
+            return self._converge(
+                root_uuid, lambda actual: providers.withdrawn(actual, provider_uuids), known, consumer=consumer
+            )
+        except RootMissing:
+            return PublishResult(calls=())
+
+    def publish(self, tree: ProviderTree, *, consumer: str | None = None, delete_gone: bool = False) -> PublishResult:
+        """Make placement agree with a tree.
+
+        :param consumer: the node's own instance. What it holds and the tree lacks stays, wholly reserved.
+        :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.decide.providers.diff`.
+        :raises RootMissing: there is no root: Nova has not made it yet.
+        :raises InventoryInUse: another consumer holds what the tree lacks. All else was published.
+        :raises PlacementError: placement cannot be asked, or refuses.
+        """
+        known = frozenset(p.uuid for p in tree.providers)
+        return self._converge(tree.root_uuid, lambda _: tree, known, consumer=consumer, delete_gone=delete_gone)
+
+    # ---------------------------------------------------------------------------------------------------------- converging
+
+    def _persist(self, root: str | None, turn: Callable[[], T | None]) -> T:
+        """Take turns until one gives something. A turn that somebody else disturbs starts over after a random pause."""
+        last: PlacementError | None = None
+        refused = False
+        for attempt in range(self._attempts):
+            try:
+                result = turn()
+            except _Again as again:
+                if root is not None:
+                    self._memories.pop(root, None)
+                last = again.error
+                if again.bad_request:
+                    if refused and last is not None:
+                        raise last from None
+                    refused = True
+                    self._declared.clear()  # somebody may have deleted a class or a trait that nobody used
+                self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter())
+                continue
+            if result is not None:
+                return result
+        why = 'its providers kept changing' if last is None else last.message
+        raise PlacementUnreachable(f'{why}; gave up after {self._attempts} attempts') from last
+
+    def _converge(
+        self,
+        root: str,
+        wanted_of: Callable[[ProviderTree], ProviderTree],
+        known: frozenset[str],
+        *,
+        consumer: str | None,
+        delete_gone: bool = False,
+    ) -> PublishResult:
+        done: list[Call] = []
+        held: dict[str, frozenset[str]] = {}
+        busy: dict[str, str] = {}
+
+        def turn() -> bool | None:
+            """Read, compare, send. True when there was nothing left to send."""
+            actual = self._read(root, known)
+            wanted = wanted_of(actual)
+            for provider in actual.providers:
+                if provider.uuid in held:
+                    wanted = providers.held(wanted, provider, held[provider.uuid])
+            calls = [c for c in providers.diff(wanted, actual, delete_gone=delete_gone) if c.uuid not in busy]
+            if not calls:
+                return True
+            self._declare_for(calls)
+            seen = {p.uuid: p for p in actual.providers}
+            stuck: set[str] = set()  # the other calls for these were meant for what they cannot become
+            for call in calls:
+                if call.uuid in stuck:
+                    continue
+                try:
+                    self._send(root, call, seen, busy=bool(busy))
+                except _InUse:
+                    stuck.add(call.uuid)
+                    self._in_use(call, consumer, held, busy)
+                    continue
+                except _StillNeeded:
+                    stuck.add(call.uuid)
+                    busy[call.uuid] = f'provider {call.name} has one below it that is held'
+                    continue
+                LOG.info('node %s: %s', root, providers.describe(call))
+                done.append(call)
+            return None
+
+        self._persist(root, turn)
+        if busy:
+            raise InventoryInUse(
+                f'placement, node {root}: {"; ".join(text for _, text in sorted(busy.items()))}',
+                hint='it is withdrawn at the next try after its consumer is gone: openstack resource provider allocation show',
+            )
+        return PublishResult(calls=tuple(done))
+
+    def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, str]) -> None:
+        """Find out who holds a provider: the node's own instance keeps what it has, anybody else keeps us away."""
+        path = f'/resource_providers/{call.uuid}/allocations'
+        answer = self._client.get(path)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise _Again
+        holders = {
+            str(name): frozenset(_object(_object(allocation).get('resources')))
+            for name, allocation in _object(answer.body.get('allocations')).items()
+        }
+        others = {name: classes for name, classes in holders.items() if name != consumer}
+        if not holders:
+            raise _Again
+        if others:
+            text = ', '.join(f'{" and ".join(sorted(classes))} by consumer {name}' for name, classes in sorted(others.items()))
+            busy[call.uuid] = f'provider {call.name} is held: {text}'
+        else:
+            held[call.uuid] = frozenset().union(*holders.values())
+
+    # ------------------------------------------------------------------------------------------------------------- reading
+
+    def _read(self, root: str, known: frozenset[str]) -> ProviderTree:
+        """Our providers below a root, and those of the given UUIDs, which may lack the owner trait yet."""
+        answer = self._client.get('/resource_providers', in_tree=root)
+        below = _below(root, _summaries(answer))
+        if below is None:
+            self._memories.pop(root, None)
+            raise RootMissing(
+                f'placement has no root provider {root}',
+                hint='nova-compute makes it some time after the node is enrolled, with the UUID of the node',
+            )
+        memory = self._memories.get(root)
+        if memory is None or self._clock() - memory.at >= REMEMBER_SECONDS:
+            memory = _Memory(at=self._clock(), ours={}, foreign=frozenset())
+        ours = {uuid for uuid in below if uuid in memory.ours or uuid in known}
+        if not set(below) <= ours | memory.foreign:
+            ours |= self._owned(root) & set(below)
+        found: dict[str, Provider] = {}
+        for uuid in ours:
+            remembered = memory.ours.get(uuid)
+            seen = below[uuid]
+            if remembered is None or remembered.generation != seen.generation:
+                seen = self._contents(seen)
+            else:
+                seen = replace(seen, inventories=remembered.inventories, traits=remembered.traits)
+            if OWNER in seen.traits or uuid in known:
+                found[uuid] = seen
+        self._memories[root] = _Memory(at=memory.at, ours=found, foreign=frozenset(below) - frozenset(found))
+        return ProviderTree(root_uuid=root, providers=tuple(found[uuid] for uuid in below if uuid in found))
+
+    def _owned(self, root: str) -> set[str]:
+        # Placement refuses a query for a trait that it does not know; then nobody has it.
+        if self._client.get(f'/traits/{OWNER}').status == HTTPStatus.NOT_FOUND:
+            return set()
+        answer = self._client.get('/resource_providers', in_tree=root, required=OWNER)
+        return {provider.uuid for provider in _summaries(answer)}
+
+    def _contents(self, provider: Provider) -> Provider:
+        inventories = self._client.get(f'/resource_providers/{provider.uuid}/inventories')
+        traits = self._client.get(f'/resource_providers/{provider.uuid}/traits')
+        if HTTPStatus.NOT_FOUND in (inventories.status, traits.status):
+            raise _Again
+        seen = replace(provider, inventories=_inventories(inventories), traits=_traits(traits))
+        if not _generation(inventories) == _generation(traits) == provider.generation:
+            raise _Again
+        return seen
+
+    # ------------------------------------------------------------------------------------------------------------- writing
+
+    def _declare_for(self, calls: Iterable[Call]) -> None:
+        calls = tuple(calls)
+        classes = {i.resource_class for c in calls if isinstance(c, SetInventories) for i in c.inventories}
+        self._declare(classes, {t for c in calls if isinstance(c, SetTraits) for t in c.traits})
+
+    def _declare(self, classes: Iterable[str], traits: Iterable[str]) -> None:
+        """Make custom names known, and see that the others are."""
+        for kind, names in (('resource_classes', classes), ('traits', traits)):
+            for name in sorted(names):
+                path = f'/{kind}/{name}'
+                if path in self._declared:
+                    continue
+                if not name.startswith('CUSTOM_'):
+                    if self._client.get(path).status == HTTPStatus.NOT_FOUND:
+                        raise PlacementRefused(
+                            f'placement does not know {name}',
+                            hint=f'{kind} that are not of a standard begin with CUSTOM_; a newer placement may know it',
+                        )
+                else:
+                    answer = self._client.request('PUT', path)
+                    if not answer.ok:
+                        raise _again_or_refused('PUT', path, answer)
+                self._declared.add(path)
+
+    def _send(self, root: str, call: Call, seen: dict[str, Provider], *, busy: bool) -> None:
+        """Send one call with the generation that was read, and note what placement says it made of it.
+
+        :param seen: the providers as they were read; changed in place.
+        :raises _InUse: a consumer holds what the call takes away.
+        :raises _Again: placement is not as it was read.
+        """
+        path = f'/resource_providers/{call.uuid}'
+        body: dict[str, Any]
+        match call:
+            case CreateProvider():
+                body = {'uuid': call.uuid, 'name': call.name, 'parent_provider_uuid': call.parent_uuid}
+                answer = self._client.request('POST', '/resource_providers', body=body)
+                if answer.code == DUPLICATE_NAME:
+                    raise self._duplicate(root, call)
+                seen[call.uuid] = _provider(_accepted(answer, 'POST', '/resource_providers').body)
+            case MoveProvider():
+                body = {'name': call.name, 'parent_provider_uuid': call.parent_uuid}
+                _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
+            case SetInventories():
+                path += '/inventories'
+                own = seen[call.uuid]
+                sent = {i.resource_class: _wire(i) for i in call.inventories}
+                body = {'resource_provider_generation': own.generation, 'inventories': sent}
+                answer = _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
+                seen[call.uuid] = replace(own, inventories=_inventories(answer), generation=_generation(answer))
+            case SetTraits():
+                path += '/traits'
+                own = seen[call.uuid]
+                body = {'resource_provider_generation': own.generation, 'traits': sorted(call.traits)}
+                answer = _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
+                seen[call.uuid] = replace(own, traits=_traits(answer), generation=_generation(answer))
+            case DeleteProvider():
+                answer = self._client.request('DELETE', path)
+                if answer.code == CANNOT_DELETE_PARENT and busy:
+                    raise _StillNeeded
+                if answer.status != HTTPStatus.NOT_FOUND:
+                    _accepted(answer, 'DELETE', path)
+                del seen[call.uuid]
+            case _:
+                assert_never(call)
+        memory = self._memories.get(root)
+        if memory is not None:
+            ours = {uuid: p for uuid, p in memory.ours.items() if uuid != call.uuid}
+            ours |= {call.uuid: seen[call.uuid]} if call.uuid in seen else {}
+            self._memories[root] = replace(memory, ours=ours)
+
+    def _duplicate(self, root: str, call: CreateProvider) -> Exception:
+        """Another publisher may just have made it; what lies elsewhere is not ours to move."""
+        answer = self._client.get(f'/resource_providers/{call.uuid}')
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return PlacementRefused(
+                f'placement has a provider {call.name} that is not ours',
+                hint='rename or delete it: openstack resource provider list --name',
+            )
+        if str(answer.body.get('root_provider_uuid')) == root:
+            return _Again()
+        return PlacementRefused(
+            f'placement has provider {call.uuid} ({call.name}) below another root than node {root}',
+            hint='delete it: openstack resource provider delete',
+        )
+
+
+class NodePlacement:
+    """One node's placement, as a job writes to it.
+
+    :param node_uuid: the node in Ironic, and its root provider.
+    :param consumer: the instance on the node, or None.
+    """
+
+    def __init__(self, publisher: Publisher, node_uuid: str, consumer: str | None = None) -> None:
+        self._publisher = publisher
+        self._node_uuid = node_uuid
+        self._consumer = consumer
+
+    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
+        """Take what is unclaimed of these devices out of service, their slots included.
+
+        :raises PlacementError: somebody holds it, or placement did not do it.
+        """
+        chosen = frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
+        self._publisher.withdraw(self._node_uuid, chosen, self._consumer)
+
+    def publish(self, inventory: Inventory, verdict: Verdict, functions: Functions) -> None:
+        """Make placement agree with a verified look.
+
+        :raises UsageError: see :func:`baremetal_acc.decide.providers.tree`.
+        :raises PlacementError: it did not.
+        """
+        wanted = providers.tree(inventory, verdict, self._node_uuid, functions)
+        self._publisher.publish(wanted, consumer=self._consumer)
+
+
+# ---------------------------------------------------------------------------------------------------------------- wire
+
+
+def _accepted(answer: Answer, method: str, path: str) -> Answer:
+    if answer.code == INVENTORY_IN_USE:
+        raise _InUse
+    if not answer.ok:
+        raise _again_or_refused(method, path, answer)
+    return answer
+
+
+def _again_or_refused(method: str, path: str, answer: Answer) -> Exception:
+    """409 and 5xx mean that somebody else wrote, 404 that somebody deleted; 400 may mean that a name is not known any more."""
+    error = refusal(method, path, answer)
+    passing = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+    if answer.code == CANNOT_DELETE_PARENT:
+        return PlacementRefused(f'{error.message}: providers that are not ours lie below it', hint='delete those first')
+    if answer.status in passing or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _Again(error, bad_request=answer.status == HTTPStatus.BAD_REQUEST)
+    return error
+
+
+def _wire(inventory: ProviderInventory) -> dict[str, Any]:
+    return {
+        'total': inventory.total,
+        'reserved': inventory.reserved,
+        'min_unit': 1,
+        'max_unit': inventory.total,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }
+
+
+def _invalid(what: str) -> PlacementRefused:
+    return PlacementRefused(f'placement: an answer has no valid {what}', hint='something else answers at its endpoint')
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _invalid('object')
+    return value
+
+
+def _generation(answer: Answer) -> int:
+    value = answer.body.get('resource_provider_generation')
+    if not isinstance(value, int):
+        raise _invalid('generation')
+    return value
+
+
+def _inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
+    found = []
+    for name, raw in sorted(_object(answer.body.get('inventories')).items()):
+        match raw:
+            case {'total': int(total), 'reserved': int(reserved)}:
+                ours = _wire(ProviderInventory(resource_class=name, total=total, reserved=reserved))
+                altered = any(raw.get(key) != value for key, value in ours.items())
+                found.append(ProviderInventory(resource_class=name, total=total, reserved=reserved, altered=altered))
+            case _:
+                raise _invalid('inventory')
+    return tuple(found)
+
+
+def _traits(answer: Answer) -> frozenset[str]:
+    names = answer.body.get('traits')
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _invalid('list of traits')
+    return frozenset(names)
+
+
+def _provider(raw: object) -> Provider:
+    match raw:
+        case {
+            'uuid': str(uuid),
+            'name': str(name),
+            'parent_provider_uuid': str() | None as parent,
+            'generation': int(generation),
+        }:
+            return Provider(uuid=uuid, name=name, parent_uuid=parent or '', generation=generation)
+    raise _invalid('provider')
+
+
+def _summaries(answer: Answer) -> tuple[Provider, ...]:
+    found = answer.body.get('resource_providers')
+    if not isinstance(found, list):
+        raise _invalid('list of providers')
+    return tuple(_provider(raw) for raw in found)
+
+
+def _below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
+    """What lies below a root, parents first; None if the root is not there.
+
+    An operator may have put the node's root below another provider: then placement's tree holds other nodes' too.
+    """
+    everything = {p.uuid: p for p in found}
+    if root not in everything:
+        return None
+    below: dict[str, Provider] = {}
+    parents = {root}
+    while parents:
+        children = sorted((p for p in everything.values() if p.parent_uuid in parents), key=lambda p: p.uuid)
+        below |= {p.uuid: p for p in children}
+        parents = {p.uuid for p in children}
+    return below

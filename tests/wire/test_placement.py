@@ -1,0 +1,562 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a real placement come to agree with us, and keep what belongs to others? A real process, over HTTP, through keystoneauth."""
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import pytest
+from keystoneauth1 import adapter, session, token_endpoint
+
+from baremetal_acc.decide import providers
+from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
+from baremetal_acc.model.job import Finding, Met, Verdict
+from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
+from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.publish import REMEMBER_SECONDS, NodePlacement, Publisher
+from tests.unit.decide.values import FPGA, GPU, fpga, gpu, inventory, slot
+
+GZIP = {(FPGA, 'Slot0'): 'gzip'}
+HELD = 'CUSTOM_ACC_FN_GZIP'
+CONSUMER = '7b9a3a3e-3f4d-4a0e-9d53-0d1f0a3f8a01'
+OTHER = '0e7c1f5a-8d0b-4a77-8a0e-6f1d2d3c4b5a'
+
+
+class Adapter(adapter.Adapter):
+    """A real adapter that writes down what it sends, and lets a test step in before a request goes out."""
+
+    def __init__(self, url: str, *, token: str = 'admin') -> None:
+        auth = token_endpoint.Token(url, token)
+        super().__init__(session=session.Session(auth=auth, timeout=30), service_type='placement')
+        self.sent: list[str] = []
+        self.before: Callable[[str, str], None] = lambda method, url: None
+
+    def request(self, url: str, method: str, **kwargs: Any) -> Any:
+        self.before(method, url)
+        self.sent.append(f'{method} {url.partition("?")[0]}')
+        return super().request(url, method, **kwargs)
+
+
+@pytest.fixture(scope='module')
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real placement."""
+    state = tmp_path_factory.mktemp('placement')
+    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement']
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        yield json.loads(line)['placement'] if line else pytest.fail(process.communicate()[1])
+    finally:
+        process.terminate()
+        process.communicate(timeout=90)
+
+
+class Cloud:
+    """What everybody else does to placement: Nova, tenants, other operators."""
+
+    def __init__(self, url: str) -> None:
+        self.adapter = Adapter(url)
+
+    def ask(self, method: str, path: str, body: Any = None, *, ok: bool = True) -> Any:
+        answer = self.adapter.request(
+            path, method, json=body, raise_exc=False, microversion='1.37', microversion_service_type='placement'
+        )
+        assert answer.status_code < 400 or not ok, answer.text
+        return answer.json() if answer.content else {}
+
+    def root(self) -> str:
+        """A root provider as Nova makes one for a node: UUID and name are the node's."""
+        root = str(uuid.uuid4())
+        self.ask('POST', '/resource_providers', {'uuid': root, 'name': root})
+        self.ask('PUT', '/resource_classes/CUSTOM_BAREMETAL_GOLD')
+        self.offer(root, 'CUSTOM_BAREMETAL_GOLD')
+        self.ask('PUT', f'/resource_providers/{root}/traits', {'resource_provider_generation': 1, 'traits': ['OWNER_NOVA']})
+        return root
+
+    def offer(self, provider: str, resource_class: str, **other: Any) -> None:
+        generation = self.ask('GET', f'/resource_providers/{provider}')['generation']
+        offers = {resource_class: {'total': 1, 'reserved': 0} | other}
+        body = {'resource_provider_generation': generation, 'inventories': offers}
+        self.ask('PUT', f'/resource_providers/{provider}/inventories', body)
+
+    def child(self, root: str) -> str:
+        """A provider of somebody else below the root."""
+        child = str(uuid.uuid4())
+        self.ask('POST', '/resource_providers', {'uuid': child, 'name': child, 'parent_provider_uuid': root})
+        self.offer(child, 'PCI_DEVICE')
+        return child
+
+    def claim(self, consumer: str, provider: str, resource_class: str) -> None:
+        allocations = {provider: {'resources': {resource_class: 1}}}
+        body = {'allocations': allocations, 'project_id': 'p', 'user_id': 'u', 'consumer_generation': None}
+        self.ask('PUT', f'/allocations/{consumer}', body)
+
+    def free(self, consumer: str, *, ok: bool = True) -> None:
+        self.ask('DELETE', f'/allocations/{consumer}', ok=ok)
+
+    def all_of(self, provider: str) -> Any:
+        """Everything that placement knows of a provider, generation included."""
+        base = f'/resource_providers/{provider}'
+        return [self.ask('GET', base), self.ask('GET', f'{base}/inventories'), self.ask('GET', f'{base}/traits')]
+
+    def offers(self, provider: str) -> dict[str, tuple[int, int]]:
+        """Total and reserved by class."""
+        found = self.ask('GET', f'/resource_providers/{provider}/inventories')['inventories']
+        return {name: (i['total'], i['reserved']) for name, i in found.items()}
+
+    def traits(self, provider: str) -> set[str]:
+        return set(self.ask('GET', f'/resource_providers/{provider}/traits')['traits'])
+
+    def tree(self, root: str) -> set[str]:
+        return {p['uuid'] for p in self.ask('GET', f'/resource_providers?in_tree={root}')['resource_providers']}
+
+    def candidates(self, root: str, query: str) -> list[set[str]]:
+        """The providers of each way to serve a request."""
+        found = self.ask('GET', f'/allocation_candidates?limit=1000&{query}&in_tree={root}')['allocation_requests']
+        return [set(c['allocations']) for c in found]
+
+
+@pytest.fixture
+def cloud(url: str) -> Iterator[Cloud]:
+    cloud = Cloud(url)
+    yield cloud
+    for consumer in (CONSUMER, OTHER):
+        cloud.free(consumer, ok=False)
+
+
+@pytest.fixture
+def root(cloud: Cloud) -> str:
+    return cloud.root()
+
+
+@pytest.fixture
+def sending(url: str) -> Adapter:
+    return Adapter(url)
+
+
+@pytest.fixture
+def publisher(sending: Adapter) -> Publisher:
+    return Publisher(PlacementClient(sending), sleep=lambda seconds: None)
+
+
+def met() -> Verdict:
+    return Verdict(target='node-1', findings=())
+
+
+def wanted(root: str, functions: Any = None, *, accelerators: Any = None, verdict: Verdict | None = None) -> ProviderTree:
+    """A GPU, and an FPGA with a function in the first of two slots."""
+    seen = inventory(*(accelerators or (gpu(), fpga())))
+    return providers.tree(seen, verdict or met(), root, GZIP if functions is None else functions)
+
+
+def gpu_of(root: str) -> str:
+    return providers.card_uuid(root, GPU)
+
+
+def slot_of(root: str, slot_id: str = 'Slot0') -> str:
+    return providers.slot_uuid(root, FPGA, slot_id)
+
+
+def writes(sent: list[str]) -> list[str]:
+    return [line for line in sent if not line.startswith('GET ')]
+
+
+def test_the_first_publication_makes_the_tree(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Card and slots are below the root, offer what was verified, and carry our owner trait and what they are."""
+    result = publisher.publish(wanted(root))
+    assert result.changed
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert {} == cloud.offers(slot_of(root, 'Slot1'))
+    assert {} == cloud.offers(providers.card_uuid(root, FPGA))
+    expected = {
+        providers.OWNER,
+        'CUSTOM_ACC_GPU',
+        'CUSTOM_ACC_GPU_NVIDIA',
+        'CUSTOM_ACC_GPU_NVIDIA_H100',
+        'CUSTOM_ACC_PCI_10DE_2330',
+    }
+    assert expected == cloud.traits(gpu_of(root))
+    assert providers.card_uuid(root, FPGA) == cloud.ask('GET', f'/resource_providers/{slot_of(root)}')['parent_provider_uuid']
+
+
+def test_what_is_offered_cannot_be_promised_twice(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """One unit at most, in steps of one, and no overcommitment."""
+    publisher.publish(wanted(root))
+    found = cloud.ask('GET', f'/resource_providers/{gpu_of(root)}/inventories')['inventories']['PGPU']
+    assert {'total': 1, 'reserved': 0, 'min_unit': 1, 'max_unit': 1, 'step_size': 1, 'allocation_ratio': 1.0} == found
+
+
+def test_nothing_changed_is_one_get(publisher: Publisher, sending: Adapter, root: str) -> None:
+    """A publisher that remembers asks for the generations of the tree, and that is all."""
+    publisher.publish(wanted(root))
+    sending.sent.clear()
+    assert not publisher.publish(wanted(root)).changed
+    assert ['GET /resource_providers'] == sending.sent
+
+
+def test_a_new_process_that_finds_all_as_it_should_be_writes_nothing(publisher: Publisher, url: str, root: str) -> None:
+    """Nothing remembered costs reads, and no write."""
+    publisher.publish(wanted(root))
+    fresh = Adapter(url)
+    assert not Publisher(PlacementClient(fresh)).publish(wanted(root)).changed
+    assert [] == writes(fresh.sent)
+
+
+def test_a_memory_that_is_too_old_is_read_again(sending: Adapter, root: str) -> None:
+    """Deleted and made again, a provider may meet the generation that is remembered: memory ends after a while."""
+    now = [0.0]
+    publisher = Publisher(PlacementClient(sending), clock=lambda: now[0])
+    publisher.publish(wanted(root))
+    publisher.publish(wanted(root))
+    now[0] = REMEMBER_SECONDS
+    sending.sent.clear()
+    assert not publisher.publish(wanted(root)).changed
+    assert 1 < len(sending.sent)
+
+
+def test_another_function_withdraws_before_it_offers(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """The old class goes first; the new one comes last. In between the slot offers nothing."""
+    publisher.publish(wanted(root))
+    result = publisher.publish(wanted(root, {(FPGA, 'Slot0'): 'aes'}))
+    inventories = [call.inventories for call in result.calls]
+    assert [(), (ProviderInventory(resource_class='CUSTOM_ACC_FN_AES'),)] == inventories
+    assert {slot_of(root)} == {call.uuid for call in result.calls}
+    assert {'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root))
+
+
+def test_traits_are_set_before_anything_is_offered(publisher: Publisher, root: str) -> None:
+    """Nobody can claim a device under a trait that it does not have yet."""
+    kinds = [type(call) for call in publisher.publish(wanted(root)).calls]
+    assert 4 * [CreateProvider] + 4 * [SetTraits] + 2 * [SetInventories] == kinds
+
+
+def test_the_root_is_never_touched(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Inventory, traits and generation of Nova's provider are what they were, after all that we can do."""
+    before = cloud.all_of(root)
+    publisher.publish(wanted(root))
+    publisher.withdraw(root)
+    publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
+    assert before == cloud.all_of(root)
+
+
+def test_what_others_put_below_the_root_is_not_touched(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """A provider without our owner trait is not read as ours, emptied or deleted."""
+    foreign = cloud.child(root)
+    before = cloud.all_of(foreign)
+    publisher.publish(wanted(root))
+    publisher.withdraw(root)
+    publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
+    assert before == cloud.all_of(foreign)
+    assert [gpu_of(root)] == [p.uuid for p in publisher.read(root).providers]
+
+
+def test_other_nodes_in_the_same_tree_are_not_touched(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """An operator may hang several nodes below one provider: what is in placement's tree is not all this node's."""
+    neighbour = cloud.root()
+    publisher.publish(wanted(neighbour))
+    publisher.publish(wanted(root))
+    rack = cloud.root()
+    for node in (root, neighbour):
+        cloud.ask('PUT', f'/resource_providers/{node}', {'name': node, 'parent_provider_uuid': rack})
+    publisher.withdraw(root)
+    assert {} == cloud.offers(gpu_of(root))
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(neighbour))
+
+
+def test_a_flavor_finds_a_function(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """A request for the node's class and a function has one candidate: the root and the slot that holds it."""
+    publisher.publish(wanted(root))
+    query = f'resources=CUSTOM_BAREMETAL_GOLD:1&resources_ACC={HELD}:1&in_tree_ACC={root}'
+    assert [{root, slot_of(root)}] == cloud.candidates(root, query)
+    query = f'{query}&required_ACC=CUSTOM_ACC_FPGA_INTEL_STRATIX'
+    assert [{root, slot_of(root)}] == cloud.candidates(root, query)
+
+
+def test_what_is_withdrawn_cannot_be_found(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """The providers stay, with their traits, and no request lands on them."""
+    publisher.publish(wanted(root))
+    publisher.withdraw(root)
+    assert [] == cloud.candidates(root, f'resources_ACC={HELD}:1&in_tree_ACC={root}&resources=CUSTOM_BAREMETAL_GOLD:1')
+    assert 5 == len(cloud.tree(root))
+    assert providers.OWNER in cloud.traits(slot_of(root))
+
+
+def test_withdrawing_a_card_withdraws_its_slots_and_no_other_card(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """The slots lie below the card."""
+    node = NodePlacement(publisher, root)
+    node.publish(inventory(gpu(), fpga()), met(), GZIP)
+    node.withdraw(inventory(gpu(), fpga()), [FPGA])
+    assert {} == cloud.offers(slot_of(root))
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+
+
+def test_a_claim_keeps_us_from_withdrawing(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """The error names provider, class and consumer; all else was withdrawn, and the claim is untouched."""
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, slot_of(root), HELD)
+    with pytest.raises(InventoryInUse) as caught:
+        publisher.withdraw(root, consumer=CONSUMER)
+    name = wanted(root).provider(slot_of(root)).name
+    assert f'provider {name} is held: {HELD} by consumer {OTHER}' in str(caught.value)
+    assert caught.value.waiting_helps
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert {} == cloud.offers(gpu_of(root))
+    assert [slot_of(root)] == list(cloud.ask('GET', f'/allocations/{OTHER}')['allocations'])
+
+
+def test_withdrawing_works_when_the_claim_is_gone(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Nova frees an instance's claims a little after cleaning has begun: the next try succeeds."""
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, slot_of(root), HELD)
+    with pytest.raises(InventoryInUse):
+        publisher.withdraw(root)
+    cloud.free(OTHER)
+    publisher.withdraw(root)
+    assert {} == cloud.offers(slot_of(root))
+
+
+def test_what_the_nodes_own_instance_holds_is_reserved_and_stays(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """A service step on an active node takes nothing from its tenant, and nobody else can claim it."""
+    publisher.publish(wanted(root))
+    cloud.claim(CONSUMER, slot_of(root), HELD)
+    publisher.withdraw(root, consumer=CONSUMER)
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
+    assert {} == cloud.offers(gpu_of(root))
+    publisher.publish(wanted(root), consumer=CONSUMER)
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+
+
+def test_another_function_under_a_tenant_keeps_what_the_tenant_claimed(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """The class that its instance claimed stays until it is gone, reserved; the new one stands beside it."""
+    publisher.publish(wanted(root))
+    cloud.claim(CONSUMER, slot_of(root), HELD)
+    aes = {(FPGA, 'Slot0'): 'aes'}
+    publisher.publish(wanted(root, aes), consumer=CONSUMER)
+    assert {HELD: (1, 1), 'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root))
+    cloud.free(CONSUMER)
+    publisher.publish(wanted(root, aes))
+    assert {'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root))
+
+
+def test_a_claim_of_somebody_else_keeps_a_publication_from_taking_it(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """All else is published, then it says who holds what."""
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, slot_of(root), HELD)
+    slots = (slot(0), slot(1))
+    with pytest.raises(InventoryInUse, match=OTHER):
+        publisher.publish(wanted(root, {(FPGA, 'Slot1'): 'aes'}, accelerators=(gpu(), fpga(slots=slots))))
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert {'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root, 'Slot1'))
+
+
+def test_a_card_that_does_not_hold_up_offers_nothing(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Its provider and traits stay."""
+    publisher.publish(wanted(root))
+    unmet = Finding(
+        accelerator=GPU, label='H100', subject='firmware', expected='2.0', found='1.0', met=Met.NO, rule='all'
+    )  # fmt: skip
+    publisher.publish(wanted(root, verdict=Verdict(target='node-1', findings=(unmet,))))
+    assert {} == cloud.offers(gpu_of(root))
+    assert 'CUSTOM_ACC_GPU' in cloud.traits(gpu_of(root))
+
+
+def test_a_card_that_is_gone_is_emptied_and_stays_until_it_may_be_deleted(
+    publisher: Publisher, cloud: Cloud, root: str
+) -> None:
+    """Nova cannot update a node for minutes after a provider that it remembers was deleted, so that takes a word."""
+    publisher.publish(wanted(root))
+    publisher.publish(wanted(root, {}, accelerators=(gpu(),)))
+    assert {} == cloud.offers(slot_of(root))
+    assert slot_of(root) in cloud.tree(root)
+    publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
+    assert {root, gpu_of(root)} == cloud.tree(root)
+
+
+def test_a_claimed_card_is_never_deleted(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Neither its slot nor the card above it, whatever was asked for."""
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, slot_of(root), HELD)
+    with pytest.raises(InventoryInUse, match=OTHER):
+        publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
+    assert {root, gpu_of(root), slot_of(root), providers.card_uuid(root, FPGA)} == cloud.tree(root)
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+
+
+def test_a_root_that_is_missing_is_waited_for_and_not_made(publisher: Publisher, cloud: Cloud) -> None:
+    """The root is Nova's: reading and publishing say so, and nothing is made."""
+    nowhere = str(uuid.uuid4())
+    for action in (lambda: publisher.read(nowhere), lambda: publisher.publish(wanted(nowhere))):
+        with pytest.raises(RootMissing, match=nowhere) as caught:
+            action()
+        assert caught.value.waiting_helps
+    assert set() == cloud.tree(nowhere)
+
+
+def test_nothing_is_offered_below_a_missing_root(publisher: Publisher) -> None:
+    """A node is cleaned before Nova knows it; there is nothing to withdraw then."""
+    assert not publisher.withdraw(str(uuid.uuid4())).changed
+
+
+def test_a_root_that_vanished_is_noticed(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Nova deletes a node's whole tree, and what is remembered of it counts for nothing."""
+    publisher.publish(wanted(root))
+    for provider in [*reversed(publisher.read(root).providers)]:
+        cloud.ask('DELETE', f'/resource_providers/{provider.uuid}')
+    cloud.ask('DELETE', f'/resource_providers/{root}')
+    with pytest.raises(RootMissing):
+        publisher.publish(wanted(root))
+
+
+def test_a_change_by_somebody_else_in_between_is_not_overwritten_blindly(
+    publisher: Publisher, sending: Adapter, cloud: Cloud, root: str
+) -> None:
+    """The generation has moved, so placement refuses; all is read again, and then it is as wanted."""
+    publisher.publish(wanted(root))
+    cloud.ask('PUT', '/resource_classes/CUSTOM_STRANGE')
+    stepped_in = []
+
+    def step_in(method: str, url: str) -> None:
+        if method == 'PUT' and url.endswith('/inventories') and not stepped_in:
+            stepped_in.append(url)
+            cloud.offer(slot_of(root), 'CUSTOM_STRANGE')
+
+    sending.before = step_in
+    sending.sent.clear()
+    publisher.publish(wanted(root, {}))
+    assert 1 == len(stepped_in)
+    assert 2 == sum(line.endswith('/inventories') for line in writes(sending.sent))
+    assert {} == cloud.offers(slot_of(root))
+
+
+def test_values_that_somebody_altered_are_put_right(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """An allocation ratio of two would promise one card to two tenants."""
+    publisher.publish(wanted(root))
+    cloud.offer(gpu_of(root), 'PGPU', allocation_ratio=2.0)
+    assert publisher.publish(wanted(root)).changed
+    found = cloud.ask('GET', f'/resource_providers/{gpu_of(root)}/inventories')['inventories']['PGPU']
+    assert 1.0 == found['allocation_ratio']
+
+
+def test_several_publishers_of_one_node_agree_in_the_end(url: str, cloud: Cloud, root: str) -> None:
+    """Whoever is last wins, nobody gives up, and nobody fails."""
+    errors: list[Exception] = []
+
+    def run(function: str) -> None:
+        try:
+            Publisher(PlacementClient(Adapter(url))).publish(wanted(root, {(FPGA, 'Slot0'): function}))
+        except Exception as exc:  # noqa: BLE001 - shown below
+            errors.append(exc)
+
+    threads = [Thread(target=run, args=('gzip',)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == errors
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert 5 == len(cloud.tree(root))
+
+
+def test_a_provider_that_was_made_and_not_finished_is_finished(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """A conductor that died between making a provider and giving it our owner trait left one with our UUID."""
+    half = wanted(root).provider(gpu_of(root))
+    cloud.ask('POST', '/resource_providers', {'uuid': half.uuid, 'name': half.name, 'parent_provider_uuid': root})
+    publisher.publish(wanted(root))
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+    assert providers.OWNER in cloud.traits(gpu_of(root))
+
+
+def test_a_provider_below_the_wrong_parent_is_moved(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """A slot belongs below its card."""
+    publisher.publish(wanted(root))
+    slot_name = wanted(root).provider(slot_of(root)).name
+    cloud.ask('PUT', f'/resource_providers/{slot_of(root)}', {'name': slot_name, 'parent_provider_uuid': root})
+    publisher.publish(wanted(root))
+    assert providers.card_uuid(root, FPGA) == cloud.ask('GET', f'/resource_providers/{slot_of(root)}')['parent_provider_uuid']
+
+
+def test_a_provider_of_ours_below_another_root_is_refused(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """It is named, with what to do."""
+    publisher.publish(wanted(root))
+    gpu_name = wanted(root).provider(gpu_of(root)).name
+    cloud.ask('PUT', f'/resource_providers/{gpu_of(root)}', {'name': gpu_name, 'parent_provider_uuid': None})
+    with pytest.raises(PlacementRefused, match=f'{gpu_of(root)}.*below another root'):
+        publisher.publish(wanted(root))
+
+
+def test_a_name_that_is_taken_is_refused(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Names are unique in a cloud; somebody else's provider is not ours to rename."""
+    gpu_name = wanted(root).provider(gpu_of(root)).name
+    cloud.ask('POST', '/resource_providers', {'uuid': str(uuid.uuid4()), 'name': gpu_name})
+    with pytest.raises(PlacementRefused, match=f'{gpu_name}.*not ours'):
+        publisher.publish(wanted(root))
+
+
+def test_a_class_that_somebody_deleted_is_made_again(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Placement lets anybody delete a class that nobody offers, and then refuses to offer it."""
+    own = {(FPGA, 'Slot0'): f'fn-{uuid.uuid4()}'}
+    name = providers.function_class(own[FPGA, 'Slot0'])
+    publisher.publish(wanted(root, own))
+    publisher.withdraw(root)
+    cloud.ask('DELETE', f'/resource_classes/{name}')
+    publisher.publish(wanted(root, own))
+    assert {name: (1, 0)} == cloud.offers(slot_of(root))
+
+
+def test_a_standard_trait_that_placement_does_not_know_is_named(publisher: Publisher, root: str) -> None:
+    """The lists of known devices may name a trait of a newer os-traits, or a misspelt one."""
+    odd = gpu(traits=frozenset({'HW_GPU_NO_SUCH_THING'}))
+    with pytest.raises(PlacementRefused, match='HW_GPU_NO_SUCH_THING'):
+        publisher.publish(wanted(root, {}, accelerators=(odd,)))
+
+
+def test_a_standard_trait_is_set(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """What os-traits has a word for is said with it."""
+    publisher.publish(wanted(root, {}, accelerators=(gpu(traits=frozenset({'HW_NIC_ACCEL_SSL'})),)))
+    assert 'HW_NIC_ACCEL_SSL' in cloud.traits(gpu_of(root))
+
+
+def test_classes_can_be_declared_before_anybody_offers_them(publisher: Publisher, cloud: Cloud) -> None:
+    """A query for an unknown class is an error (and an instance without a valid host); for a known one it finds nothing."""
+    name = providers.function_class(f'fn-{uuid.uuid4()}')
+    publisher.declare(classes=(name,))
+    assert [] == cloud.ask('GET', f'/allocation_candidates?resources={name}:1')['allocation_requests']
+
+
+def test_a_plan_writes_nothing(publisher: Publisher, sending: Adapter, cloud: Cloud, root: str) -> None:
+    """And it is what a publication then does."""
+    planned = publisher.plan(wanted(root))
+    assert [] == writes(sending.sent)
+    assert {root} == cloud.tree(root)
+    assert planned == publisher.publish(wanted(root)).calls
+
+
+def test_a_token_without_roles_is_refused_with_a_hint(url: str, root: str) -> None:
+    """The message names the request and what to do; placement's own text and the token are not in it."""
+    publisher = Publisher(PlacementClient(Adapter(url, token='very-secret')))
+    with pytest.raises(PlacementRefused, match='status 403') as caught:
+        publisher.read(root)
+    assert 'role service or admin' in str(caught.value)
+    assert 'very-secret' not in str(caught.value)
+
+
+def test_a_placement_that_is_not_there_is_unreachable(root: str) -> None:
+    """Waiting can help."""
+    publisher = Publisher(PlacementClient(Adapter('http://127.0.0.1:9')))
+    with pytest.raises(PlacementUnreachable) as caught:
+        publisher.read(root)
+    assert caught.value.waiting_helps
+
+
+def test_a_tree_can_be_replaced_by_itself(publisher: Publisher, root: str) -> None:
+    """What was read agrees with what was wanted, generations aside."""
+    publisher.publish(wanted(root))
+    found = publisher.read(root)
+    assert set(wanted(root).providers) == {replace(p, generation=None) for p in found.providers}
