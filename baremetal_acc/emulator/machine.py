@@ -769,7 +769,12 @@ class Machine:
                 name: {
                     'up': not self.is_bmc_down(name),
                     'tasks': {
-                        str(task.id): {'state': task.state.value, 'percent': self.percent(task)} for task in bmc.tasks.values()
+                        str(task.id): {
+                            'state': task.state.value,
+                            'percent': self.percent(task),
+                            'targets': list(task.targets),
+                        }
+                        for task in bmc.tasks.values()
                     },
                 }
                 for name, bmc in self.bmcs.items()
