@@ -1,0 +1,513 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a command that writes do it? Dry run first; then jobs, stored before every write, turned until they end.
+
+A run that was killed left its job behind: the next ``apply --execute`` looks at what became of it and goes on.
+"""
+
+import abc
+import argparse
+import getpass
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from baremetal_acc import run
+from baremetal_acc.cli import exits, publisher, render, session, text, work
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.progress import Progress
+from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.state import TargetState, Unlocked
+from baremetal_acc.cli.work import Prepared, Request, Verb
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.errors import AccError, NotMet, Refused, WriteFailed
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import (
+    CheckImage,
+    Done,
+    Engage,
+    Failed,
+    Finding,
+    Flash,
+    Flow,
+    ItemState,
+    Job,
+    Outcome,
+    Plan,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    Verdict,
+    Wait,
+    Withdraw,
+)
+from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.run import Target, Tools
+
+COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
+
+
+class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
+    """A command that makes a plan, and may execute it."""
+
+    VERB: ClassVar[Verb] = Verb.APPLY
+    WRITES: ClassVar[bool] = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Targets, devices, and how to go about it."""
+        session.add_arguments(parser, writes=self.WRITES)
+        work.add_device_argument(parser)
+        how = parser.add_argument_group('execution')
+        if self.WRITES:
+            how.add_argument('--execute', action='store_true', help='do it; without this the plan is printed only')
+        power = how.add_mutually_exclusive_group()
+        power.add_argument(
+            '--host-off',
+            dest='hold',
+            action='store_const',
+            const=True,
+            help='power the host off before anything is released or written (default where a tenant has the machine)',
+        )
+        power.add_argument(
+            '--keep-host-running',
+            dest='hold',
+            action='store_const',
+            const=False,
+            help="leave the host running: only where nobody but the operator's own code runs on it",
+        )
+        how.add_argument('--no-publish', action='store_true', help='leave placement alone, also if it is configured')
+        self.add_own_arguments(parser)
+
+    def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Options of one verb."""
+
+    def request(self, arguments: argparse.Namespace) -> Request:
+        """What the arguments ask for."""
+        return Request(verb=self.VERB, devices=tuple(arguments.device), hold=arguments.hold)
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Make the plans, and execute them if that was asked for."""
+        using = session.begin(arguments, writes=self.WRITES)
+        tools = using.tools()
+        request = self.request(arguments)
+        placements = _Placements(using, wanted=not arguments.no_publish)
+        execute = self.WRITES and arguments.execute
+        if execute:
+            progress = Progress(sys.stderr, quiet=self.app.options.verbose_level == 0)
+            results = Execution(using, tools, request, placements, progress).run()
+        else:
+            results = dry_run(using, tools, request, placements)
+        for result in results:
+            # A job that was resumed keeps the verb that it was begun with.
+            result.document['verb'] = result.document['verb'] or request.verb.value
+        report = Report(
+            document=render.document(r.document for r in results),
+            columns=COLUMNS,
+            rows=tuple(row for r in results for row in _rows(r.document)),
+            code=exits.worst(r.code for r in results),
+        )
+        if self.WRITES and not execute and any(r.document['outcome'] == 'planned' for r in results):
+            text.note('dry run: nothing was written; --execute does it')
+        return report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command did to one target, or would do."""
+
+    document: dict[str, Any]
+    code: Exit
+
+
+class _Placements:
+    """Placement for those targets that have a node, where it is configured and wanted."""
+
+    def __init__(self, using: Session, *, wanted: bool) -> None:
+        self._conf = using.conf
+        self._publisher: Publisher | None = None
+        self._wanted = wanted and using.conf[GROUP].publish and any(e.node for e in using.entries)
+        if self._wanted and publisher.configured(using.conf):
+            self._publisher = publisher.connect(using.conf)
+
+    def of(self, entry: TargetEntry) -> publisher.NodePlacement | None:
+        """What a job of a target tells placement."""
+        if self._publisher is None or entry.node is None:
+            return None
+        return publisher.NodePlacement(publisher=self._publisher, root=entry.node)
+
+
+# ---------------------------------------------------------------------------------------------------------------- dry run
+
+
+def dry_run(using: Session, tools: Tools, request: Request, placements: _Placements) -> list[Result]:
+    """Make a plan for every target, and say what it refuses. Writes nothing."""
+    targets = {e.name: _attempt(using, e) for e in using.entries}
+
+    def one(entry: TargetEntry) -> Prepared:
+        target = targets[entry.name]
+        if isinstance(target, AccError):
+            raise target
+        state = using.store.read(entry.name)
+        if state.unfinished is not None:
+            text.warn(f'{entry.name}: {_unfinished(state.unfinished)}; apply --execute goes on with it')
+        prepared = work.look(using, entry, replace(tools, placement=placements.of(entry)), state, request, target)
+        if request.verb is Verb.UNLOCK:
+            warn_of_unlock(prepared)
+        return prepared
+
+    return [
+        _failure(entry, found) if isinstance(found, AccError) else _planned(found) for entry, found in each(using.entries, one)
+    ]
+
+
+def _planned(prepared: Prepared) -> Result:
+    if prepared.made.refusals:
+        code = failed(prepared.entry.name, Refused(str(r) for r in prepared.made.refusals))
+        return Result(document=_document(prepared, 'refused'), code=code)
+    if not prepared.made.actions:
+        return Result(document=_document(prepared, 'holds'), code=Exit.HOLDS)
+    return Result(document=_document(prepared, 'planned'), code=Exit.NOT_MET)
+
+
+def warn_of_unlock(prepared: Prepared) -> None:
+    """Say which ways will be open to whom."""
+    for accelerator in prepared.inventory.accelerators:
+        places = {(a.mechanism, a.ref, a.field) for a in prepared.made.actions if isinstance(a, Release)}
+        opened = sorted({path for r in accelerator.locks if r.place in places for path in r.blocks})
+        if opened:
+            text.warn(
+                f'{prepared.entry.name}: {accelerator.label} will be open by {", ".join(opened)}: who controls the host can '
+                'write it until it is locked again; the host is left powered off'
+            )
+
+
+# -------------------------------------------------------------------------------------------------------------- execution
+
+
+@dataclass(slots=True)
+class _Running:
+    """One target while its job runs.
+
+    :ivar due: when to look again, by the monotonic clock.
+    :ivar last: the last final look.
+    """
+
+    entry: TargetEntry
+    target: Target
+    tools: Tools
+    state: TargetState
+    verb: Verb
+    devices: frozenset[AcceleratorId] | None
+    slots: tuple[str, ...]
+    labels: dict[AcceleratorId, str]
+    made: Plan | None = None
+    due: float = 0.0
+    last: tuple[Inventory, Verdict] | None = None
+    job: Job = field(init=False)
+
+    def save(self, job: Job) -> None:
+        """Store the job: before every write and after it."""
+        self.job = job
+        self.state = replace(self.state, job=job)
+
+
+class Execution:
+    """Jobs for all targets of a command, turned by one thread: while one waits for its BMC, the next is looked at."""
+
+    def __init__(self, using: Session, tools: Tools, request: Request, placements: _Placements, progress: Progress) -> None:
+        self._using = using
+        self._tools = tools
+        self._request = request
+        self._placements = placements
+        self._progress = progress
+        self._results: dict[str, Result] = {}
+
+    def run(self) -> list[Result]:
+        """Do it. What fails for one target does not stop the others.
+
+        :raises KeyboardInterrupt: jobs are stored and can be resumed; that was said.
+        """
+        with ExitStack() as stack:
+            running = []
+            for entry in self._using.entries:
+                try:
+                    stack.enter_context(self._using.store.alone(entry.name))
+                    begun = self._begin(entry)
+                    if begun is not None:
+                        running.append(begun)
+                except AccError as exc:
+                    self._results[entry.name] = _failure(entry, exc)
+            try:
+                self._turn(running)
+            except KeyboardInterrupt:
+                self._progress.clear()
+                for one in running:
+                    if one.entry.name not in self._results:
+                        text.error(
+                            f'{one.entry.name}: interrupted. {_unfinished(one.job)}; '
+                            f'apply --execute --target {one.entry.name} goes on with it'
+                        )
+                raise
+        return [self._results[e.name] for e in self._using.entries]
+
+    def _begin(self, entry: TargetEntry) -> _Running | None:
+        """The job of a target: a stored one, or one for a new plan. None when there is nothing to execute."""
+        state = self._using.store.read(entry.name)
+        tools = replace(self._tools, placement=self._placements.of(entry))
+        found = state.unfinished
+        if found is not None and self._goes_on_with(found):
+            return self._resume(entry, state, tools, found)
+        prepared = work.look(self._using, entry, tools, state, self._request)
+        if self._request.verb is Verb.UNLOCK:
+            warn_of_unlock(prepared)
+        planned = _planned(prepared)
+        if planned.document['outcome'] != 'planned':
+            self._results[entry.name] = planned
+            return None
+        return self._start(prepared)
+
+    def _goes_on_with(self, found: Job) -> bool:
+        """Whether the stored job is resumed. An unlock that was cut off is superseded by what locks again.
+
+        :raises Refused: neither: another verb would lose sight of what the job has begun.
+        """
+        if found.step == Verb.UNLOCK and self._request.verb in (Verb.APPLY, Verb.LOCK):
+            return False
+        plain = not self._request.devices and not self._request.new_lifecycle
+        if self._request.verb is Verb.APPLY and plain:
+            return True
+        raise Refused(
+            [f'{found.target}: {_unfinished(found)}'],
+            hint=f'apply --execute --target {found.target} (without other options) goes on with it',
+        )
+
+    def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
+        text.note(f'{entry.name}: {_unfinished(found)}; looking at what became of it')
+        tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
+        target = self._using.target(entry)
+        inventory = run.observe(target, tools, datetime.now(UTC))
+        one = _Running(
+            entry=entry,
+            target=target,
+            tools=tools,
+            state=state,
+            verb=Verb(found.step),
+            devices=devices,
+            slots=slots,
+            labels=work.labels(inventory),
+        )
+        one.job = found
+        return self._hooked(one)
+
+    def _start(self, prepared: Prepared) -> _Running:
+        request, state = self._request, prepared.state
+        now = datetime.now(UTC)
+        whole = request.verb is Verb.APPLY and prepared.devices is None
+        job = begin(
+            prepared.made,
+            identity=uuid.uuid4().hex,
+            node=prepared.entry.node or prepared.entry.name,
+            flow=Flow.CLI,
+            step=request.verb,
+            lifecycle=prepared.lifecycle,
+            now=now,
+            timeout=self._using.job_timeout,
+            requester=getpass.getuser(),
+            demands_met=whole,
+        )
+        kept = tuple(e for e in state.engagements if e.lifecycle == prepared.lifecycle)
+        opened = {a.accelerator for a in prepared.made.actions if isinstance(a, Release)}
+        marks = state.unlocked
+        if request.verb is Verb.UNLOCK:
+            marks = (
+                *(m for m in marks if m.accelerator not in opened),
+                *(Unlocked(accelerator=a, at=now) for a in sorted(opened)),
+            )
+        one = _Running(
+            entry=prepared.entry,
+            target=prepared.target,
+            tools=prepared.tools,
+            state=replace(
+                state,
+                lifecycle=prepared.lifecycle,
+                unlocked=marks,
+                known=() if request.forget_vanished else state.known,
+            ),
+            verb=request.verb,
+            devices=prepared.devices,
+            slots=tuple(slot for slot, _ in request.functions),
+            labels=prepared.labels,
+            made=prepared.made,
+        )
+        one.save(replace(job, engagements=kept))
+        self._using.store.write(one.state)
+        return self._hooked(one)
+
+    def _hooked(self, one: _Running) -> _Running:
+        def save(job: Job) -> None:
+            one.save(job)
+            self._using.store.write(one.state)
+            self._progress.show(job, run.doing(job))
+
+        def observed(inventory: Inventory, verdict: Verdict) -> None:
+            one.last = (inventory, verdict)
+
+        def power_changed(system: Ref, power: PowerState) -> None:
+            self._progress.clear()
+            text.note(f'{one.entry.name}: {system} was told to power {power.lower()}')
+
+        one.tools = replace(one.tools, save=save, observed=observed, power_changed=power_changed)
+        self._progress.labels(one.labels)
+        return one
+
+    def _turn(self, running: Sequence[_Running]) -> None:
+        left = list(running)
+        while left:
+            one = min(left, key=lambda r: r.due)
+            time.sleep(max(0.0, one.due - time.monotonic()))
+            try:
+                job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
+            except AccError as exc:
+                self._progress.clear()
+                self._results[one.entry.name] = _failure(one.entry, exc)
+                left.remove(one)
+                continue
+            one.save(job)
+            match outcome:
+                case Wait(delay=delay, doing=doing):
+                    self._progress.show(job, doing)
+                    one.due = time.monotonic() + delay / timedelta(seconds=1)
+                case Done() | Failed():
+                    self._progress.show(job)
+                    self._progress.clear()
+                    left.remove(one)
+                    self._results[one.entry.name] = self._end(one, outcome)
+
+    def _end(self, one: _Running, outcome: Outcome) -> Result:
+        """Remember what was proven, and judge."""
+        verdict = one.job.verdict
+        inventory = None if one.last is None else one.last[0]
+        unmet = () if verdict is None else work.relevant(one.verb, verdict, one.devices, one.slots)
+        good = isinstance(outcome, Done) and not unmet
+        if good and one.verb is not Verb.UNLOCK:
+            locked = {i.action.accelerator for i in one.job.items if isinstance(i.action, Engage)}
+            one.state = replace(one.state, unlocked=tuple(m for m in one.state.unlocked if m.accelerator not in locked))
+        if good and inventory is not None:
+            known = {*one.state.known, *(a.id for a in inventory.accelerators)}
+            one.state = replace(one.state, known=tuple(sorted(known)))
+        self._using.store.write(one.state)
+        code, word, error = _judged(one.job, outcome, unmet)
+        if error is not None:
+            failed(one.entry.name, error)
+        document = {
+            'target': one.entry.name,
+            'verb': one.verb.value,
+            'executed': True,
+            'outcome': word,
+            **_actions(one.job, one.made, one.labels),
+            'verdict': None if verdict is None else render.verdict(verdict),
+            'error': render.failure(error),
+        }
+        return Result(document=document, code=code)
+
+
+_WRITES = (Release, Flash, Program, Reset, Engage)
+
+_OTHERS = (Withdraw, CheckImage, Publish)
+
+
+def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exit, str, AccError | None]:
+    """How a job that has ended counts."""
+    open_points = tuple(str(f) for f in unmet)
+    if isinstance(outcome, Done):
+        if open_points:
+            return Exit.NOT_MET, 'not-met', NotMet(open_points)
+        return Exit.HOLDS, 'done', None
+    reasons = job.reasons + tuple(p for p in open_points if p not in job.reasons)
+    went_wrong = [i for i in job.items if i.state is ItemState.FAILED]
+    if any(isinstance(i.action, _WRITES) for i in went_wrong):
+        return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
+    if any(isinstance(i.action, _OTHERS) for i in went_wrong):
+        return Exit.REFUSED, 'refused', Refused(reasons)
+    if open_points:
+        return Exit.NOT_MET, 'not-met', NotMet(reasons)
+    return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
+
+
+# -------------------------------------------------------------------------------------------------------------- documents
+
+
+def _document(prepared: Prepared, word: str) -> dict[str, Any]:
+    refused = Refused(str(r) for r in prepared.made.refusals) if prepared.made.refusals else None
+    return {
+        'target': prepared.entry.name,
+        'verb': '',
+        'executed': False,
+        'outcome': word,
+        **_states(render.plan(prepared.made, prepared.labels)),
+        'verdict': render.verdict(prepared.verdict),
+        'error': render.failure(refused),
+    }
+
+
+def _failure(entry: TargetEntry, error: AccError) -> Result:
+    document = {
+        'target': entry.name,
+        'verb': '',
+        'executed': False,
+        'outcome': 'error',
+        'actions': [],
+        'refusals': [],
+        'notes': [],
+        'verdict': None,
+        'error': render.failure(error),
+    }
+    return Result(document=document, code=failed(entry.name, error))
+
+
+def _states(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, 'actions': [{**a, 'state': ItemState.PLANNED.value, 'message': None} for a in body['actions']]}
+
+
+def _actions(job: Job, made: Plan | None, labels: dict[AcceleratorId, str]) -> dict[str, Any]:
+    """What was done, action by action; notes are those of the plan that the job was begun with."""
+    notes = [] if made is None else render.plan(made, labels)['notes']
+    done = [{**render.action(i.action, labels), 'state': i.state.value, 'message': i.message} for i in job.items]
+    return {'actions': done, 'refusals': [], 'notes': notes}
+
+
+def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    rows = []
+    for a in body['actions']:
+        what = a['subject'] or a['image'] or ''
+        change = ' -> '.join(str(x) for x in (a['from'], a['to']) if x is not None)
+        if a['uri'] and a['action'] in ('release', 'engage', 'reset'):
+            what = (what, f'{a["bmc"]} {a["uri"]}')
+        reset = f'then {a["reset"]}' if a['reset'] not in (None, 'none') and a['action'] != 'reset' else None
+        state = (a['state'], a['message']) if a['message'] else a['state']
+        rows.append((body['target'], a['device'], a['action'], what, tuple(filter(None, (change, reset))), state))
+    rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]
+    rows += [(body['target'], n['device'], 'note', None, n['text'], None) for n in body['notes']]
+    return rows
+
+
+def _unfinished(job: Job) -> str:
+    return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({run.doing(job)})'
+
+
+def _attempt(using: Session, entry: TargetEntry) -> Target | AccError:
+    """Passwords are asked for one after another, before anything is done at once."""
+    try:
+        return using.target(entry)
+    except AccError as exc:
+        return exc

@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc apply``: bring targets to what the baseline demands, and prove it."""
+
+import argparse
+from dataclasses import replace
+
+from baremetal_acc.cli.act import PlanCommand
+from baremetal_acc.cli.work import Request
+
+
+class Apply(PlanCommand):
+    """Flash, program and lock until targets hold to the baseline. A dry run unless --execute is given.
+
+    With --execute a job that an earlier, killed run left behind is looked at and continued.
+    """
+
+    def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What counts."""
+        add_lifecycle_arguments(parser)
+
+    def request(self, arguments: argparse.Namespace) -> Request:
+        """What the arguments ask for."""
+        return with_lifecycle(super().request(arguments), arguments)
+
+
+def add_lifecycle_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is no longer believed."""
+    what = parser.add_argument_group('what counts')
+    what.add_argument(
+        '--new-lifecycle',
+        action='store_true',
+        help='the machine comes back from a tenant: locks that were proven before count for nothing and are engaged again',
+    )
+    what.add_argument(
+        '--forget-vanished',
+        action='store_true',
+        help='the cards that are there now are all that ought to be there; without this a card that has vanished is not met',
+    )
+
+
+def with_lifecycle(request: Request, arguments: argparse.Namespace) -> Request:
+    """The request with those arguments."""
+    return replace(request, new_lifecycle=arguments.new_lifecycle, forget_vanished=arguments.forget_vanished)

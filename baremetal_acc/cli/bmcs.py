@@ -1,0 +1,520 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which targets does the operator have, and how are their BMCs reached? ``bmcs.yaml``, read key by key."""
+
+import os
+import re
+import stat
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.decide.baseline import Exposure, NodeFacts
+from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.model.ref import HOST, BmcName
+from baremetal_acc.model.toml import did_you_mean
+
+FORMAT = 1
+
+MAX_SIZE = 1024 * 1024
+"""Bytes. A thousand targets take about 300 KiB."""
+
+MAX_PASSWORD_SIZE = 4096
+"""Bytes of a password file. Real passwords are shorter; a log given by mistake is longer."""
+
+VARIABLE = 'BAREMETAL_ACC_BMCS'
+"""Environment variable that names the file."""
+
+OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')
+
+
+class Source(StrEnum):
+    """Where a password comes from."""
+
+    LITERAL = 'password'
+    ENVIRONMENT = 'password_env'
+    FILE = 'password_file'
+    PROMPT = 'prompt'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A password, or where it is. It is looked up when a BMC is really spoken to.
+
+    :ivar text: the password, the variable's name or the file's path.
+    """
+
+    source: Source
+    text: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BmcEntry:
+    """One BMC as the operator wrote it.
+
+    :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
+    """
+
+    name: BmcName
+    address: str
+    username: str | None = None
+    secret: Secret = Secret(source=Source.PROMPT)
+    verify_ca: bool | str = True
+    system: str | None = None
+    parallel_updates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetEntry:
+    """One target as the operator wrote it.
+
+    :ivar node: UUID of the Ironic node and of its root provider in placement, or None.
+    :ivar exposure: None leaves it to the configuration.
+    """
+
+    name: str
+    bmcs: tuple[BmcEntry, ...]
+    resource_class: str | None = None
+    traits: frozenset[str] = frozenset()
+    exposure: Exposure | None = None
+    node: str | None = None
+
+    def facts(self, default: Exposure) -> NodeFacts:
+        """What rules can ask about it."""
+        return NodeFacts(
+            name=self.name, resource_class=self.resource_class, traits=self.traits, exposure=self.exposure or default
+        )
+
+
+def places(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where the file is looked for when no option names it, in this order."""
+    named = environ.get(VARIABLE)
+    if named:
+        return (Path(named),)
+    config = Path(environ.get('XDG_CONFIG_HOME') or Path(environ.get('HOME') or '/') / '.config')
+    return (Path('bmcs.yaml'), config / 'baremetal-acc' / 'bmcs.yaml', Path('/etc/baremetal_acc/bmcs.yaml'))
+
+
+def find(named: str | None, environ: Mapping[str, str]) -> Path:
+    """The file to read.
+
+    :raises UsageError: there is none.
+    """
+    candidates = (Path(named),) if named else places(environ)
+    for path in candidates:
+        if path.is_file() or named or environ.get(VARIABLE):
+            return path
+    where = ', '.join(str(path) for path in candidates)
+    raise UsageError(
+        argument='--bmcs', what=f'no list of BMCs was found: {where}', hint=f'name it by --bmcs or {VARIABLE}, or use --address'
+    )
+
+
+def load(path: Path) -> tuple[TargetEntry, ...]:
+    """The targets of a file, in its order.
+
+    :raises DocumentError: it is wrong, or holds a password and others may read it.
+    """
+    try:
+        with path.open('rb') as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            data = stream.read(MAX_SIZE + 1)
+        text = data.decode('utf-8')
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+    except UnicodeDecodeError:
+        raise DocumentError(path=str(path), what='is not UTF-8') from None
+    if len(data) > MAX_SIZE:
+        raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes')
+    targets, holds_password = parse(text, str(path))
+    if holds_password is not None and mode & OPEN_TO_OTHERS:
+        raise DocumentError(
+            path=str(path),
+            line=holds_password,
+            what=f'holds a password, and others may read the file (mode {stat.S_IMODE(mode):04o})',
+            hint=f'chmod 600 {path}, or use password_env or password_file',
+        )
+    return targets
+
+
+def parse(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
+    """The targets of a text, and the line of its first literal password.
+
+    :raises DocumentError: it is wrong; names file and line, never a password.
+    """
+    document = _read(text, path)
+    document.only('format', 'targets')
+    number = document.integer('format', minimum=0)
+    if number != FORMAT:
+        raise document.error('format', f'format: {FORMAT} expected, {"nothing" if number is None else number} found')
+    listed = document.mapping('targets')
+    targets = tuple(_target(name, listed.mapping(name)) for name in listed.names())
+    if not targets:
+        raise document.error('targets', 'names no target')
+    return targets, document.lines.password
+
+
+def resolve(
+    entry: TargetEntry,
+    environ: Mapping[str, str],
+    prompt: Callable[[str], str] | None,
+) -> tuple[BmcAddress, ...]:
+    """The BMCs of a target with their passwords.
+
+    :param prompt: asks a person; None where nobody can be asked.
+    :raises UsageError: a password is nowhere to be found.
+    :raises DocumentError: a password file cannot be read, or others may read it.
+    """
+    return tuple(
+        BmcAddress(
+            name=bmc.name,
+            address=bmc.address,
+            username=bmc.username,
+            password=None if bmc.username is None else _password(entry, bmc, environ, prompt),
+            verify_ca=bmc.verify_ca,
+            system=bmc.system,
+            parallel_updates=bmc.parallel_updates,
+        )
+        for bmc in entry.bmcs
+    )
+
+
+def read_password(path: Path) -> str:
+    """The password that a file holds: its content without the line end.
+
+    :raises DocumentError: it cannot be read, is empty or too long, or others may read it.
+    """
+    try:
+        with path.open('rb') as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            data = stream.read(MAX_PASSWORD_SIZE + 1)
+        password = data.decode('utf-8').rstrip('\r\n')
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'the password cannot be read: {exc.strerror}') from exc
+    except UnicodeDecodeError:
+        raise DocumentError(path=str(path), what='the password is not UTF-8') from None
+    if mode & OPEN_TO_OTHERS:
+        what = f'holds a password, and others may read the file (mode {stat.S_IMODE(mode):04o})'
+        raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
+    if not password or len(data) > MAX_PASSWORD_SIZE or '\n' in password:
+        raise DocumentError(path=str(path), what=f'one line with a password of at most {MAX_PASSWORD_SIZE} bytes expected')
+    return password
+
+
+def check_address(text: str) -> str | None:
+    """Why a text is no address of a BMC, or None when it is one. The text is not repeated: it may hold a password."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return 'is no URL like https://192.0.2.1'
+    if parts.username is not None or parts.password is not None or '@' in text:
+        return 'holds credentials; give them as username and password'
+    if not parts.scheme or not parts.hostname or port == 0 or any(c.isspace() for c in text):
+        return 'is no URL like https://192.0.2.1'
+    if parts.query or parts.fragment:
+        return 'holds more than scheme, host, port and path'
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(slots=True)
+class _Lines:
+    """What the reading noticed on its way: the line of the first literal password."""
+
+    password: int | None = None
+
+
+@dataclass(slots=True)
+class _Map:
+    """One mapping of the document, its keys with their lines."""
+
+    path: str
+    name: str
+    line: int
+    nodes: dict[str, tuple[int, yaml.Node]]
+    lines: _Lines
+
+    def error(self, key: str | None, what: str, hint: str | None = None) -> DocumentError:
+        line = self.nodes[key][0] if key in self.nodes else self.line
+        where = '.'.join(filter(None, (self.name, key)))
+        return DocumentError(path=self.path, line=line, what=f'{where}: {what}' if where else what, hint=hint)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.nodes)
+
+    def has(self, *keys: str) -> bool:
+        return any(key in self.nodes for key in keys)
+
+    def string(self, key: str) -> str | None:
+        """Text that is not empty; a number has to be quoted, since YAML reads 0123 and 1e5 in its own way."""
+        node = self._ask(key)
+        if node is None:
+            return None
+        if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
+            raise self.error(key, f'text expected, {_kind(node)} found', 'put it in quotes')
+        if not node.value.strip():
+            raise self.error(key, 'text expected, nothing found')
+        return str(node.value).strip()
+
+    def secret(self, key: str) -> str | None:
+        """Text to the letter."""
+        node = self._ask(key)
+        if node is None:
+            return None
+        if not isinstance(node, yaml.ScalarNode) or node.tag != _STR or not node.value:
+            raise self.error(key, f'text expected, {_kind(node)} found', 'put it in quotes')
+        if self.lines.password is None:
+            self.lines.password = self.nodes[key][0]
+        return str(node.value)
+
+    def integer(self, key: str, *, minimum: int) -> int | None:
+        node = self._ask(key)
+        if node is None:
+            return None
+        if not isinstance(node, yaml.ScalarNode) or node.tag != _INT or not re.fullmatch(r'[0-9]{1,9}', node.value):
+            raise self.error(key, f'whole number expected, {_kind(node)} found')
+        value = int(node.value)
+        if value < minimum:
+            raise self.error(key, f'{value} is less than {minimum}')
+        return value
+
+    def boolean_or_path(self, key: str) -> bool | str | None:
+        node = self._ask(key)
+        if node is None:
+            return None
+        if isinstance(node, yaml.ScalarNode) and node.tag == _BOOL:
+            return node.value.lower() in ('true', 'yes', 'on')
+        return self.string(key)
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        node = self._ask(key)
+        if node is None:
+            return ()
+        items = node.value if isinstance(node, yaml.SequenceNode) else [None]
+        texts = [i.value for i in items if isinstance(i, yaml.ScalarNode) and i.tag == _STR and i.value.strip()]
+        if len(texts) != len(items):
+            raise self.error(key, 'list of texts expected')
+        return tuple(text.strip() for text in texts)
+
+    def mapping(self, key: str) -> '_Map':
+        node = self._ask(key)
+        name = '.'.join(filter(None, (self.name, key)))
+        if node is None:
+            return _Map(self.path, name, self.line, {}, self.lines)
+        if not isinstance(node, yaml.MappingNode):
+            raise self.error(key, f'mapping expected, {_kind(node)} found')
+        return _map(node, self.path, name, self.nodes[key][0], self.lines)
+
+    def only(self, *keys: str) -> None:
+        """Refuse every other key: probably misspelt."""
+        for key in self.nodes:
+            if key not in keys:
+                raise self.error(key, 'no such key', did_you_mean(key, keys))
+
+    def _ask(self, key: str) -> yaml.Node | None:
+        return self.nodes[key][1] if key in self.nodes else None
+
+
+_STR, _INT, _BOOL, _NULL = (f'tag:yaml.org,2002:{name}' for name in ('str', 'int', 'bool', 'null'))
+
+
+def _read(text: str, path: str) -> _Map:
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as exc:
+        line = None if exc.problem_mark is None else exc.problem_mark.line + 1
+        raise DocumentError(path=path, line=line, what=f'no valid YAML: {_harmless(exc.problem)}') from None
+    except yaml.YAMLError:
+        raise DocumentError(path=path, what='no valid YAML: a character that YAML does not allow') from None
+    except RecursionError:
+        raise DocumentError(path=path, what='nested too deeply') from None
+    if root is None:
+        raise DocumentError(path=path, what='is empty')
+    if not isinstance(root, yaml.MappingNode):
+        raise DocumentError(path=path, line=1, what=f'mapping expected, {_kind(root)} found')
+    return _map(root, path, '', 1, _Lines())
+
+
+def _harmless(problem: str | None) -> str:
+    """The parser's own words, unless they may repeat a password: one that begins with * or & looks like an alias."""
+    if problem is None or any(word in problem for word in ('alias', 'anchor', 'tag', 'escape')):
+        return 'put texts that begin with a special character in quotes'
+    return problem
+
+
+def _map(node: yaml.MappingNode, path: str, name: str, line: int, lines: _Lines) -> _Map:
+    found: dict[str, tuple[int, yaml.Node]] = {}
+    for key, value in node.value:
+        at = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise DocumentError(path=path, line=at, what=f'{name}: a key must be a plain text'.removeprefix(': '))
+        if key.value in found:
+            where = '.'.join(filter(None, (name, key.value)))
+            raise DocumentError(path=path, line=at, what=f'{where}: is there twice, first in line {found[key.value][0]}')
+        found[key.value] = (at, value)
+    return _Map(path, name, line, found, lines)
+
+
+def _kind(node: yaml.Node | None) -> str:
+    match node:
+        case yaml.MappingNode():
+            return 'a mapping'
+        case yaml.SequenceNode():
+            return 'a list'
+        case yaml.ScalarNode(tag=tag) if tag in (_NULL, _STR):
+            return 'nothing' if tag == _NULL else 'text'
+        case yaml.ScalarNode(tag=tag) if tag == _BOOL:
+            return 'true or false'
+        case _:
+            return 'a number or a date'
+
+
+# ---------------------------------------------------------------------------------------------------------------- targets
+
+_BMC = ('address', 'username', *(s.value for s in Source if s is not Source.PROMPT), 'verify_ca', 'system', 'parallel_updates')
+
+_IRONIC = tuple({'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in _BMC)
+"""The host's BMC as an Ironic node's driver_info names it, so that it can be copied to the letter."""
+
+_ABOUT = ('resource_class', 'traits', 'exposure', 'acc_exposure', 'node')
+
+
+def _target(name: str, table: _Map) -> TargetEntry:
+    table.only('bmcs', *_ABOUT, *_IRONIC, 'acc_bmcs')
+    if not NAME.fullmatch(name):
+        raise table.error(None, f'{name!r} is no name: letters, digits, dot, dash and underline, at most 100')
+    if table.has('exposure') and table.has('acc_exposure'):
+        raise table.error('acc_exposure', 'exposure says that already')
+    return TargetEntry(
+        name=name,
+        bmcs=_bmcs(table),
+        resource_class=table.string('resource_class'),
+        traits=frozenset(table.strings('traits')),
+        exposure=_exposure(table, 'acc_exposure' if table.has('acc_exposure') else 'exposure'),
+        node=_uuid(table, 'node'),
+    )
+
+
+def _bmcs(table: _Map) -> tuple[BmcEntry, ...]:
+    """The BMCs of a target: ``bmcs``, or the keys of an Ironic node's driver_info."""
+    ironic = next((key for key in (*_IRONIC, 'acc_bmcs') if table.has(key)), None)
+    if ironic is not None and table.has('bmcs'):
+        raise table.error(ironic, 'BMCs are listed under bmcs already')
+    found: list[BmcEntry] = []
+    if table.has(*_IRONIC):
+        found.append(_bmc(HOST, table, dict(zip(_BMC, _IRONIC, strict=True))))
+    listed = table.mapping('bmcs' if ironic is None else 'acc_bmcs')
+    for name in listed.names():
+        if not NAME.fullmatch(name):
+            raise listed.error(name, 'is no name: letters, digits, dot, dash and underline, at most 100')
+        if any(b.name == name for b in found):
+            raise listed.error(name, 'is there twice: redfish_address is the BMC of that name')
+        bmc = listed.mapping(name)
+        bmc.only(*_BMC)
+        found.append(_bmc(BmcName(name), bmc, {key: key for key in _BMC}))
+    if not found:
+        raise table.error(None, 'names no BMC', 'list them under bmcs: {host: {address: https://..., username: ...}}')
+    return tuple(found)
+
+
+def _bmc(name: BmcName, table: _Map, keys: Mapping[str, str]) -> BmcEntry:
+    """One BMC.
+
+    :param keys: how this mapping calls the keys of a BMC.
+    """
+    address = table.string(keys['address'])
+    if address is None:
+        raise table.error(None, f'{keys["address"]} is missing')
+    wrong = check_address(address)
+    if wrong is not None:
+        raise table.error(keys['address'], wrong)
+    verify_ca = table.boolean_or_path(keys['verify_ca'])
+    if isinstance(verify_ca, str):
+        verify_ca = str(_beside(table.path, verify_ca))
+    return BmcEntry(
+        name=name,
+        address=address.rstrip('/'),
+        username=table.string(keys['username']),
+        secret=_secret(table, keys),
+        verify_ca=True if verify_ca is None else verify_ca,
+        system=table.string(keys['system']),
+        parallel_updates=table.integer(keys['parallel_updates'], minimum=1),
+    )
+
+
+def _secret(table: _Map, keys: Mapping[str, str]) -> Secret:
+    given: list[Secret] = []
+    for source in (Source.LITERAL, Source.ENVIRONMENT, Source.FILE):
+        key = keys[source]
+        text = table.secret(key) if source is Source.LITERAL else table.string(key)
+        if text is not None and given:
+            raise table.error(key, f'{keys[given[0].source]} says that already')
+        if text is not None:
+            given.append(Secret(source=source, text=str(_beside(table.path, text)) if source is Source.FILE else text))
+    return given[0] if given else Secret(source=Source.PROMPT)
+
+
+def _beside(document: str, path: str) -> Path:
+    return Path(document).absolute().parent / Path(path).expanduser()
+
+
+def _exposure(table: _Map, key: str) -> Exposure | None:
+    word = table.string(key)
+    if word is None:
+        return None
+    try:
+        return Exposure(word)
+    except ValueError:
+        raise table.error(key, f'{word!r} is none of {", ".join(Exposure)}', did_you_mean(word, Exposure)) from None
+
+
+def _uuid(table: _Map, key: str) -> str | None:
+    text = table.string(key)
+    if text is None:
+        return None
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise table.error(key, f'{text!r} is no UUID') from None
+
+
+def _password(entry: TargetEntry, bmc: BmcEntry, environ: Mapping[str, str], prompt: Callable[[str], str] | None) -> str:
+    where = f'BMC {bmc.name} of {entry.name}'
+    match bmc.secret:
+        case Secret(source=Source.LITERAL, text=str(text)):
+            return text
+        case Secret(source=Source.ENVIRONMENT, text=str(name)):
+            if not environ.get(name):
+                raise UsageError(argument=where, what=f'the environment has no {name} with the password')
+            return environ[name]
+        case Secret(source=Source.FILE, text=str(path)):
+            return read_password(Path(path))
+        case _:
+            if prompt is None:
+                hint = 'give password, password_env or password_file in bmcs.yaml, or run it at a terminal'
+                raise UsageError(argument=where, what=f'the password of {bmc.username} is missing', hint=hint)
+            return prompt(f'Password of {bmc.username} at {where} ({bmc.address}): ')
+
+
+def choose(targets: Iterable[TargetEntry], names: Iterable[str]) -> tuple[TargetEntry, ...]:
+    """The targets of these names, in the order of the file; all when no name is given.
+
+    :raises UsageError: there is no target of such a name.
+    """
+    known = {t.name: t for t in targets}
+    wanted = tuple(names)
+    for name in wanted:
+        if name not in known:
+            raise UsageError(argument='--target', what=f'no target is called {name!r}', hint=did_you_mean(name, known))
+    return tuple(t for t in known.values() if not wanted or t.name in wanted)

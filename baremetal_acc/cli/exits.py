@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""With which code does a command end? A script can tell from it what to do next."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from baremetal_acc import errors
+
+
+class Exit(IntEnum):
+    """DESIGN's exit codes. ``INTERRUPTED`` is the shell's own for Ctrl-C."""
+
+    HOLDS = 0
+    OUR_FAULT = 1
+    USAGE = 2
+    NOT_MET = 3
+    REFUSED = 4
+    UNREACHABLE = 5
+    WRITE_FAILED = 6
+    INTERRUPTED = 130
+
+
+_FROM_BETTER_TO_WORSE = (
+    Exit.HOLDS,
+    Exit.NOT_MET,
+    Exit.REFUSED,
+    Exit.USAGE,
+    Exit.UNREACHABLE,
+    Exit.OUR_FAULT,
+    Exit.WRITE_FAILED,
+    Exit.INTERRUPTED,
+)
+"""A device that is half written weighs most. A defect of ours outweighs what it may hide."""
+
+_CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
+    (errors.DocumentError, Exit.USAGE),
+    (errors.UsageError, Exit.USAGE),
+    (errors.BmcUnsupported, Exit.REFUSED),
+    (errors.BmcError, Exit.UNREACHABLE),
+    (errors.ImageError, Exit.REFUSED),
+    (errors.Refused, Exit.REFUSED),
+    (errors.NotMet, Exit.NOT_MET),
+    (errors.WriteFailed, Exit.WRITE_FAILED),
+    (errors.StaleJob, Exit.REFUSED),
+    (errors.PlacementUnreachable, Exit.UNREACHABLE),
+    (errors.PlacementError, Exit.REFUSED),
+)
+"""The first row whose class fits decides. What has no row is our own fault."""
+
+
+def of(error: errors.AccError) -> Exit:
+    """The code that an error ends a command with."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.OUR_FAULT)
+
+
+def worst(codes: Iterable[Exit]) -> Exit:
+    """The code of a command that worked on several targets: the worst of theirs, HOLDS if there was none."""
+    return max(codes, key=_FROM_BETTER_TO_WORSE.index, default=Exit.HOLDS)

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does ``baremetal-acc`` start, and how does it end? A cliff application; every failure is one line and a code."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from cliff import app, commandmanager
+from cliff.help import HelpExit
+
+from baremetal_acc.cli import exits, text
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import strict
+from baremetal_acc.errors import AccError, UsageError
+from baremetal_acc.model.toml import did_you_mean
+
+OURS = 'baremetal_acc'
+
+_LEVELS = {0: logging.ERROR, 1: logging.ERROR, 2: logging.INFO}
+
+
+class App(app.App):
+    """The application."""
+
+    NAME = text.PROGRAM
+
+    def __init__(self) -> None:
+        super().__init__(
+            description='Inventory, firmware, functions and locks of accelerators in bare-metal machines, through their BMCs.',
+            version=metadata.version('baremetal-acc'),
+            command_manager=commandmanager.CommandManager('baremetal_acc.cli'),
+            deferred_help=True,
+        )
+
+    def build_option_parser(
+        self, description: str | None, version: str | None, argparse_kwargs: dict[str, object] | None = None
+    ) -> argparse.ArgumentParser:
+        """Options that every command has."""
+        return strict(super().build_option_parser(description, version, {'prog': self.NAME, **(argparse_kwargs or {})}))
+
+    def configure_logging(self) -> None:
+        """Our own log only: libraries log requests, and those hold passwords and tokens."""
+        root = logging.getLogger()
+        root.setLevel(logging.WARNING)
+        logging.getLogger(OURS).setLevel(logging.DEBUG)
+        console = logging.StreamHandler(self.stderr)
+        console.setLevel(_LEVELS.get(self.options.verbose_level, logging.DEBUG))
+        console.setFormatter(_OneLine(f'{self.NAME}: %(message)s'))
+        handlers: list[logging.Handler] = [console]
+        if self.options.log_file:
+            try:
+                to_file = logging.FileHandler(self.options.log_file, encoding='utf-8')
+            except OSError as exc:
+                raise UsageError(argument='--log-file', what=f'{self.options.log_file}: {exc.strerror}') from exc
+            to_file.setFormatter(_OneLine(self.LOG_FILE_MESSAGE_FORMAT))
+            handlers.append(to_file)
+        for handler in handlers:
+            handler.addFilter(logging.Filter(OURS))
+            root.addHandler(handler)
+
+    def run(self, argv: list[str]) -> int:
+        """Run one command."""
+        self.options, rest = self.parser.parse_known_args(argv)
+        self.configure_logging()
+        if rest and self.options.deferred_help:
+            self.options.deferred_help = False
+            rest = ['help', *rest]
+        self.print_help_if_requested()
+        if not rest:
+            self.parser.print_help(self.stderr)
+            return Exit.USAGE
+        return self.run_subcommand(rest)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Find the command and run it.
+
+        :raises AccError: it failed.
+        """
+        try:
+            factory, name, rest = self.command_manager.find_command(argv)
+        except ValueError:
+            known = [name for name, _ in self.command_manager]
+            hint = did_you_mean(argv[0], known) or f'see {self.NAME} --help'
+            raise UsageError(argument=argv[0], what='no such command', hint=hint) from None
+        made = factory(self, self.options, cmd_name=name)
+        parser = made.get_parser(f'{self.NAME} {name}')
+        return made.run(parser.parse_args(rest))
+
+
+class _OneLine(logging.Formatter):
+    """What a BMC says may hold control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_info = None
+        return text.printable(super().format(record))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point.
+
+    :returns: the exit code; see :class:`baremetal_acc.cli.exits.Exit`.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # Asked for before anything is parsed, so that a failure of the parsing itself can be looked into too.
+    debug = '--debug' in arguments
+    try:
+        return App().run(arguments)
+    except HelpExit:
+        return Exit.HOLDS
+    except AccError as exc:
+        if debug:
+            raise
+        text.error(str(exc))
+        return exits.of(exc)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; Python would complain once more when it closes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.HOLDS
+    except Exception as exc:
+        if debug:
+            raise
+        text.error(f'internal error: {type(exc).__name__}: {exc} (run it again with --debug and report what it says)')
+        return Exit.OUR_FAULT
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc plan``: what would ``apply`` do, by which rules, and what does it refuse?"""
+
+import argparse
+from typing import ClassVar
+
+from baremetal_acc.cli.act import PlanCommand
+from baremetal_acc.cli.apply import add_lifecycle_arguments, with_lifecycle
+from baremetal_acc.cli.work import Request
+
+
+class Plan(PlanCommand):
+    """Print what has to be done until targets hold to the baseline. Writes nothing to a BMC.
+
+    Exit code 0: nothing; 3: something; 4: the plan holds refusals, and apply would do nothing at all.
+    """
+
+    WRITES: ClassVar[bool] = False
+
+    def add_own_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Those of apply that change the plan."""
+        add_lifecycle_arguments(parser)
+
+    def request(self, arguments: argparse.Namespace) -> Request:
+        """What apply would be asked for."""
+        return with_lifecycle(super().request(arguments), arguments)

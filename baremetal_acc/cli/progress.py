@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How far are the jobs? Bars that move on a terminal, one line for each change elsewhere; both on standard error."""
+
+import shutil
+from collections.abc import Mapping
+from typing import TextIO
+
+from baremetal_acc.cli.text import PROGRAM, printable
+from baremetal_acc.decide.advance import describe
+from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
+from baremetal_acc.model.ref import AcceleratorId
+
+_BAR = 24
+
+_BUSY = (ItemState.SENT, ItemState.RUNNING)
+
+
+class Progress:
+    """Shows jobs as they go on.
+
+    :param quiet: show nothing.
+    """
+
+    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+        self._stream = stream
+        self._moving = stream.isatty() and not quiet
+        self._quiet = quiet
+        self._said: dict[tuple[str, int], ItemState] = {}
+        self._labels: dict[AcceleratorId, str] = {}
+        self._bars: dict[str, list[str]] = {}
+        self._drawn = 0
+
+    def labels(self, labels: Mapping[AcceleratorId, str]) -> None:
+        """What to call devices."""
+        self._labels.update(labels)
+
+    def show(self, job: Job, doing: str | None = None) -> None:
+        """Show what has changed in a job.
+
+        :param doing: what it waits for, None when it has ended.
+        """
+        if self._quiet:
+            return
+        for position, item in enumerate(job.items):
+            # What is performed within one tick is not seen as being done, only as done.
+            if self._said.get((job.target, position), ItemState.PLANNED) is not item.state:
+                self._said[job.target, position] = item.state
+                if item.state is not ItemState.SENT:
+                    self._line(f'{PROGRAM}: {job.target}: {self._what(item)}: {item.state}{_message(item)}')
+        if self._moving:
+            self._bars[job.target] = [] if doing is None else [*self._running(job), f'{job.target}: {self._named(doing)}']
+            self._draw()
+
+    def clear(self) -> None:
+        """Remove the bars, so that something else can be printed."""
+        self._erase()
+        self._bars.clear()
+
+    def _running(self, job: Job) -> list[str]:
+        busy = [i for i in job.items if i.state in _BUSY and isinstance(i.action, Flash | Program)]
+        return [f'  [{_bar(i.percent)}] {self._what(i)}' for i in busy]
+
+    def _what(self, item: Item) -> str:
+        return self._named(describe(item.action))
+
+    def _named(self, sentence: str) -> str:
+        for identity, label in self._labels.items():
+            sentence = sentence.replace(identity, label)
+        return sentence
+
+    def _line(self, line: str) -> None:
+        self._erase()
+        self._stream.write(printable(line) + '\n')
+        self._stream.flush()
+
+    def _draw(self) -> None:
+        self._erase()
+        width = shutil.get_terminal_size().columns - 1
+        lines = [printable(line)[:width] for lines in self._bars.values() for line in lines]
+        self._stream.write(''.join(f'{line}\n' for line in lines))
+        self._stream.flush()
+        self._drawn = len(lines)
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write(f'\x1b[{self._drawn}A\x1b[J')
+            self._drawn = 0
+
+
+def _bar(percent: int | None) -> str:
+    if percent is None:
+        return '.' * _BAR + '   ? %'
+    done = min(100, max(0, percent))
+    return '#' * (done * _BAR // 100) + '.' * (_BAR - done * _BAR // 100) + f' {done:3} %'
+
+
+def _message(item: Item) -> str:
+    return f' ({item.message})' if item.message and item.state is ItemState.FAILED else ''

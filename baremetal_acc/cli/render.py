@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How do inventories, plans and verdicts look in the documents that tools read? Pure functions; the keys are stable.
+
+The schemas are doc/source/schemas/*.json. Within ``format`` 1 keys may be added; none is renamed, removed or given another
+type.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from baremetal_acc.decide import evidence
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.accelerator import Accelerator, PciIds, ReconfigurationSlot
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import (
+    Action,
+    CheckImage,
+    Engage,
+    Finding,
+    Flash,
+    Met,
+    Plan,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    Verdict,
+    Withdraw,
+)
+from baremetal_acc.model.lock import LockReading, LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId
+
+FORMAT = 1
+
+Json = dict[str, Any]
+
+_LOCKED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
+
+_OPEN = frozenset({LockState.UNLOCKED, LockState.PARTIAL, LockState.PENDING_RESET})
+
+
+def document(targets: Iterable[Json]) -> Json:
+    """What a command prints as a whole."""
+    return {'format': FORMAT, 'targets': list(targets)}
+
+
+def failure(error: AccError | None) -> Json | None:
+    """The error of a target, None when there is none."""
+    return None if error is None else {'type': type(error).__name__, 'message': str(error)}
+
+
+# -------------------------------------------------------------------------------------------------------------- inventory
+
+
+def inventory(target: str, seen: Inventory | None, error: AccError | None = None) -> Json:
+    """One target of the inventory document.
+
+    :param seen: with its lock readings judged by our records; None where the look failed as a whole.
+    """
+    return {
+        'target': target,
+        'accelerators': [] if seen is None else [accelerator(a) for a in seen.accelerators],
+        'platform_devices': []
+        if seen is None
+        else [
+            {'bmc': p.ref.bmc, 'uri': p.ref.uri, 'kind': p.kind, 'model': p.model, 'reason': p.reason}
+            for p in seen.platform_devices
+        ],
+        'platform_locks': [] if seen is None else [lock(r) for r in seen.platform_locks],
+        'gaps': []
+        if seen is None
+        else [
+            {
+                'bmc': g.ref.bmc,
+                'uri': g.ref.uri,
+                'field': g.field,
+                'accelerator': g.accelerator,
+                'reason': g.reason,
+                'hides': g.hides,
+            }
+            for g in seen.gaps
+        ],
+        'error': failure(error),
+    }
+
+
+def accelerator(a: Accelerator) -> Json:
+    """One device."""
+    return {
+        'id': a.id,
+        'kind': a.kind.value,
+        'vendor': a.vendor,
+        'model': a.model,
+        'part_number': a.part_number,
+        'serial': a.serial,
+        'uuid': a.uuid,
+        'identity': a.identity.value,
+        'location': a.location,
+        'pci': {name: getattr(a.pci, name) for name in PciIds.__dataclass_fields__},
+        'uris': [{'bmc': ref.bmc, 'uri': ref.uri} for ref in a.refs],
+        'primary_uri': a.primary.uri,
+        'firmware': [_component(c) for c in a.firmware],
+        'functions': [
+            {
+                'id': f.id,
+                'name': f.name,
+                'type': f.type,
+                'uuid': f.uuid,
+                'version': f.version,
+                'bmc': f.ref.bmc,
+                'uri': f.ref.uri,
+            }
+            for f in a.functions
+        ],
+        'slots': [_slot(s) for s in a.slots],
+        'locks': [lock(r) for r in a.locks],
+        'device_lock': device_lock(a),
+        'traits': sorted(a.traits),
+        'health': a.health,
+    }
+
+
+def device_lock(a: Accelerator) -> str:
+    """Whether the host's own way to the device is shut, in one word.
+
+    ``locked``: every part that can be written (component, slot) has a mechanism that blocks ``host-device`` and reads locked;
+    ``unlocked``: at least one part is open, be it that it has no mechanism where others have one; ``unknown``: a mechanism
+    exists, its state cannot be told, and nothing else reads open; ``none``: no mechanism blocks this path at all.
+    """
+    if not any(WritePath.HOST_DEVICE in r.blocks for r in a.locks):
+        return 'none'
+    states = {c.state for c in evidence.coverage(a, WritePath.HOST_DEVICE, a.locks)}
+    if states <= _LOCKED:
+        return 'locked'
+    if LockState.UNKNOWN in states and not states & _OPEN:
+        return 'unknown'
+    return 'unlocked'
+
+
+def lock(reading: LockReading) -> Json:
+    """One reading of one mechanism."""
+    return {
+        'mechanism': reading.mechanism,
+        'bmc': reading.ref.bmc,
+        'uri': reading.ref.uri,
+        'field': reading.field,
+        'value': _literal(reading.value),
+        'state': reading.state.value,
+        'scope': reading.scope.value,
+        'part': reading.part,
+        'blocks': sorted(reading.blocks),
+        'reason': reading.reason,
+    }
+
+
+def _literal(text: str | None) -> Any:
+    """The value as the BMC gave it."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _component(c: Component) -> Json:
+    return {
+        'id': c.id,
+        'version': c.version,
+        'staged': c.staged,
+        'updateable': c.updateable,
+        'software_id': c.software_id,
+        'certain': c.certain,
+        'bmc': c.ref.bmc,
+        'uri': c.ref.uri,
+    }
+
+
+def _slot(s: ReconfigurationSlot) -> Json:
+    return {
+        'slot_id': s.slot_id,
+        'index': s.index,
+        'uuid': s.uuid,
+        'programmable_from_host': s.programmable_from_host,
+        'function': None if s.function is None else s.function.id,
+        'version': None if s.function is None else s.function.version,
+        'item': None if s.item is None else s.item.id,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------- plans, verdicts
+
+
+def plan(made: Plan, labels: Mapping[AcceleratorId, str]) -> Json:
+    """A plan.
+
+    :param labels: what to call the devices.
+    """
+    return {
+        'actions': [action(a, labels) for a in made.actions],
+        'refusals': [
+            {'accelerator': r.accelerator, 'device': r.label, 'subject': r.subject, 'reason': r.reason} for r in made.refusals
+        ],
+        'notes': [{'device': n.label, 'text': n.text} for n in made.notes],
+    }
+
+
+def action(a: Action, labels: Mapping[AcceleratorId, str]) -> Json:
+    """One action, always with the same keys.
+
+    ``from`` and ``to`` are versions, names or literal values; ``reset`` is what brings it in force.
+    """
+    body: Json = {
+        'action': type(a).__name__.lower(),
+        'accelerator': None,
+        'device': None,
+        'subject': None,
+        'bmc': None,
+        'uri': None,
+        'image': None,
+        'from': None,
+        'to': None,
+        'reset': None,
+    }
+    match a:
+        case Withdraw():
+            body |= {'subject': ', '.join(labels.get(i, i) for i in a.accelerators)}
+        case CheckImage():
+            body |= {'action': 'check-image', 'image': a.image}
+        case Release():
+            body |= {'subject': a.mechanism, 'from': _literal(a.expects), 'to': 'unlocked'}
+        case Engage():
+            body |= {'subject': a.mechanism, 'to': 'locked', 'reset': a.needs.value}
+        case Flash():
+            body |= {'subject': a.component, 'image': a.image, 'from': a.expects, 'to': a.version, 'reset': a.reset.value}
+        case Program():
+            body |= {'subject': a.slot, 'image': a.image, 'from': a.expects, 'to': f'{a.function} {a.version}'}
+        case Reset():
+            body |= {'subject': a.purpose.value, 'bmc': a.system.bmc, 'uri': a.system.uri, 'reset': a.kind.value}
+            body['to'] = {'hold': 'off', 'resume': 'on', 'enforce': 'reset'}[a.purpose.value]
+        case Publish():
+            pass
+    if isinstance(a, Release | Engage | Flash | Program):
+        body |= {'accelerator': a.accelerator, 'device': labels.get(a.accelerator), 'bmc': a.ref.bmc, 'uri': a.ref.uri}
+    return body
+
+
+def verdict(judged: Verdict) -> Json:
+    """What a look says about the baseline."""
+    return {'met': judged.met, 'findings': [finding(f) for f in judged.findings]}
+
+
+def finding(f: Finding) -> Json:
+    """One demand and what was found."""
+    return {
+        'accelerator': f.accelerator,
+        'device': f.label,
+        'subject': f.subject,
+        'expected': f.expected,
+        'found': f.found,
+        'met': f.met is Met.YES,
+        'rule': f.rule,
+        'state': None if f.state is None else f.state.value,
+    }

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a command print what it found? As a table or CSV for people, as one whole document in JSON or YAML for tools."""
+
+import abc
+import argparse
+import functools
+import json
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import yaml
+from cliff import command, lister
+
+from baremetal_acc.cli import exits, text
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.errors import AccError, UsageError
+from baremetal_acc.model.toml import did_you_mean
+
+_AT_ONCE = 8
+"""Targets that are read at the same time."""
+
+WHOLE = ('json', 'yaml')
+"""Formats that give the whole document, and not a table's cells."""
+
+T = TypeVar('T')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a command has to print, and the code that it ends with."""
+
+    document: dict[str, Any]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    code: Exit
+
+
+class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
+    """A command whose result is a report."""
+
+    _report: Report
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The parser, with the options of :meth:`add_arguments`."""
+        parser = strict(super().get_parser(prog_name))
+        self.add_arguments(parser)
+        return parser
+
+    @abc.abstractmethod
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own options."""
+
+    @abc.abstractmethod
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Do it.
+
+        :raises AccError: it failed as a whole; what fails for one target only is in the report.
+        """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        """Called by cliff."""
+        if parsed_args.formatter in WHOLE and (parsed_args.columns or parsed_args.sort_columns):
+            raise UsageError(
+                argument='--column' if parsed_args.columns else '--sort-column',
+                what=f'-f {parsed_args.formatter} prints the whole document',
+                hint='choose columns with -f table, csv or value',
+            )
+        self._report = self.work(parsed_args)
+        known = {self._normalize_column_name(c): c for c in self._report.columns}
+        for column in parsed_args.columns:
+            if self._normalize_column_name(column) not in known:
+                raise UsageError(argument='--column', what=f'there is no {column!r}', hint=did_you_mean(column.lower(), known))
+        between = '\n' if parsed_args.formatter == 'table' else ', '
+        return self._report.columns, [tuple(text.cell(v, between) for v in row) for row in self._report.rows]
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        """Called by cliff."""
+        if parsed_args.formatter == 'json':
+            self.app.stdout.write(json.dumps(self._report.document, indent=2) + '\n')
+        elif parsed_args.formatter == 'yaml':
+            yaml.safe_dump(self._report.document, self.app.stdout, sort_keys=False)
+        else:
+            super().produce_output(parsed_args, column_names, data)
+        return 0
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Called by cliff."""
+        super().run(parsed_args)
+        self.app.stdout.flush()
+        return self._report.code
+
+
+def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """No abbreviated options (``--exec`` must not execute), and wrong arguments are errors like all others."""
+    parser.allow_abbrev = False
+    # A method of this one parser: cliff makes it, so there is no class of ours to put it in.
+    parser.error = functools.partial(_wrong, parser)  # type: ignore[assignment, method-assign]
+    return parser
+
+
+def _wrong(parser: argparse.ArgumentParser, message: str) -> None:
+    head, _, rest = message.partition(': ')
+    unknown = rest.split()[0] if head == 'unrecognized arguments' and rest else None
+    options = [o for a in parser._actions for o in a.option_strings]
+    near = did_you_mean(unknown.partition('=')[0], options) if unknown is not None else None
+    hint = '; '.join(filter(None, (near, f'see {parser.prog} --help')))
+    if unknown is not None:
+        # The value may be a password that somebody tried to give: it is not repeated.
+        raise UsageError(argument=unknown.partition('=')[0], what='no such argument', hint=hint)
+    raise UsageError(argument=parser.prog.removeprefix(f'{text.PROGRAM} '), what=message, hint=hint)
+
+
+def each(entries: Sequence[TargetEntry], work: Callable[[TargetEntry], T]) -> list[tuple[TargetEntry, T | AccError]]:
+    """Do something for every target, several at once; a failure of one is its result and stops no other."""
+
+    def attempt(entry: TargetEntry) -> T | AccError:
+        try:
+            return work(entry)
+        except AccError as exc:
+            return exc
+
+    if len(entries) == 1:
+        return [(entries[0], attempt(entries[0]))]
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return list(zip(entries, pool.map(attempt, entries), strict=True))
+
+
+def failed(target: str, error: AccError) -> Exit:
+    """Say what failed for a target, and give the code for it."""
+    message = str(error)
+    text.error(message if message.startswith(f'{target}: ') else f'{target}: {message}')
+    return exits.of(error)
+
+
+__all__ = ['Report', 'ReportCommand', 'command', 'each', 'failed', 'strict']

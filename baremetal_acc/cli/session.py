@@ -1,0 +1,196 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a command work with? Configuration, targets and tools, from its arguments and the environment."""
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from oslo_config import cfg
+
+from baremetal_acc import assemble
+from baremetal_acc import conf as options
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.cli import bmcs
+from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
+from baremetal_acc.cli.state import Store, folder
+from baremetal_acc.decide.baseline import Baseline, Exposure
+from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.model.ref import HOST
+from baremetal_acc.run import Target, Tools
+
+CONFIG_FILE = Path('/etc/baremetal_acc/baremetal_acc.conf')
+
+PASSWORD_VARIABLE = 'BAREMETAL_ACC_PASSWORD'  # noqa: S105 - the name of a variable
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: bool = True) -> None:
+    """The options that say which targets, and by which rules."""
+    which = parser.add_argument_group('targets')
+    which.add_argument('names', nargs='*', metavar='TARGET', help='name of a target; the same as --target')
+    which.add_argument('--target', action='append', default=[], metavar='NAME', help='name of a target; can be repeated')
+    if writes:
+        which.add_argument('--all', action='store_true', help='all targets of the list')
+    which.add_argument(
+        '--bmcs', metavar='FILE', help=f'list of targets and their BMCs (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)'
+    )
+    one = parser.add_argument_group('one BMC that is in no list')
+    one.add_argument('--address', metavar='URL', help='https://HOST[:PORT] of the BMC')
+    one.add_argument('--username', metavar='NAME', help='who logs in')
+    one.add_argument(
+        '--password-file',
+        metavar='FILE',
+        help=f'file with the password; else ${PASSWORD_VARIABLE}, else you are asked. Passwords are never arguments',
+    )
+    trust = one.add_mutually_exclusive_group()
+    trust.add_argument('--verify-ca', metavar='FILE', help='CA bundle that the certificate must verify with')
+    trust.add_argument('--insecure', action='store_true', help='do not verify the certificate')
+    one.add_argument('--system', metavar='URI', help='the ComputerSystem that is meant, where the BMC has several')
+    one.add_argument('--exposure', choices=[e.value for e in Exposure], help='whose code runs on the machine')
+    rules = parser.add_argument_group('configuration')
+    rules.add_argument('--config-file', metavar='FILE', help=f'(default: {CONFIG_FILE} if it is there)')
+    if documents:
+        rules.add_argument('--baseline', metavar='FILE', help='what must hold; wins over the configuration')
+        rules.add_argument('--catalogue', metavar='FILE', help='list of images; wins over the configuration')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What one command works with.
+
+    :ivar prompt: asks a person for a password; None where nobody can be asked.
+    """
+
+    conf: cfg.ConfigOpts
+    store: Store
+    environ: Mapping[str, str]
+    prompt: Callable[[str], str] | None
+    entries: tuple[TargetEntry, ...]
+
+    def target(self, entry: TargetEntry) -> Target:
+        """A target with its passwords.
+
+        :raises UsageError: a password is nowhere to be found. ``DocumentError``: its file is wrong.
+        """
+        group = self.conf[options.GROUP]
+
+        def tuned(address: BmcAddress) -> BmcAddress:
+            return replace(
+                address,
+                timeout=timedelta(seconds=group.bmc_timeout),
+                budget=timedelta(seconds=group.bmc_budget),
+                concurrency=group.bmc_concurrency,
+            )
+
+        facts = entry.facts(Exposure(group.default_exposure))
+        found = bmcs.resolve(entry, self.environ, self.prompt)
+        return Target(name=entry.name, node=facts, bmcs=tuple(tuned(address) for address in found))
+
+    def tools(self, *, documents: bool = True) -> Tools:
+        """The tools of the straight path.
+
+        :param documents: read baseline and catalogue; else nothing is demanded and there are no images.
+        :raises DocumentError: one is missing or wrong.
+        """
+        if documents:
+            read = assemble.documents(self.conf)
+        else:
+            read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
+        return assemble.tools(self.conf, read)
+
+    @property
+    def job_timeout(self) -> timedelta:
+        """After which a job has failed, whatever it waits for."""
+        return timedelta(seconds=self.conf[options.GROUP].job_timeout)
+
+
+def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, str] | None = None) -> Session:
+    """What the arguments of :func:`add_arguments` say.
+
+    :raises UsageError: an argument is wrong. ``DocumentError``: a file is.
+    """
+    environ = os.environ if environ is None else environ
+    conf = _configuration(arguments)
+    return Session(
+        conf=conf,
+        store=Store(root=folder(environ)),
+        environ=environ,
+        prompt=getpass.getpass if sys.stdin.isatty() else None,
+        entries=(_single(arguments, environ),) if arguments.address else _listed(arguments, environ, writes=writes),
+    )
+
+
+def _configuration(arguments: argparse.Namespace) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    named = arguments.config_file
+    path = Path(named) if named else CONFIG_FILE
+    files = [str(path)] if named or path.is_file() else []
+    try:
+        conf(args=[], project='baremetal_acc', default_config_files=files, default_config_dirs=[])
+        for option in options.OPTIONS:
+            conf[options.GROUP][option.name]  # read now, so that a wrong value is told now
+    except cfg.ConfigFilesNotFoundError:
+        raise DocumentError(path=str(path), what='is not there') from None
+    except cfg.ConfigFilesPermissionDeniedError:
+        raise DocumentError(path=str(path), what='may not be read') from None
+    except cfg.Error as exc:
+        raise DocumentError(path=str(path), what=' '.join(str(exc).split())) from None
+    for name in ('baseline', 'catalogue'):
+        if getattr(arguments, name, None):
+            conf.set_override(name, getattr(arguments, name), group=options.GROUP)
+    return conf
+
+
+def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes: bool) -> tuple[TargetEntry, ...]:
+    for name in ('username', 'password_file', 'verify_ca', 'system', 'exposure'):
+        if getattr(arguments, name):
+            raise UsageError(argument=f'--{name.replace("_", "-")}', what='belongs to --address')
+    if arguments.insecure:
+        raise UsageError(argument='--insecure', what='belongs to --address', hint='write verify_ca: false into bmcs.yaml')
+    names = (*arguments.names, *arguments.target)
+    if names and writes and arguments.all:
+        raise UsageError(argument='--all', what='and names of targets exclude each other')
+    path = bmcs.find(arguments.bmcs, environ)
+    found = bmcs.choose(bmcs.load(path), names)
+    if writes and not names and not arguments.all and len(found) > 1:
+        what = f'{path} lists {len(found)} targets: which one is meant?'
+        raise UsageError(argument='--target', what=what, hint='name it, or say --all')
+    return found
+
+
+def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> TargetEntry:
+    """The target of ``--address``: one BMC, named after its address."""
+    names = (*arguments.names, *arguments.target)
+    if arguments.bmcs or len(names) > 1 or getattr(arguments, 'all', False):
+        raise UsageError(argument='--address', what='is one target, and --bmcs, --all or further targets are others')
+    wrong = bmcs.check_address(arguments.address)
+    if wrong is not None:
+        raise UsageError(argument='--address', what=wrong, hint='for example https://192.0.2.1')
+    parts = urlsplit(arguments.address)
+    name = names[0] if names else '-'.join(filter(None, (parts.hostname, parts.port and str(parts.port)))).replace(':', '.')
+    if not bmcs.NAME.fullmatch(name):
+        raise UsageError(argument='--target', what=f'{name!r} is no name: letters, digits, dot, dash and underline')
+    if arguments.password_file:
+        secret = Secret(source=Source.FILE, text=str(Path(arguments.password_file).absolute()))
+    elif environ.get(PASSWORD_VARIABLE):
+        secret = Secret(source=Source.ENVIRONMENT, text=PASSWORD_VARIABLE)
+    else:
+        secret = Secret(source=Source.PROMPT)
+    verify: bool | str = False if arguments.insecure else arguments.verify_ca or True
+    host = BmcEntry(
+        name=HOST,
+        address=arguments.address.rstrip('/'),
+        username=arguments.username,
+        secret=secret,
+        verify_ca=verify,
+        system=arguments.system,
+    )
+    exposure = Exposure(arguments.exposure) if arguments.exposure else None
+    return TargetEntry(name=name, bmcs=(host,), exposure=exposure)

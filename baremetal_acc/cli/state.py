@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does the command line remember of a target from one run to the next? Its job, and what that proved."""
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from baremetal_acc.errors import AccError, Refused, StaleJob
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.job import FORMAT as JOB_FORMAT
+from baremetal_acc.model.job import Job
+from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.ref import AcceleratorId
+
+FORMAT = 1
+
+MAX_SIZE = 4 * 1024 * 1024
+"""Bytes. The job of a machine with sixteen cards takes about 100 KiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlocked:
+    """The mark that an explicit unlock leaves: verification fails until we have locked the device again."""
+
+    accelerator: AcceleratorId
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetState:
+    """What is remembered of one target.
+
+    :ivar lifecycle: raised by ``--new-lifecycle``: what was proven in an earlier one counts for nothing.
+    :ivar known: devices that were there when everything held last; one that has vanished is not met.
+    :ivar unlocked: devices that were unlocked on purpose.
+    :ivar job: the last job, ended or not.
+    """
+
+    target: str
+    format: int = FORMAT
+    lifecycle: int = 1
+    known: tuple[AcceleratorId, ...] = ()
+    unlocked: tuple[Unlocked, ...] = ()
+    job: Job | None = None
+
+    @property
+    def engagements(self) -> tuple[Engagement, ...]:
+        """The locks that we engaged, in any lifecycle; a job takes over those of the job before it."""
+        return () if self.job is None else self.job.engagements
+
+    @property
+    def unfinished(self) -> Job | None:
+        """The job that a killed run left behind, or None."""
+        return self.job if self.job is not None and not self.job.ended else None
+
+
+def folder(environ: Mapping[str, str]) -> Path:
+    """``$XDG_STATE_HOME/baremetal-acc``. Source: XDG Base Directory Specification 0.8."""
+    named = environ.get('XDG_STATE_HOME', '')
+    base = Path(named) if named.startswith('/') else Path(environ.get('HOME') or '/') / '.local' / 'state'
+    return base / 'baremetal-acc'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Files of one folder, one for each target: written atomically, for the owner's eyes only."""
+
+    JOBS: ClassVar[str] = 'jobs'
+    LOCKS: ClassVar[str] = 'locks'
+
+    root: Path
+
+    def read(self, target: str) -> TargetState:
+        """What is remembered of a target; a fresh state when it is new.
+
+        :raises StaleJob: the file was written by another version, or by somebody else.
+        """
+        path = self._path(target)
+        try:
+            with path.open('rb') as stream:
+                data = stream.read(MAX_SIZE + 1)
+        except FileNotFoundError:
+            return TargetState(target=target)
+        except OSError as exc:
+            raise AccError(f'{path}: cannot be read: {exc.strerror}') from exc
+        hint = f'move {path} away to begin anew; locks then count as verified only after they were engaged again'
+        try:
+            raw = json.loads(data) if len(data) <= MAX_SIZE else None
+            if not isinstance(raw, dict) or raw.get('format') != FORMAT:
+                raise StaleJob('another format')
+            found = decode(TargetState, raw)
+        except (ValueError, RecursionError, StaleJob) as exc:
+            raise StaleJob(f'{path}: cannot be used: {exc}', hint=hint) from None
+        if found.target != target or (found.job is not None and found.job.format != JOB_FORMAT):
+            raise StaleJob(f'{path}: belongs to another target or version', hint=hint)
+        return found
+
+    def write(self, state: TargetState) -> None:
+        """Store it so that a reader sees the old state or the new one, whatever happens to us.
+
+        :raises AccError: it could not be stored; then nothing may be written to a BMC either.
+        """
+        path = self._path(state.target)
+        data = json.dumps(encode(state), indent=1).encode()
+        try:
+            self._folder(path.parent)
+            temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+            at = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(at)
+            finally:
+                os.close(at)
+        except OSError as exc:
+            raise AccError(
+                f'{path}: cannot be written: {exc.strerror}', hint='set XDG_STATE_HOME to a folder of yours'
+            ) from exc
+
+    @contextmanager
+    def alone(self, target: str) -> Iterator[None]:
+        """Nobody else works on the target meanwhile. The system frees it with the process, however that ends.
+
+        :raises Refused: somebody does.
+        """
+        path = self.root / self.LOCKS / f'{target}.lock'
+        try:
+            self._folder(path.parent)
+            stream = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), 'r+', encoding='ascii')  # noqa: SIM115
+        except OSError as exc:
+            raise AccError(f'{path}: cannot be opened: {exc.strerror}') from exc
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                pid = stream.read(20).strip()
+                who = f'process {pid}' if pid.isdigit() else 'another process'
+                raise Refused([f'{target}: {who} works on it'], hint='wait until it has ended') from None
+            stream.truncate(0)
+            stream.write(f'{os.getpid()}\n')
+            stream.flush()
+            yield
+            stream.truncate(0)
+
+    def _path(self, target: str) -> Path:
+        return self.root / self.JOBS / f'{target}.json'
+
+    def _folder(self, path: Path) -> None:
+        for each in (self.root, path):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = each.stat()
+            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+                hint = f'chmod 700 {each}, or set XDG_STATE_HOME to a folder of yours'
+                raise AccError(f'{each}: others may write there, and could forge what was proven', hint=hint)

@@ -1,0 +1,312 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What has to be done to a target for a verb, and does the result hold? Made from one look; writes nothing."""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.state import TargetState
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
+from baremetal_acc.decide.plan import Part, plan
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.errors import ImageError, UsageError
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.image import ImageKind
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import (
+    CheckImage,
+    Engage,
+    Finding,
+    Flash,
+    Job,
+    Met,
+    Note,
+    Plan,
+    Program,
+    Refusal,
+    Release,
+    Verdict,
+)
+from baremetal_acc.model.ref import HOST, AcceleratorId
+from baremetal_acc.model.toml import did_you_mean
+from baremetal_acc.run import Target, Tools, observe
+
+COMMAND_LINE_RULE = 'command line'
+"""Name of the rule that stands for ``program --slot``."""
+
+
+class Verb(StrEnum):
+    """A verb that writes. The name is stored in the job, so that a later run knows what the job was to reach."""
+
+    APPLY = 'apply'
+    PROGRAM = 'program'
+    LOCK = 'lock'
+    UNLOCK = 'unlock'
+
+
+PARTS = {
+    Verb.APPLY: frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}),
+    Verb.PROGRAM: frozenset({Part.FUNCTIONS}),
+    Verb.LOCK: frozenset({Part.LOCK}),
+    Verb.UNLOCK: frozenset({Part.UNLOCK}),
+}
+"""What each verb may touch. Publishing is added where placement can be reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the operator asked for.
+
+    :ivar devices: names of devices (id, UUID, serial number, label); empty for all.
+    :ivar functions: pairs of a pattern over SlotIds and a function, for ``program``.
+    :ivar hold: power the host off first; None decides by what is known.
+    :ivar new_lifecycle: what was proven earlier counts for nothing.
+    :ivar forget_vanished: what is there now is all that ought to be there.
+    """
+
+    verb: Verb
+    devices: tuple[str, ...] = ()
+    functions: tuple[tuple[str, str], ...] = ()
+    hold: bool | None = None
+    new_lifecycle: bool = False
+    forget_vanished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What one look at a target gave, and what is to be done about it.
+
+    :ivar lifecycle: that evidence has to come from.
+    :ivar devices: the devices that are meant, None for all.
+    :ivar unmet: what does not hold of that which the verb is about.
+    :ivar made: what is to be done; without actions when nothing is.
+    """
+
+    entry: TargetEntry
+    target: Target
+    tools: Tools
+    state: TargetState
+    lifecycle: int
+    inventory: Inventory
+    verdict: Verdict
+    devices: frozenset[AcceleratorId] | None
+    unmet: tuple[Finding, ...]
+    made: Plan
+
+    @property
+    def labels(self) -> dict[AcceleratorId, str]:
+        """What to call the devices."""
+        return labels(self.inventory)
+
+
+def labels(inventory: Inventory) -> dict[AcceleratorId, str]:
+    """What to call the devices of an inventory."""
+    return {a.id: a.label for a in inventory.accelerators}
+
+
+def look(
+    using: Session, entry: TargetEntry, tools: Tools, state: TargetState, request: Request, target: Target | None = None
+) -> Prepared:
+    """Look at a target, and say what has to be done.
+
+    :param tools: with the baseline as the operator wrote it.
+    :param target: when its passwords are known already.
+    :raises BmcError: a BMC cannot be spoken to. ``UsageError``: a device, slot or function is not there.
+    """
+    target = using.target(entry) if target is None else target
+    lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
+    now = datetime.now(UTC)
+    inventory = observe(target, tools, now)
+    devices = _devices(inventory, request)
+    if request.verb is Verb.PROGRAM:
+        devices = _with_slots(inventory, devices, request.functions)
+        _functions_exist(tools, request.functions)
+        tools = replace(tools, baseline=programming(tools.baseline, devices, request.functions))
+    tools = replace(tools, known=frozenset() if request.forget_vanished else frozenset(state.known))
+    verdict = judge(inventory, target, tools, state, lifecycle)
+    unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
+    parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
+    made = plan(
+        inventory,
+        tools.baseline,
+        target.node,
+        tools.catalogue,
+        parts=parts,
+        hold=_hold(inventory, target) if request.hold is None else request.hold,
+        only=devices,
+    )
+    if request.verb is Verb.UNLOCK:
+        nothing = not any(isinstance(a, Release) for a in made.actions) and not made.refusals
+    else:
+        nothing = not unmet and not any(isinstance(a, Flash | Program) for a in made.actions)
+    if nothing:
+        made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text='nothing to do'),))
+    return Prepared(
+        entry=entry,
+        target=target,
+        tools=tools,
+        state=state,
+        lifecycle=lifecycle,
+        inventory=inventory,
+        verdict=verdict,
+        devices=devices,
+        unmet=unmet,
+        made=_with_images_checked(made, tools),
+    )
+
+
+def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Verdict:
+    """Compare a look with the baseline, by what we remember; an explicit unlock is not forgotten."""
+    found = verify(
+        inventory, tools.baseline, target.node, tools.catalogue, state.engagements, lifecycle=lifecycle, known=tools.known
+    )
+    return marked(found, inventory, state)
+
+
+def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
+    """The verdict with one demand more for each device that was unlocked on purpose and not locked again."""
+    names = labels(inventory)
+    marks = tuple(
+        Finding(
+            accelerator=mark.accelerator,
+            label=names.get(mark.accelerator, mark.accelerator),
+            subject='lock',
+            expected='locked again after the unlock',
+            found=f'unlocked on purpose at {mark.at:%Y-%m-%d %H:%M:%S}Z',
+            met=Met.NO,
+            rule='default',
+        )
+        for mark in state.unlocked
+    )
+    return replace(verdict, findings=(*verdict.findings, *marks))
+
+
+def relevant(
+    verb: Verb, verdict: Verdict, devices: frozenset[AcceleratorId] | None, slots: Iterable[str] = ()
+) -> tuple[Finding, ...]:
+    """What does not hold of that which a verb is to reach.
+
+    :param devices: the devices that are meant, None for all.
+    :param slots: patterns over SlotIds, for ``program``.
+    """
+    subjects = tuple(f'function {slot}'.casefold() for slot in slots)
+
+    def counts(finding: Finding) -> bool:
+        if devices is not None and finding.accelerator not in devices:
+            return False
+        locks = finding.subject.split()[0] == 'lock'
+        match verb:
+            case Verb.APPLY:
+                return True
+            case Verb.LOCK:
+                return locks
+            case Verb.PROGRAM:
+                return locks or any(fnmatchcase(finding.subject.casefold(), s) for s in subjects)
+            case Verb.UNLOCK:
+                return False
+
+    return tuple(f for f in verdict.unmet if counts(f))
+
+
+def programming(
+    baseline: Baseline, devices: frozenset[AcceleratorId] | None, functions: tuple[tuple[str, str], ...]
+) -> Baseline:
+    """The baseline with these functions for these devices in place of its own."""
+    rule = Rule(name=COMMAND_LINE_RULE, match=Match(ids=devices or frozenset()), functions=functions)
+    return Baseline(rules=(rule, *baseline.rules))
+
+
+def resumed(job: Job, tools: Tools) -> tuple[Tools, frozenset[AcceleratorId] | None, tuple[str, ...]]:
+    """Tools, devices and slots that a stored job was begun with: all of it can be told from the job."""
+    writes = [i.action for i in job.items if isinstance(i.action, Program)]
+    touched = frozenset(i.action.accelerator for i in job.items if isinstance(i.action, Flash | Program | Engage | Release))
+    if job.step == Verb.PROGRAM:
+        pairs = tuple((a.slot, a.function) for a in writes)
+        devices = frozenset(a.accelerator for a in writes)
+        return (
+            replace(tools, baseline=programming(tools.baseline, devices, pairs)),
+            devices,
+            tuple(slot for slot, _ in pairs),
+        )
+    return tools, None if job.demands_met else touched, ()
+
+
+def add_device_argument(parser: argparse.ArgumentParser) -> None:
+    """The option that names devices."""
+    parser.add_argument(
+        '--device',
+        action='append',
+        default=[],
+        metavar='ID',
+        help='only this device: its id, UUID, serial number or name as inventory and plan print them; can be repeated',
+    )
+
+
+def _hold(inventory: Inventory, target: Target) -> bool:
+    """A tenant's code could run: the machine is a tenant's, and it is not known to be off."""
+    facts = inventory.bmc(HOST)
+    return target.node.exposure is Exposure.TENANT and facts is not None and facts.power is not PowerState.OFF
+
+
+def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId] | None:
+    if not request.devices:
+        return None
+    found = set()
+    for wanted in request.devices:
+        matching = [a.id for a in inventory.accelerators if wanted.casefold() in _names(a)]
+        if len(matching) != 1:
+            known = sorted({n for a in inventory.accelerators for n in _names(a)})
+            what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} is several devices'
+            raise UsageError(argument='--device', what=what, hint=did_you_mean(wanted.casefold(), known))
+        found.update(matching)
+    return frozenset(found)
+
+
+def _names(accelerator: Accelerator) -> set[str]:
+    texts = (accelerator.id, accelerator.uuid, accelerator.serial, accelerator.label, accelerator.primary.uri)
+    return {text.casefold() for text in texts if text}
+
+
+def _with_slots(
+    inventory: Inventory, devices: frozenset[AcceleratorId] | None, functions: tuple[tuple[str, str], ...]
+) -> frozenset[AcceleratorId]:
+    """The devices that have a slot that is to be programmed."""
+    chosen = [a for a in inventory.accelerators if devices is None or a.id in devices]
+    slots = {(a.id, s.slot_id) for a in chosen for s in a.slots}
+    for pattern, _ in functions:
+        if not any(fnmatchcase(slot.casefold(), pattern.casefold()) for _, slot in slots):
+            known = sorted({slot for _, slot in slots})
+            hint = did_you_mean(pattern, known) or (f'there are {", ".join(known)}' if known else 'no device has slots')
+            raise UsageError(argument='--slot', what=f'{inventory.target} has no slot {pattern!r}', hint=hint)
+    return frozenset(a for a, s in slots if any(fnmatchcase(s.casefold(), p.casefold()) for p, _ in functions))
+
+
+def _functions_exist(tools: Tools, functions: tuple[tuple[str, str], ...]) -> None:
+    known = {i.function for i in tools.catalogue if i.kind is ImageKind.FUNCTION and i.function is not None}
+    for _, function in functions:
+        if function not in known:
+            firmware = {i.name for i in tools.catalogue if i.kind is ImageKind.FIRMWARE}
+            what = (
+                f'{function!r} is a firmware image' if function in firmware else f'the catalogue has no function {function!r}'
+            )
+            raise UsageError(argument='--slot', what=what, hint=did_you_mean(function, known))
+
+
+def _with_images_checked(made: Plan, tools: Tools) -> Plan:
+    """The plan with a refusal for each image that is not what the catalogue describes: a dry run tells it too."""
+    by_name = {i.name: i for i in tools.catalogue}
+    refusals = []
+    for action in made.actions:
+        if isinstance(action, CheckImage):
+            try:
+                tools.images.open(by_name[action.image])
+            except ImageError as exc:
+                reason = str(exc).removeprefix(f'image {action.image}: ')
+                refusals.append(Refusal(accelerator=None, label=made.target, subject=f'image {action.image}', reason=reason))
+    return replace(made, refusals=(*made.refusals, *refusals))
