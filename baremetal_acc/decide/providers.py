@@ -313,6 +313,8 @@ def _canonical(node_uuid: str) -> str:
 def _uuid(node_uuid: str, *parts: str) -> str:
     # A length before each part: no id of a BMC can spell out another card with a slot.
     text = ''.join(f'{len(part)}:{part}' for part in parts)
+    # JSON can carry half a surrogate pair, which has no UTF-8.
+    text = text.encode(errors='backslashreplace').decode()
     return str(uuid.uuid5(NAMESPACE, _canonical(node_uuid) + text))
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a real placement come to agree with us, and keep what belongs to others? A real process, over HTTP, through keystoneauth."""
+"""Does a real placement come to agree with us, and keep what belongs to others? A process, over HTTP, with keystoneauth."""
 
 import json
 import subprocess
