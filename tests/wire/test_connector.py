@@ -1,0 +1,392 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a request reach the BMC as often as it may, and does what comes back stay within bounds?
+
+The defects that this avoids were measured on sushy's own connector: facts/redfish.md, section 4.2.
+"""
+
+import functools
+import gzip
+import io
+import json
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+import requests
+
+from baremetal_acc.bmc.api import BmcAddress, Upload
+from baremetal_acc.bmc.redfish import connector as module
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcConflict,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUntrusted,
+    UsageError,
+)
+from baremetal_acc.model.ref import HOST, Ref
+
+SYSTEM = '/redfish/v1/Systems/1'
+SECRET = 'correct-horse-battery'
+TOKEN = 'token-0123456789abcdef'
+
+
+@pytest.mark.parametrize('failure', [requests.ReadTimeout(), requests.ConnectionError(), requests.ConnectTimeout()])
+@pytest.mark.parametrize('method', ['PATCH', 'POST'])
+def test_a_write_without_an_answer_is_sent_once(bmc: Any, method: str, failure: Exception) -> None:
+    """Nobody knows whether it arrived, so it is not sent again."""
+    bmc.replies[method, SYSTEM] = [failure, failure]
+    with bmc.connect() as connection:
+        writer = connection.writer()
+        document = writer.fresh(SYSTEM)
+        send = (
+            functools.partial(writer.patch, document, {}) if method == 'PATCH' else functools.partial(writer.post, SYSTEM, {})
+        )
+        with pytest.raises(BmcUnreachable, match='whether the request arrived is unknown'):
+            send()
+    assert 1 == bmc.count(method)
+    assert [] == bmc.slept
+
+
+@pytest.mark.parametrize('code', [500, 502, 503, 504, 429])
+def test_a_write_that_the_bmc_cannot_take_now_is_sent_once(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """Also when the BMC says when to come back: whoever wrote decides."""
+    bmc.replies['POST', SYSTEM] = reply(code, Retry_After='1')
+    with bmc.connect() as connection, pytest.raises((BmcBusy, BmcRefused)):
+        connection.writer().post(SYSTEM, {})
+    assert 1 == bmc.count('POST')
+    assert [] == bmc.slept
+
+
+def test_a_read_is_repeated_with_growing_pauses(bmc: Any) -> None:
+    """Two broken connections and then an answer: that is an answer."""
+    bmc.replies['GET', SYSTEM] = [requests.ConnectionError(), requests.ReadTimeout()]
+    with bmc.connect() as connection:
+        assert '1' == connection.writer().fresh(SYSTEM).body['Id']
+    assert 3 == bmc.count('GET', SYSTEM)
+    assert [0.5, 1.0] == bmc.slept
+
+
+def test_a_read_is_not_repeated_for_ever(bmc: Any) -> None:
+    """Four tries, then the error."""
+    bmc.replies['GET', SYSTEM] = [requests.ConnectionError()] * 9
+    with bmc.connect() as connection, pytest.raises(BmcUnreachable):
+        connection.writer().fresh(SYSTEM)
+    assert 4 == bmc.count('GET', SYSTEM)
+
+
+def test_retry_after_in_seconds_is_honoured(bmc: Any, reply: Callable[..., Any]) -> None:
+    """OpenBMC sends plain seconds."""
+    bmc.replies['GET', SYSTEM] = [reply(503, Retry_After='7')]
+    with bmc.connect() as connection:
+        connection.writer().fresh(SYSTEM)
+    assert [7.0] == bmc.slept
+
+
+def test_retry_after_as_a_date_is_honoured(bmc: Any, reply: Callable[..., Any]) -> None:
+    """RFC 9110 allows both."""
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=9), usegmt=True)
+    bmc.replies['GET', SYSTEM] = [reply(503, Retry_After=soon)]
+    with bmc.connect() as connection:
+        connection.writer().fresh(SYSTEM)
+    assert 7.0 <= bmc.slept[0] <= 9.0
+
+
+def test_a_bmc_that_wants_longer_than_our_patience_is_busy(bmc: Any, reply: Callable[..., Any]) -> None:
+    """An hour is not waited for within a read."""
+    bmc.replies['GET', SYSTEM] = reply(503, Retry_After='3600')
+    with bmc.connect() as connection, pytest.raises(BmcBusy, match='come back in 3600 s'):
+        connection.writer().fresh(SYSTEM)
+    assert [] == bmc.slept
+
+
+def test_412_is_a_conflict_and_if_match_is_never_dropped(bmc: Any, reply: Callable[..., Any]) -> None:
+    """sushy sends again without If-Match; we do not, and a weak tag stays as it was given."""
+    bmc.etags[SYSTEM] = 'W/"abc"'
+    bmc.replies['PATCH', SYSTEM] = reply(412)
+    with bmc.connect() as connection:
+        writer = connection.writer()
+        with pytest.raises(BmcConflict) as caught:
+            writer.patch(writer.fresh(SYSTEM), {'AssetTag': 'x'})
+    assert ['W/"abc"'] == [r.headers.get('If-Match') for r in bmc.requests if r.method == 'PATCH']
+    assert caught.value.waiting_helps
+
+
+def test_a_resource_without_an_etag_is_written_without_if_match(bmc: Any) -> None:
+    """Nothing is invented, and no further request looks for one."""
+    with bmc.connect() as connection:
+        writer = connection.writer()
+        writer.patch(writer.fresh(SYSTEM), {'AssetTag': 'x'})
+    assert [None] == [r.headers.get('If-Match') for r in bmc.requests if r.method == 'PATCH']
+    assert 1 == bmc.count('GET', SYSTEM)
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        '[]',
+        '"text"',
+        'null',
+        '{"error": "text"}',
+        '{"error": null}',
+        '{"error": []}',
+        '{"error": {"@Message.ExtendedInfo": "text"}}',
+        '{"error": {"@Message.ExtendedInfo": [null, 7, "text"]}}',
+        '{"error": {"@Message.ExtendedInfo": {"Message": 7}}}',
+        'not json',
+        '',
+        '[' * 100_000,
+    ],
+)
+def test_an_error_body_of_any_shape_is_an_error_of_ours(bmc: Any, reply: Callable[..., Any], body: str) -> None:
+    """Odd bodies make other clients raise AttributeError."""
+    bmc.replies['POST', SYSTEM] = reply(400, body)
+    with bmc.connect() as connection, pytest.raises(BmcRefused, match='HTTP 400 Bad Request') as caught:
+        connection.writer().post(SYSTEM, {})
+    assert 400 == caught.value.status
+
+
+def test_the_bmcs_own_words_are_in_the_error(bmc: Any, reply: Callable[..., Any]) -> None:
+    """ExtendedInfo says why; it is bounded and printable."""
+    info = [{'MessageId': 'Base.1.0.PropertyNotWritable', 'Message': 'The property\x1b[31m AssetTag is read only.'}]
+    bmc.replies['POST', SYSTEM] = reply(400, {'error': {'message': 'general', '@Message.ExtendedInfo': info}})
+    with bmc.connect() as connection, pytest.raises(BmcRefused, match='AssetTag is read only') as caught:
+        connection.writer().post(SYSTEM, {})
+    assert str(caught.value).isprintable()
+    assert 'host (https://192.0.2.1)' in str(caught.value)
+    assert SYSTEM in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'link',
+    [
+        'https://evil.example/redfish/v1/Systems/1',
+        '//evil.example/redfish',
+        'http://192.0.2.1/redfish/v1/Systems/1',
+        'https://192.0.2.1:444/redfish/v1',
+        'https://user@192.0.2.1/redfish/v1',
+        'file:///etc/passwd',
+        '/redfish/v1/\r\nX: y',
+    ],
+)
+def test_a_link_off_the_bmc_is_not_followed(bmc: Any, link: str) -> None:
+    """Neither another host, nor another port or scheme of the same one."""
+    with bmc.connect() as connection:
+        before = len(bmc.seen)
+        with pytest.raises(BmcAnswerInvalid, match='leads off the BMC'):
+            connection.writer().fresh(link)
+        assert before == len(bmc.seen)
+
+
+def test_a_redirect_off_the_bmc_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:
+    """A read follows redirects within the BMC only."""
+    bmc.replies['GET', SYSTEM] = reply(302, Location='https://evil.example/')
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='leads off the BMC'):
+        connection.writer().fresh(SYSTEM)
+    assert all('evil' not in r.url for r in bmc.requests)
+
+
+def test_a_redirect_in_a_circle_ends(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Three are followed."""
+    bmc.replies['GET', SYSTEM] = reply(301, Location=SYSTEM)
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='circle'):
+        connection.writer().fresh(SYSTEM)
+    assert 5 >= bmc.count('GET', SYSTEM)
+
+
+def test_a_redirected_write_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Not even within the BMC: it would be sent twice."""
+    bmc.replies['POST', SYSTEM] = reply(307, Location='/redfish/v1/Systems/2')
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='redirect'):
+        connection.writer().post(SYSTEM, {})
+    assert 1 == bmc.count('POST')
+
+
+def test_an_oversize_answer_is_not_read_to_its_end(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is on what is read, whatever Content-Length says."""
+    monkeypatch.setattr(module, 'MAX_ANSWER', 100_000)
+    bmc.tree[SYSTEM] = '{"Id": "' + 'x' * 200_000 + '"}'
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='longer than 100000 bytes'):
+        connection.writer().fresh(SYSTEM)
+
+
+def test_a_compressed_answer_is_bounded_by_what_it_unpacks_to(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes may unpack to gigabytes."""
+    monkeypatch.setattr(module, 'MAX_ANSWER', 100_000)
+
+    def bomb(request: Any, context: Any) -> bytes:
+        context.headers['Content-Encoding'] = 'gzip'
+        return gzip.compress(b' ' * 50_000_000)
+
+    bmc.replies['GET', SYSTEM] = bomb
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='longer than'):
+        connection.writer().fresh(SYSTEM)
+
+
+@pytest.mark.parametrize('body', ['', 'no json', '[]', '7', '{"a": ', '[' * 100_000, '{"error": {"code": "x"}}'])
+def test_an_answer_that_is_no_resource_is_invalid(bmc: Any, body: str) -> None:
+    """With status 200, a body that is no JSON object, or an error message, is no answer."""
+    bmc.tree[SYSTEM] = body
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid):
+        connection.writer().fresh(SYSTEM)
+
+
+def _sessions(bmc: Any, reply: Callable[..., Any], *tokens: str) -> None:
+    bmc.tree['/redfish/v1']['SessionService'] = {'@odata.id': '/redfish/v1/SessionService'}
+    place = '/redfish/v1/SessionService/Sessions'
+    bmc.replies['POST', place] = [reply(201, {}, X_Auth_Token=t, Location=f'{place}/{n}') for n, t in enumerate(tokens)]
+
+
+def test_a_session_is_opened_once_and_closed_at_the_end(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Sessions are few on a BMC: each of ours is given back."""
+    _sessions(bmc, reply, TOKEN)
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert [{'UserName': 'admin', 'Password': SECRET}] == bmc.body_of('POST')
+    assert ('DELETE', '/redfish/v1/SessionService/Sessions/0') == bmc.seen[-1]
+    assert TOKEN == next(r for r in bmc.requests if r.path_url == SYSTEM).headers['X-Auth-Token']
+
+
+def test_an_ended_session_is_renewed_once_for_a_read(bmc: Any, reply: Callable[..., Any]) -> None:
+    """401 on a read: one new login, and the read again with the new token."""
+    _sessions(bmc, reply, TOKEN, 'second')
+    bmc.replies['GET', SYSTEM] = [reply(401)]
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert 2 == bmc.count('POST')
+    assert [TOKEN, 'second'] == [r.headers['X-Auth-Token'] for r in bmc.requests if r.path_url == SYSTEM]
+    assert ['admin', 'admin'] == [b['UserName'] for b in bmc.body_of('POST')]
+    assert all('X-Auth-Token' not in r.headers for r in bmc.requests if r.method == 'POST')
+
+
+def test_a_read_that_stays_forbidden_is_not_asked_for_ever(bmc: Any, reply: Callable[..., Any]) -> None:
+    """One new login is all."""
+    _sessions(bmc, reply, TOKEN, 'second', 'third')
+    bmc.replies['GET', SYSTEM] = reply(401)
+    with bmc.connect(username='admin', password=SECRET) as connection, pytest.raises(BmcNotAuthorised):
+        connection.writer().fresh(SYSTEM)
+    assert 2 == bmc.count('POST')
+
+
+def test_an_ended_session_does_not_send_a_write_again(bmc: Any, reply: Callable[..., Any]) -> None:
+    """A write is sent once, whatever the reason."""
+    _sessions(bmc, reply, TOKEN, 'second')
+    bmc.replies['PATCH', SYSTEM] = reply(401)
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        writer = connection.writer()
+        with pytest.raises(BmcNotAuthorised):
+            writer.patch(writer.fresh(SYSTEM), {})
+    assert 1 == bmc.count('PATCH')
+
+
+@pytest.mark.parametrize('code', [400, 401, 403])
+def test_wrong_credentials_are_said_without_the_password(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """Some BMCs repeat the refused value in their message."""
+    bmc.tree['/redfish/v1']['SessionService'] = {'@odata.id': '/redfish/v1/SessionService'}
+    bmc.replies['POST', '/redfish/v1/SessionService/Sessions'] = reply(
+        code, {'error': {'message': f'the value {SECRET} is wrong'}}
+    )
+    with pytest.raises(BmcNotAuthorised, match='login refused') as caught:
+        bmc.connect(username='admin', password=SECRET)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in repr(caught.value.__cause__)
+
+
+def test_a_bmc_without_sessions_gets_basic_authentication(bmc: Any) -> None:
+    """The credentials go with each request then."""
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert 0 == bmc.count('POST')
+    assert bmc.requests[-1].headers['Authorization'].startswith('Basic ')
+
+
+def test_neither_password_nor_token_nor_body_is_logged(
+    bmc: Any, reply: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """At debug level, over a whole session with a renewed login and a refused write that repeats the password."""
+    _sessions(bmc, reply, TOKEN, 'second-token')
+    bmc.replies['GET', SYSTEM] = [reply(401)]
+    bmc.replies['POST', SYSTEM] = reply(400, {'error': {'message': f'value {SECRET} and {TOKEN} refused'}})
+    with caplog.at_level(logging.DEBUG), bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+        with pytest.raises(BmcRefused) as caught:
+            connection.writer().post(SYSTEM, {'Password': SECRET})
+        connection.look(datetime.now(UTC))
+    assert SYSTEM in caplog.text
+    for secret in (SECRET, TOKEN, 'second-token'):
+        assert secret not in caplog.text
+    assert SECRET not in str(caught.value)
+
+
+def test_a_location_elsewhere_is_not_asked_to_log_out(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The session's place comes from the BMC: it may not make us delete something off it."""
+    bmc.tree['/redfish/v1']['SessionService'] = {'@odata.id': '/redfish/v1/SessionService'}
+    place = '/redfish/v1/SessionService/Sessions'
+    bmc.replies['POST', place] = reply(201, {}, X_Auth_Token=TOKEN, Location='https://evil.example/x')
+    with bmc.connect(username='admin', password=SECRET):
+        pass
+    assert 0 == bmc.count('DELETE')
+
+
+def test_the_environments_proxies_are_not_used(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A BMC is spoken to directly."""
+    monkeypatch.setenv('HTTPS_PROXY', 'http://proxy.example:3128')
+    with bmc.connect():
+        assert all(not r.proxies for r in bmc.requests)
+
+
+@pytest.mark.parametrize(
+    'address', ['192.0.2.1', 'ftp://192.0.2.1', 'https://', 'https://u:p@192.0.2.1', 'https://192.0.2.1/redfish/v1?x']
+)
+def test_an_address_that_is_none_is_a_usage_error(address: str) -> None:
+    """It names the BMC, and never the credentials in the address."""
+    with pytest.raises(UsageError, match='address of BMC host') as caught:
+        Connector(BmcAddress(name=HOST, address=address))
+    assert 'u:p' not in str(caught.value)
+
+
+def test_a_missing_ca_file_is_named() -> None:
+    """verify_ca names a file that is not there."""
+    with pytest.raises(BmcUntrusted, match=r'/nowhere/ca\.pem'):
+        Connector(BmcAddress(name=HOST, address='https://192.0.2.1', verify_ca='/nowhere/ca.pem'))
+
+
+@pytest.mark.parametrize('root', ['<html>', '{"hello": "world"}', None])
+def test_something_that_is_no_redfish_service_is_said_so(bmc: Any, root: str | None) -> None:
+    """A web server answers at that address, and it is no BMC."""
+    if root is None:
+        del bmc.tree['/redfish/v1']
+    else:
+        bmc.tree['/redfish/v1'] = root
+    with pytest.raises(BmcAnswerInvalid, match='no Redfish service answers there'):
+        bmc.connect()
+
+
+def test_a_pushed_image_is_sent_once_when_the_answer_does_not_come(bmc: Any) -> None:
+    """sushy sent a SimpleUpdate three to four times on a late answer: a duplicate flash."""
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': '/redfish/v1/UpdateService'}
+    bmc.put('/redfish/v1/UpdateService', MultipartHttpPushUri='/redfish/v1/UpdateService/push')
+    bmc.replies['POST', '/redfish/v1/UpdateService/push'] = [requests.ReadTimeout(), requests.ReadTimeout()]
+    upload = Upload(file='fw.bin', size_bytes=3, open=lambda: io.BytesIO(b'abc'))
+    with bmc.connect() as connection, pytest.raises(BmcUnreachable, match='whether the request arrived is unknown'):
+        connection.push(Ref(bmc=HOST, uri='/redfish/v1/UpdateService/FirmwareInventory/x'), upload)
+    assert 1 == bmc.count('POST')
+
+
+def test_sushys_own_resources_run_on_the_connector(bmc: Any) -> None:
+    """get, post and patch as sushy calls them; a 412 is not answered with a weaker request."""
+    bmc.replies['PATCH', SYSTEM] = lambda request, context: setattr(context, 'status_code', 412) or '{}'
+    connector = Connector(BmcAddress(name=HOST, address='https://192.0.2.1'))
+    assert '1' == connector.get(SYSTEM).json()['Id']
+    assert 204 == connector.post(f'{SYSTEM}/Actions/x', data={'a': 1}).status_code
+    with pytest.raises(BmcConflict):
+        connector.patch(SYSTEM, data={'a': 1}, etag='W/"1"')
+    assert ['W/"1"'] == [r.headers['If-Match'] for r in bmc.requests if r.method == 'PATCH']
+    assert {'a': 1} == json.loads(bmc.requests[-1].body)

@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is a System reset by a word that it offers, and never by one that means something else?"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from baremetal_acc.errors import BmcUnsupported
+from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import HOST, Ref
+
+SYSTEM = Ref(bmc=HOST, uri='/redfish/v1/Systems/1')
+TARGET = '/redfish/v1/Systems/1/Actions/ComputerSystem.Reset'
+
+
+def _action(bmc: Any, values: Any = None, **more: Any) -> None:
+    action = {'target': TARGET, **({} if values is None else {'ResetType@Redfish.AllowableValues': values}), **more}
+    bmc.tree[SYSTEM.uri]['Actions'] = {'#ComputerSystem.Reset': action}
+
+
+@pytest.mark.parametrize(
+    ('offered', 'kind', 'sent'),
+    [
+        (['On', 'ForceRestart', 'GracefulRestart', 'PowerCycle'], ResetKind.SYSTEM_RESET, 'ForceRestart'),
+        (['GracefulRestart', 'PowerCycle'], ResetKind.SYSTEM_RESET, 'GracefulRestart'),
+        (['PowerCycle'], ResetKind.SYSTEM_RESET, 'PowerCycle'),
+        (['ForceRestart', 'PowerCycle'], ResetKind.POWER_CYCLE, 'PowerCycle'),
+        (None, ResetKind.POWER_CYCLE, 'PowerCycle'),
+    ],
+)
+def test_a_reset_uses_the_first_word_that_is_offered(bmc: Any, offered: Any, kind: ResetKind, sent: str) -> None:
+    """Where nothing is advertised, the usual word is tried."""
+    _action(bmc, offered)
+    with bmc.connect() as connection:
+        connection.reset(SYSTEM, kind)
+    assert [{'ResetType': sent}] == bmc.body_of('POST')
+    assert 1 == bmc.count('POST', TARGET)
+
+
+def test_a_restart_is_no_power_cycle(bmc: Any) -> None:
+    """What needs a power cycle is not in force after a restart: it is refused, and the message says what is offered."""
+    _action(bmc, ['On', 'ForceOff', 'ForceRestart', 'GracefulRestart'])
+    with bmc.connect() as connection, pytest.raises(BmcUnsupported, match='ForceOff, ForceRestart'):
+        connection.reset(SYSTEM, ResetKind.POWER_CYCLE)
+    assert 0 == bmc.count('POST')
+
+
+def test_the_words_may_be_in_the_action_info(bmc: Any) -> None:
+    """As on BlueField and GH200."""
+    _action(bmc, **{'@Redfish.ActionInfo': '/redfish/v1/Systems/1/ResetActionInfo'})
+    bmc.put(
+        '/redfish/v1/Systems/1/ResetActionInfo',
+        Parameters=[None, {'Name': 'ResetType', 'AllowableValues': ['GracefulRestart']}],
+    )
+    with bmc.connect() as connection:
+        connection.reset(SYSTEM, ResetKind.SYSTEM_RESET)
+    assert [{'ResetType': 'GracefulRestart'}] == bmc.body_of('POST')
+
+
+def test_no_reset_asks_for_none(bmc: Any) -> None:
+    """ResetKind none."""
+    with bmc.connect() as connection:
+        connection.reset(SYSTEM, ResetKind.NONE)
+    assert 0 == bmc.count('POST')
+
+
+def test_a_system_without_reset_is_refused(bmc: Any) -> None:
+    """A baseboard System."""
+    with bmc.connect() as connection, pytest.raises(BmcUnsupported, match='no Reset action'):
+        connection.reset(SYSTEM, ResetKind.SYSTEM_RESET)
+
+
+@pytest.mark.parametrize(('wanted', 'word'), [(PowerState.ON, 'On'), (PowerState.OFF, 'ForceOff')])
+def test_switching(bmc: Any, wanted: PowerState, word: str) -> None:
+    """Off is off: not a graceful shutdown that a tenant may ignore."""
+    _action(bmc, ['On', 'ForceOff', 'GracefulShutdown', 'ForceOn'])
+    with bmc.connect() as connection:
+        connection.set_power(SYSTEM, wanted)
+    assert [{'ResetType': word}] == bmc.body_of('POST')
+
+
+@pytest.mark.parametrize(
+    ('shown', 'means'),
+    [('On', PowerState.ON), ('Off', PowerState.OFF), ('Odd', PowerState.UNKNOWN), (None, PowerState.UNKNOWN)],
+)
+def test_the_power_state_is_read_now(bmc: Any, shown: Any, means: PowerState) -> None:
+    """An unknown word is Unknown."""
+    bmc.tree[SYSTEM.uri]['PowerState'] = shown
+    with bmc.connect() as connection:
+        assert means == connection.power(SYSTEM)
+
+
+def test_the_last_reset_is_text_to_compare(bmc: Any) -> None:
+    """Real BMCs say 1970 or 0000-00-00: it is only compared."""
+    bmc.tree[SYSTEM.uri]['LastResetTime'] = '0000-00-00T00:00:00Z'
+    with bmc.connect() as connection:
+        assert '0000-00-00T00:00:00Z' == connection.last_reset(SYSTEM)
+        del bmc.tree[SYSTEM.uri]['LastResetTime']
+        assert connection.last_reset(SYSTEM) is None
+
+
+def test_a_reset_target_off_the_bmc_is_not_posted_to(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The action's target comes from the BMC, and may only lead to it."""
+    _action(bmc, ['On'])
+    bmc.tree[SYSTEM.uri]['Actions']['#ComputerSystem.Reset']['target'] = 'https://evil.example/reset'
+    with bmc.connect() as connection, pytest.raises(Exception, match='leads off the BMC'):
+        connection.set_power(SYSTEM, PowerState.ON)
+    assert 0 == bmc.count('POST')

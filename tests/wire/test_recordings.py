@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does the inventory of recorded real BMCs agree with what was worked out by hand?"""
+
+import importlib.util
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from baremetal_acc.decide.evidence import coverage
+from baremetal_acc.errors import BmcError
+from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockState, WritePath
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+DIFFERENCES: dict[str, tuple[str, ...]] = {
+    'nvidia/gh200': (),
+    'nvidia/bluefield3': (),
+    'dmtf/rackmount': (),
+    'dmtf/smartnic': (),
+    'supermicro/hgx-h100-8gpu': (),
+    'lenovo/sr670v2-8xl40-bluefield2': (),
+    # Dell's extension resource of the GPU is linked from nowhere in the standard resources.
+    'dell/r750-h100-bluefield2': (
+        'Video.Slot.2-1: resources not merged: /redfish/v1/systems/system.embedded.1/oem/dell/dellvideo/video.slot.2-1',
+    ),
+    # HPE's firmware items name a slot, and only HPE's extension resources say which card is in it.
+    'hpe/dl380a-gen11-2xh100nvl': (
+        'Processor 3: resources not merged: /redfish/v1/chassis/1/devices/9, /redfish/v1/systems/1/pcidevices/3',
+        'Processor 3: firmware 21 not reported',
+        'Processor 4: resources not merged: /redfish/v1/chassis/1/devices/10, /redfish/v1/systems/1/pcidevices/4',
+        'Processor 4: firmware 22 not reported',
+    ),
+}
+"""What is still missing, line by line as compare.py says it. A line too many here fails as one too few does."""
+
+REQUESTS = {
+    'nvidia/gh200': 95,
+    'nvidia/bluefield3': 45,
+    'dmtf/rackmount': 30,
+    'dmtf/smartnic': 35,
+    'supermicro/hgx-h100-8gpu': 230,
+    'lenovo/sr670v2-8xl40-bluefield2': 130,
+    'dell/r750-h100-bluefield2': 140,
+    'hpe/dl380a-gen11-2xh100nvl': 85,
+}
+"""Most requests for one look, without $expand (these replies do not know it)."""
+
+
+def device_lock(accelerator: Accelerator) -> str:
+    """The one word for the host's own way to the card, as expected.yaml has it."""
+    readings = [r for r in accelerator.locks if WritePath.HOST_DEVICE in r.blocks]
+    if not readings:
+        return 'none'
+    states = {c.state for c in coverage(accelerator, WritePath.HOST_DEVICE, readings)}
+    if states <= {LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED}:
+        return 'locked'
+    if states & {LockState.UNLOCKED, LockState.PARTIAL, LockState.PENDING_RESET}:
+        return 'unlocked'
+    return 'unknown'
+
+
+def as_document(accelerator: Accelerator) -> dict[str, Any]:
+    """The keys that compare.py compares."""
+    names = ('vendor_id', 'device_id', 'subsystem_vendor_id', 'subsystem_id')
+    return {
+        'kind': accelerator.kind,
+        'vendor': accelerator.vendor,
+        'model': accelerator.model,
+        'serial': accelerator.serial,
+        'uuid': accelerator.uuid,
+        'part_number': accelerator.part_number,
+        'primary_uri': accelerator.primary.uri,
+        'uris': [ref.uri for ref in accelerator.refs],
+        'pci': {name: getattr(accelerator.pci, name) for name in names},
+        'firmware': [{'id': c.id, 'version': c.version} for c in accelerator.firmware],
+        'device_lock': device_lock(accelerator),
+    }
+
+
+def observe(bmc: Any) -> tuple[Accelerator, ...]:
+    """A look with its locks."""
+    with bmc.connect() as connection:
+        look = connection.look(NOW)
+        return tuple(
+            replace(a, locks=tuple(r for m in mechanisms() for r in m.read(a, [look.reader], NOW))) for a in look.accelerators
+        )
+
+
+def differences(shared: Path, name: str, found: tuple[Accelerator, ...]) -> tuple[str, ...]:
+    """What compare.py says."""
+    spec = importlib.util.spec_from_file_location('compare', shared / 'recordings' / 'compare.py')
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    expected = yaml.safe_load((shared / 'recordings' / name / 'expected.yaml').read_text())
+    return tuple(module.compare(expected, {'accelerators': [as_document(a) for a in found]}))
+
+
+@pytest.mark.parametrize('name', sorted(DIFFERENCES))
+def test_a_recorded_bmc_is_reported_as_it_is(name: str, recording: Callable[[str], Any], shared: Path) -> None:
+    """The inventory agrees with expected.yaml but for the differences that are listed, word by word."""
+    bmc = recording(name)
+    found = observe(bmc)
+    assert DIFFERENCES[name] == differences(shared, name, found)
+    assert REQUESTS[name] >= len(bmc.seen)
+
+
+@pytest.mark.parametrize('name', sorted(DIFFERENCES))
+def test_nothing_is_asked_for_twice(name: str, recording: Callable[[str], Any]) -> None:
+    """A look and the reading of all locks ask for no resource twice."""
+    bmc = recording(name)
+    observe(bmc)
+    gets = [uri for method, uri in bmc.seen if method == 'GET']
+    assert len(set(gets)) == len(gets)
+
+
+def test_the_recorded_locked_dpu_reads_locked_but_not_verified(recording: Callable[[str], Any]) -> None:
+    """A card that was found closed is locked-reported: nobody of us engaged it."""
+    (card,) = observe(recording('nvidia/bluefield3'))
+    (reading,) = [r for r in card.locks if r.mechanism == 'bluefield_host_privilege']
+    assert (LockState.LOCKED_REPORTED, '{"HostPrivilegeLevel": "Restricted", "HostRshim": "Disabled"}') == (
+        reading.state,
+        reading.value,
+    )
+
+
+def test_write_protected_on_every_item_is_unknown(recording: Callable[[str], Any]) -> None:
+    """A BMC that says true on all 43 items, Updateable ones too, proves nothing."""
+    found = observe(recording('lenovo/sr670v2-8xl40-bluefield2'))
+    assert {('true', LockState.UNKNOWN)} == {(r.value, r.state) for a in found for r in a.locks}
+
+
+def test_the_system_that_is_handed_out_is_not_the_baseboard(recording: Callable[[str], Any]) -> None:
+    """Of two physical Systems the one that can be reset is the host."""
+    look = recording('nvidia/gh200').look()
+    assert '/redfish/v1/Systems/System_0' == look.facts.system.uri
+    assert ['/redfish/v1/Systems/HGX_Baseboard_0/Processors/FPGA_0'] == [p.ref.uri for p in look.platform_devices]
+
+
+def test_an_item_matched_by_its_number_alone_is_not_certain(recording: Callable[[str], Any]) -> None:
+    """HGX_FW_GPU_SXM_1 shares only its ordinal with GPU1."""
+    found = observe(recording('supermicro/hgx-h100-8gpu'))
+    certain = {c.id: c.certain for a in found for c in a.firmware}
+    assert (True, False) == (certain['GPU1'], certain['HGX_FW_GPU_SXM_1'])
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    '',
+    'x',
+    7,
+    -1,
+    True,
+    [],
+    {},
+    [None],
+    [7, 'x'],
+    {'@odata.id': None},
+    {'@odata.id': 7},
+    [[]],
+    '\x00' * 9,
+)
+
+
+def _damage(value: Any, dice: random.Random, chance: float) -> Any:
+    if dice.random() < chance:
+        return dice.choice(ODD)
+    if isinstance(value, dict):
+        return {k: _damage(v, dice, chance) for k, v in value.items() if dice.random() >= chance / 4}
+    if isinstance(value, list):
+        return [_damage(v, dice, chance) for v in value]
+    return value
+
+
+@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize(
+    'name', ['nvidia/gh200', 'nvidia/bluefield3', 'dmtf/rackmount', 'dmtf/smartnic', 'dell/r750-h100-bluefield2']
+)
+def test_damage_anywhere_in_a_tree_never_crashes_a_look(name: str, seed: int, recording: Callable[[str], Any]) -> None:
+    """Nulls, wrong types and missing properties become gaps, or one error of ours."""
+    bmc = recording(name)
+    dice = random.Random(f'{name}/{seed}')
+    chance = (0.01, 0.03, 0.1, 0.3)[seed]
+    for uri, text in bmc.tree.items():
+        if uri != '/redfish/v1':
+            bmc.tree[uri] = _damage(json.loads(text), dice, chance)
+            if not isinstance(bmc.tree[uri], dict):
+                bmc.tree[uri] = json.dumps(bmc.tree[uri])
+    outcome = _attempt(bmc)
+    assert isinstance(outcome, BmcError) or outcome.gaps
+
+
+def _attempt(bmc: Any) -> Any:
+    """A look with all locks read, or the error that it ended with."""
+    try:
+        with bmc.connect() as connection:
+            look = connection.look(NOW)
+            for accelerator in look.accelerators:
+                for mechanism in mechanisms():
+                    mechanism.read(accelerator, [look.reader], NOW)
+            return look
+    except BmcError as exc:
+        return exc

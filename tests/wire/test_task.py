@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is a task's end only ever what the BMC says it is?"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from baremetal_acc.bmc.redfish.task import STATES, state
+from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
+from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.ref import HOST, Ref
+
+TASKS = '/redfish/v1/TaskService/Tasks'
+TASK = Ref(bmc=HOST, uri=f'{TASKS}/1')
+MONITOR = Ref(bmc=HOST, uri='/redfish/v1/TaskService/TaskMonitors/1')
+
+
+def test_every_task_state_of_the_standard_is_decided(shared: Path) -> None:
+    """The table is total over the schema's enumeration."""
+    text = (shared / 'redfish-csdl' / 'Task_v1.xml').read_text()
+    body = text[text.index('<EnumType Name="TaskState"') :]
+    words = set(re.findall(r'<Member Name="(\w+)"', body[: body.index('</EnumType>')]))
+    assert words == set(STATES)
+
+
+@pytest.mark.parametrize(
+    ('task_state', 'task_status', 'means'),
+    [
+        ('Running', 'OK', TaskState.ACTIVE),
+        ('Running', 'Critical', TaskState.ACTIVE),
+        ('Completed', 'OK', TaskState.SUCCEEDED),
+        ('Completed', 'Warning', TaskState.SUCCEEDED),
+        ('Completed', None, TaskState.SUCCEEDED),
+        ('Completed', 'Critical', TaskState.FAILED),
+        ('Completed', 'Strange', TaskState.FAILED),
+        ('Exception', 'OK', TaskState.FAILED),
+        ('Cancelled', 'OK', TaskState.FAILED),
+        ('Killed', 'OK', TaskState.FAILED),
+        ('Interrupted', 'OK', TaskState.ACTIVE),
+        ('Frobnicating', 'OK', TaskState.ACTIVE),
+        (None, 'OK', TaskState.ACTIVE),
+    ],
+)
+def test_a_state_means(task_state: str | None, task_status: str | None, means: TaskState) -> None:
+    """A real task ended Completed, 100 %, Critical: that is a failure. An unknown word is no end."""
+    assert means == state(task_state, task_status)
+
+
+def _task(bmc: Any, **body: Any) -> Any:
+    bmc.put(TASK.uri, **body)
+    with bmc.connect() as connection:
+        return connection.task(TASK)
+
+
+def test_a_task_is_read_with_its_progress_and_its_last_message(bmc: Any) -> None:
+    """raw keeps the BMC's own words."""
+    messages = [{'Message': 'first'}, {'Message': 'second\n\x00line'}, None]
+    found = _task(bmc, TaskState='Running', TaskStatus='OK', PercentComplete=40, Messages=messages)
+    assert (TaskState.ACTIVE, 'Running/OK', 40, 'second line') == (found.state, found.raw, found.percent, found.message)
+
+
+def test_a_long_message_is_shortened(bmc: Any) -> None:
+    """At most 300 characters."""
+    found = _task(bmc, TaskState='Exception', Messages=[{'Message': 'x' * 5000}])
+    assert 300 == len(found.message)
+
+
+@pytest.mark.parametrize('percent', [None, -1, 101, '40', True])
+def test_a_percentage_that_is_none_is_none(bmc: Any, percent: Any) -> None:
+    """Nothing is guessed from it."""
+    assert _task(bmc, TaskState='Running', PercentComplete=percent).percent is None
+
+
+@pytest.mark.parametrize('code', [404, 410])
+def test_a_vanished_task_is_gone_and_no_success(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """Other clients take it for success."""
+    bmc.replies['GET', TASK.uri] = reply(code)
+    with bmc.connect() as connection:
+        assert TaskState.GONE == connection.task(TASK).state
+
+
+def test_a_task_that_cannot_be_asked_is_an_error(bmc: Any) -> None:
+    """A BMC that restarts is not a task that is gone."""
+    bmc.replies['GET', TASK.uri] = [requests.ConnectionError()] * 9
+    with bmc.connect() as connection, pytest.raises(BmcUnreachable):
+        connection.task(TASK)
+
+
+def test_a_monitor_that_answers_202_is_active(bmc: Any, reply: Callable[..., Any]) -> None:
+    """With or without the task in its body."""
+    bmc.replies['GET', MONITOR.uri] = [
+        reply(202, None, Retry_After='30'),
+        reply(202, {'TaskState': 'Running', 'PercentComplete': 5}),
+    ]
+    with bmc.connect() as connection:
+        assert [(TaskState.ACTIVE, None), (TaskState.ACTIVE, 5)] == [
+            (t.state, t.percent) for t in map(connection.task, [MONITOR] * 2)
+        ]
+    assert [] == bmc.slept
+
+
+@pytest.mark.parametrize('code', [200, 204])
+def test_a_monitor_that_answers_with_the_result_has_ended(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """Whether the version changed is read back by whoever pushed."""
+    bmc.replies['GET', MONITOR.uri] = reply(code, {'Message': 'done'} if code == 200 else None)
+    with bmc.connect() as connection:
+        assert TaskState.SUCCEEDED == connection.task(MONITOR).state
+
+
+def test_something_that_is_no_task_is_no_success(bmc: Any) -> None:
+    """A resource without TaskState."""
+    bmc.put(TASK.uri)
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task'):
+        connection.task(TASK)
+
+
+def test_active_tasks_leave_out_what_has_ended_or_vanished(bmc: Any) -> None:
+    """The root may call the service Tasks; a task that is listed and not there does not run."""
+    bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}
+    bmc.put('/redfish/v1/TaskService', Tasks={'@odata.id': TASKS})
+    bmc.collection(TASKS, '1', '2', '3')
+    bmc.put(f'{TASKS}/1', TaskState='Running')
+    bmc.put(f'{TASKS}/2', TaskState='Completed', TaskStatus='OK')
+    with bmc.connect() as connection:
+        assert [TASK] == [t.ref for t in connection.active_tasks()]
+    assert [TASK] == [t.ref for t in bmc.look().facts.active_tasks]

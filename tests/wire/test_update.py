@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is an image sent as the BMC advertises it, and is its answer understood?"""
+
+import io
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+
+from baremetal_acc.bmc.api import Upload
+from baremetal_acc.bmc.redfish.update import Multipart
+from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
+from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.ref import HOST, Ref
+
+SERVICE = '/redfish/v1/UpdateService'
+PUSH = f'{SERVICE}/update-multipart'
+TARGET = Ref(bmc=HOST, uri=f'{SERVICE}/FirmwareInventory/HGX_FW_GPU_0')
+IMAGE = bytes(range(256)) * 4096
+TASK = {
+    '@odata.id': '/redfish/v1/TaskService/Tasks/7',
+    '@odata.type': '#Task.v1_4_3.Task',
+    'Id': '7',
+    'Name': 't',
+    'TaskState': 'Running',
+}
+
+
+def _service(bmc: Any, **more: Any) -> None:
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': SERVICE}
+    bmc.put(SERVICE, **{'ServiceEnabled': True, 'MultipartHttpPushUri': PUSH, **more})
+
+
+def _upload(data: bytes = IMAGE, size: int | None = None, file: str = '/srv/images/gpu.fwpkg') -> Upload:
+    return Upload(file=file, size_bytes=len(data) if size is None else size, open=lambda: io.BytesIO(data))
+
+
+def _take(bmc: Any, answer: Callable[..., Any]) -> list[bytes]:
+    """Read the streamed body as a server would, then answer."""
+    got: list[bytes] = []
+
+    def reply(request: Any, context: Any) -> str | bytes:
+        got.append(b''.join(request.body))
+        return answer(request, context)
+
+    bmc.replies['POST', PUSH] = reply
+    return got
+
+
+def _push(bmc: Any, upload: Upload | None = None) -> Any:
+    with bmc.connect() as connection:
+        return connection.push(TARGET, upload or _upload())
+
+
+def _parts(body: bytes, content_type: str) -> dict[str, tuple[str, bytes]]:
+    boundary = content_type.partition('boundary=')[2].encode()
+    found = {}
+    for part in body.split(b'--' + boundary)[1:-1]:
+        head, _, data = part.strip(b'\r\n').partition(b'\r\n\r\n')
+        name = re.search(rb'name="([^"]+)"', head)
+        assert name is not None
+        found[name.group(1).decode()] = (head.decode(), data)
+    return found
+
+
+def test_one_target_and_the_apply_time_are_always_given(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Without Targets a service applies the image to everything that it fits, and without the time whenever it likes."""
+    _service(bmc)
+    got = _take(bmc, reply(202, TASK))
+    _push(bmc)
+    request = next(r for r in bmc.requests if r.method == 'POST')
+    parts = _parts(got[0], request.headers['Content-Type'])
+    assert {'Targets': [TARGET.uri], '@Redfish.OperationApplyTime': 'Immediate'} == json.loads(parts['UpdateParameters'][1])
+    assert 'application/json' in parts['UpdateParameters'][0]
+    assert IMAGE == parts['UpdateFile'][1]
+    assert 'filename="gpu.fwpkg"' in parts['UpdateFile'][0]
+    assert str(len(got[0])) == request.headers['Content-Length']
+    assert 'Transfer-Encoding' not in request.headers
+
+
+@pytest.mark.parametrize(
+    ('values', 'asked'),
+    [(['OnReset', 'Immediate'], 'Immediate'), (['OnReset'], 'OnReset'), ([], 'Immediate'), (None, 'Immediate')],
+)
+def test_the_apply_time_is_one_that_is_advertised(bmc: Any, reply: Callable[..., Any], values: Any, asked: str) -> None:
+    """Immediate before OnReset; Immediate where nothing is said."""
+    _service(bmc, **{'MultipartHttpPushUri@Redfish.OperationApplyTimeSupport': {'SupportedValues': values}})
+    got = _take(bmc, reply(202, TASK))
+    _push(bmc)
+    assert f'"@Redfish.OperationApplyTime": "{asked}"'.encode() in got[0]
+
+
+def test_a_bmc_with_maintenance_windows_only_is_refused(bmc: Any) -> None:
+    """Neither Immediate nor OnReset: nothing is sent."""
+    _service(
+        bmc, **{'MultipartHttpPushUri@Redfish.OperationApplyTimeSupport': {'SupportedValues': ['AtMaintenanceWindowStart']}}
+    )
+    with pytest.raises(BmcUnsupported, match='AtMaintenanceWindowStart'):
+        _push(bmc)
+    assert 0 == bmc.count('POST')
+
+
+def test_a_bmc_that_can_only_pull_is_refused_with_that_reason(bmc: Any) -> None:
+    """SimpleUpdate alone: the message says what it offers."""
+    _service(bmc, MultipartHttpPushUri=None, Actions={'#UpdateService.SimpleUpdate': {'target': f'{SERVICE}/Actions/x'}})
+    with pytest.raises(BmcUnsupported, match='can only pull an image'):
+        _push(bmc)
+    assert 0 == bmc.count('POST')
+
+
+def test_a_bmc_without_update_service_is_refused_with_that_reason(bmc: Any) -> None:
+    """The root has no link."""
+    with pytest.raises(BmcUnsupported, match='no UpdateService'):
+        _push(bmc)
+
+
+@pytest.mark.parametrize('more', [{'ServiceEnabled': False}, {'Status': {'State': 'UnavailableOffline'}}])
+def test_a_service_that_is_off_is_refused(bmc: Any, more: dict[str, Any]) -> None:
+    """Seen on a real BMC: UnavailableOffline."""
+    _service(bmc, **more)
+    with pytest.raises(BmcUnsupported, match='UpdateService is'):
+        _push(bmc)
+    assert 0 == bmc.count('POST')
+
+
+def test_an_image_larger_than_the_bmc_takes_is_not_sent(bmc: Any) -> None:
+    """MaxImageSizeBytes."""
+    _service(bmc, MaxImageSizeBytes=1000)
+    with pytest.raises(BmcRefused, match='MaxImageSizeBytes'):
+        _push(bmc)
+    assert 0 == bmc.count('POST')
+
+
+def test_the_task_in_the_body_comes_before_the_monitor_in_location(bmc: Any, reply: Callable[..., Any]) -> None:
+    """bmcweb's Location is the monitor, whose URI dies when the task has ended."""
+    _service(bmc)
+    _take(bmc, reply(202, TASK, Location='/redfish/v1/TaskService/TaskMonitors/7'))
+    found = _push(bmc)
+    assert (TaskState.ACTIVE, '/redfish/v1/TaskService/Tasks/7') == (found.state, found.ref.uri)
+
+
+def test_a_location_alone_is_followed(bmc: Any, reply: Callable[..., Any]) -> None:
+    """No body: the monitor is all there is."""
+    _service(bmc)
+    _take(bmc, reply(202, None, Location='https://192.0.2.1/redfish/v1/TaskService/TaskMonitors/7'))
+    assert '/redfish/v1/TaskService/TaskMonitors/7' == _push(bmc).ref.uri
+
+
+@pytest.mark.parametrize('code', [200, 201, 202, 204])
+def test_accepted_without_a_task_is_none(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """sushy raises MissingHeaderError here although the update was accepted."""
+    _service(bmc)
+    _take(bmc, reply(code))
+    assert _push(bmc) is None
+
+
+def test_a_task_elsewhere_is_no_task(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The image was taken; the link is not followed."""
+    _service(bmc)
+    _take(bmc, reply(202, None, Location='https://evil.example/task'))
+    assert _push(bmc) is None
+
+
+@pytest.mark.parametrize(
+    ('code', 'name', 'error'),
+    [
+        (503, 'ServiceTemporarilyUnavailable', BmcBusy),
+        (400, 'UpdateInProgress', BmcBusy),
+        (409, 'ResourceInUse', BmcBusy),
+        (400, 'PropertyValueFormatError', BmcRefused),
+        (403, 'InsufficientPrivilege', BmcNotAuthorised),
+        (413, 'PayloadTooLarge', BmcRefused),
+    ],
+)
+def test_a_refusal_has_its_kind(bmc: Any, reply: Callable[..., Any], code: int, name: str, error: type[Exception]) -> None:
+    """Busy is not refused: waiting can help."""
+    _service(bmc)
+    info = [{'MessageId': f'Base.1.16.{name}', 'Message': f'because of {name}'}]
+    _take(bmc, reply(code, {'error': {'@Message.ExtendedInfo': info}}))
+    with pytest.raises(error, match=f'because of {name}'):
+        _push(bmc)
+    assert 1 == bmc.count('POST')
+
+
+def test_a_broken_upload_says_that_nobody_knows(bmc: Any) -> None:
+    """The connection broke while the image was sent."""
+    _service(bmc)
+    bmc.replies['POST', PUSH] = [requests.ConnectionError('Broken pipe')]
+    with pytest.raises(BmcUnreachable, match='whether the request arrived is unknown'):
+        _push(bmc)
+    assert 1 == bmc.count('POST')
+
+
+@pytest.mark.parametrize(('size', 'what'), [(len(IMAGE) + 1, 'ends 1 bytes early'), (len(IMAGE) - 1, 'more bytes')])
+def test_a_file_that_changed_since_it_was_checked_is_not_sent_whole(size: int, what: str) -> None:
+    """The length was promised in the request's head: the last bytes never come, so the BMC cannot take it for whole."""
+    upload = _upload(size=size)
+    with upload.open() as file:
+        body = Multipart({}, upload, file)
+        sent: list[bytes] = []
+        with pytest.raises(ImageMismatch, match=what):
+            sent.extend(body)
+        assert sum(map(len, sent)) < len(body)
+
+
+def test_the_body_is_read_in_pieces() -> None:
+    """Memory does not grow with the image: a piece is never more than 256 KiB."""
+    size = 3 * 1024 * 1024
+
+    class Endless(io.RawIOBase):
+        largest = 0
+        left = size
+
+        def read(self, wanted: int = -1) -> bytes:
+            Endless.largest = max(Endless.largest, wanted)
+            given = min(wanted, self.left)
+            self.left -= given
+            return bytes(given)
+
+    upload = Upload(file='x', size_bytes=size, open=Endless)  # type: ignore[arg-type]
+    body = Multipart({}, upload, Endless())  # type: ignore[arg-type]
+    assert len(body) == sum(len(piece) for piece in body)
+    assert 256 * 1024 == Endless.largest
+
+
+def test_reading_and_iterating_give_the_same_bytes() -> None:
+    """requests takes either."""
+    upload = _upload()
+    one, other = Multipart({'a': 1}, upload, upload.open()), Multipart({'a': 1}, upload, upload.open())
+    read = b''
+    while piece := one.read(1000):
+        read += piece
+    boundary = [b.content_type.partition('boundary=')[2].encode() for b in (one, other)]
+    assert read.replace(boundary[0], b'') == b''.join(other).replace(boundary[1], b'')
+
+
+def test_a_hostile_file_name_stays_in_its_header() -> None:
+    """Quotes and line ends in a name would add headers."""
+    upload = _upload(b'x', file='a"\r\nX-Evil: 1.bin')
+    head = Multipart({}, upload, upload.open()).read(1000)
+    assert 1 == head.count(b'filename="')
+    assert b'X-Evil' not in head.split(b'filename="')[1].split(b'"')[1]
+    assert b'filename="a___X-Evil__1.bin"' in head
+
+
+def test_what_a_service_takes_is_told(bmc: Any) -> None:
+    """push, pull, the largest image, and one at a time unless the operator says otherwise."""
+    _service(bmc, MaxImageSizeBytes=5, Actions={'#UpdateService.SimpleUpdate': {'target': 'x'}})
+    facts = bmc.look().facts.update
+    assert (True, True, 5, 1) == (facts.push, facts.pull, facts.max_size, facts.parallel)
+    assert 4 == bmc.look(parallel_updates=4).facts.update.parallel
+    bmc.tree[SERVICE]['ServiceEnabled'] = False
+    facts = bmc.look().facts.update
+    assert (False, False) == (facts.push, facts.pull)
