@@ -1,0 +1,277 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do tests of the Ironic guest stand on? Ironic's own conductor and database code, and an emulated machine over HTTPS.
+
+A real ConductorManager runs the flows; only its threads are gone: workers run at once, and periodics when a test says so.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ironic.common import rpc, states
+from ironic.conductor import task_manager
+from ironic.conf import CONF
+from ironic.drivers.modules.redfish import utils as redfish_utils
+from ironic.tests.unit.conductor import mgr_utils
+from ironic.tests.unit.db import base as db_base
+from ironic.tests.unit.objects import utils as obj_utils
+
+from baremetal_acc.emulator.image import build_image
+from baremetal_acc_ironic import node as memory
+
+TYPE = 'redfish-acc'
+GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
+POLLS = 400
+
+BASELINE = """\
+format = 1
+
+[[rule]]
+name = "gpus"
+match = { kind = "GPU" }
+firmware = { "HGX_FW_GPU_*" = "96.00.74.00.01" }
+block = ["host-device"]
+
+[[rule]]
+name = "fpgas"
+match = { kind = "FPGA" }
+functions = { "Slot0" = "gzip", "Slot1" = "aes" }
+block = ["host-device"]
+
+[[rule]]
+name = "others"
+block = ["host-device"]
+"""
+
+
+class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
+    """One conductor, one node, one emulated machine."""
+
+    product = 'gpu-server'
+    parameters: Mapping[str, Any] = {}
+    baseline = BASELINE
+
+    @pytest.fixture(autouse=True)
+    def _surroundings(self, emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._start_machine = emulated_machine
+        self._folder = tmp_path
+        # Ironic's own Redfish code hashes the password 600000 times for every look-up of a session (facts/ironic.md, 11).
+        slow = hashlib.pbkdf2_hmac
+        monkeypatch.setattr(
+            redfish_utils.hashlib, 'pbkdf2_hmac', lambda name, password, salt, _rounds: slow(name, password, salt, 1)
+        )
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.set_defaults(host='test-host')
+        self._configure()
+        self.hostname = CONF.host
+        self._start_service()
+        rpc.set_global_manager(self.service)
+        self.addCleanup(rpc.set_global_manager, None)
+        self.machine = self._start_machine(self.product, **({'flash_seconds': 0.1, 'reset_seconds': 0.05} | self.parameters))
+        self.node = self.make_node()
+
+    def _clear_attrs(self) -> None:
+        """As Ironic's, but pytest needs the name of the test to the end."""
+        for key in [k for k in self.__dict__ if not k.startswith('_') and k != self._testMethodName]:
+            del self.__dict__[key]
+
+    def _configure(self) -> None:
+        interfaces = {
+            'bios': ['no-bios'],
+            'boot': ['fake'],
+            'console': ['no-console'],
+            'deploy': ['noop', 'direct'],
+            'firmware': [TYPE, 'no-firmware'],
+            'inspect': [TYPE, 'no-inspect'],
+            'management': ['redfish', 'noop'],
+            'network': ['noop'],
+            'power': [TYPE],
+            'raid': ['no-raid'],
+            'rescue': ['no-rescue'],
+            'storage': ['noop'],
+            'vendor': ['no-vendor'],
+        }
+        self.config(enabled_hardware_types=[TYPE], rpc_transport='none')
+        for name, values in interfaces.items():
+            self.config(**{f'enabled_{name}_interfaces': values, f'default_{name}_interface': values[0]})
+        self.config(group='inventory', data_backend='database')
+        catalogue, baseline = self._folder / 'catalogue.toml', self._folder / 'baseline.toml'
+        baseline.write_text(self.baseline)
+        catalogue.write_text(write_catalogue(self._folder))
+        self.config(
+            group='baremetal_acc',
+            baseline=str(baseline),
+            catalogue=str(catalogue),
+            publish=False,
+            poll_interval=0.1,
+            settle_timeout=5,
+            reset_timeout=20,
+        )
+
+    def make_node(self, **values: Any) -> Any:
+        """A node of the machine, as an operator enrols it."""
+        host = self.machine.bmcs['host']
+        further = {
+            name: {k: getattr(b, k) for k in ('address', 'username', 'password', 'verify_ca', 'system')}
+            for name, b in self.machine.bmcs.items()
+            if name != 'host'
+        }
+        info = {
+            'redfish_address': host.address,
+            'redfish_username': host.username,
+            'redfish_password': host.password,
+            'redfish_verify_ca': host.verify_ca,
+            'redfish_system_id': host.system,
+        }
+        if further:
+            info['acc_bmcs'] = further
+        defaults = {
+            'name': 'node-1',
+            'driver': TYPE,
+            'driver_info': info,
+            'resource_class': 'gold',
+            'provision_state': states.AVAILABLE,
+            'power_state': states.POWER_ON,
+            'management_interface': 'noop',
+            'properties': {},
+            'driver_internal_info': {},
+            'instance_uuid': None,
+            'instance_info': {},
+        }
+        for name in ('firmware', 'inspect', 'power'):
+            defaults[f'{name}_interface'] = TYPE
+        for name in ('bios', 'console', 'raid', 'rescue', 'vendor'):
+            defaults[f'{name}_interface'] = f'no-{name}'
+        defaults |= {
+            'boot_interface': 'fake',
+            'deploy_interface': 'noop',
+            'network_interface': 'noop',
+            'storage_interface': 'noop',
+        }
+        return obj_utils.create_test_node(self.context, **(defaults | values))
+
+    # ------------------------------------------------------------------------------------------------------------ verbs
+
+    def clean(self, *steps: str | dict[str, Any]) -> None:
+        """Automated cleaning, or manual cleaning with steps; until it ends."""
+        if steps:
+            self.node.provision_state = states.MANAGEABLE
+            self.node.save()
+            self.service.do_node_clean(self.context, self.node.uuid, [_step(s) for s in steps])
+        else:
+            self.node.provision_state = states.MANAGEABLE
+            self.node.save()
+            self.service.do_provisioning_action(self.context, self.node.uuid, 'provide')
+
+    def deploy(self) -> None:
+        """Deploy, not waiting for the end."""
+        self.service.do_node_deploy(self.context, self.node.uuid)
+
+    def serve(self, *steps: str | dict[str, Any]) -> None:
+        """Service, not waiting for the end."""
+        self.service.do_node_service(self.context, self.node.uuid, [_step(s) for s in steps])
+
+    def poll(self) -> None:
+        """One round of both periodics."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            interface = task.driver.firmware
+        interface.turn_jobs(self.service, self.context)
+        interface.recover_jobs(self.service, self.context)
+        self.node.refresh()
+
+    def settle(self) -> str:
+        """Poll until no step of the node waits any more."""
+        self.node.refresh()
+        for _ in range(POLLS):
+            waits = self.node.provision_state in (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
+            mind = memory.load(self.node)
+            if not waits and (mind.job is None or mind.job.ended):
+                return str(self.node.provision_state)
+            self.poll()
+        raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
+
+    def to_active(self) -> None:
+        """Cleaned and deployed."""
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+
+    @property
+    def mind(self) -> memory.Memory:
+        """What we remember of the node."""
+        self.node.refresh()
+        return memory.load(self.node)
+
+    def history(self) -> list[str]:
+        """Our records in the node's history, oldest first."""
+        entries = self.dbapi.get_node_history_by_node_id(self.node.id)
+        return [e['event'] for e in sorted(entries, key=lambda e: e['id']) if e['event_type'] == 'accelerator']
+
+    def locks(self) -> dict[str, bool]:
+        """The machine's truth: which locks are closed."""
+        return {name: lock['closed'] for name, lock in self.machine.truth()['locks'].items()}
+
+    def version(self, component: str) -> str | None:
+        """The machine's truth: what a component runs."""
+        active = self.machine.truth()['components'][component]['active']
+        return None if active is None else active['version']
+
+
+def _step(step: str | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(step, str):
+        return {'interface': 'firmware', 'step': step}
+    return {'interface': 'firmware'} | step
+
+
+def write_catalogue(folder: Path) -> str:
+    """Images for the emulator's devices, and the catalogue that lists them."""
+    text = ['format = 1']
+    for version in (GPU_OLD, GPU_NEW):
+        data = build_image(model='h100', component='gpu', version=version)
+        other = GPU_OLD if version == GPU_NEW else GPU_NEW
+        text.append(
+            _image(
+                folder,
+                f'gpu-{version}',
+                data,
+                kind='firmware',
+                model='NVIDIA H100 80GB HBM3',
+                component='HGX_FW_GPU_*',
+                version=version,
+                restore=f'gpu-{other}',
+                apply='{ reset = "power-cycle" }',
+            )
+        )
+    for function in ('gzip', 'aes'):
+        data = build_image(kind='function', model='d5005', component='slot', version='1.0.0', function=function)
+        text.append(
+            _image(
+                folder,
+                function,
+                data,
+                kind='function',
+                model='FPGA PAC D5005',
+                component='Slot*',
+                version='1.0.0',
+                function=function,
+            )
+        )
+    return '\n\n'.join(text)
+
+
+def _image(folder: Path, name: str, data: bytes, *, model: str, apply: str = '{}', **values: str) -> str:
+    (folder / name).write_bytes(data)
+    keys = ''.join(f'{key} = "{value}"\n' for key, value in values.items())
+    return (
+        f'[[image]]\nname = "{name}"\nfits = [{{ model = "{model}" }}]\nsecurity_version = 1\nsource = "{name}"\n'
+        f'size = {len(data)}\ndigest = "sha256:{hashlib.sha256(data).hexdigest()}"\napply = {apply}\n{keys}'
+    )
+
+
+__all__ = ['BASELINE', 'GPU_NEW', 'GPU_OLD', 'TYPE', 'IronicCase', 'write_catalogue']

@@ -1,0 +1,11 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""In which order must Ironic's test code be imported? Its unit package first, our hardware type before any test runs.
+
+The unit package chooses the threading backend of oslo.service; imported later it fails with "Backend already set". Loading our
+hardware type imports zeroconf, which starts a process, and Ironic's test cases forbid processes.
+"""
+
+import ironic.tests.unit  # noqa: F401
+
+from baremetal_acc_ironic import hardware  # noqa: F401
