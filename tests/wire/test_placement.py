@@ -560,3 +560,23 @@ def test_a_tree_can_be_replaced_by_itself(publisher: Publisher, root: str) -> No
     publisher.publish(wanted(root))
     found = publisher.read(root)
     assert set(wanted(root).providers) == {replace(p, generation=None) for p in found.providers}
+
+
+@pytest.mark.parametrize('role', ['service', 'admin'])
+def test_one_role_is_enough(url: str, cloud: Cloud, root: str, role: str) -> None:
+    """Ironic's user has the role service; no more is needed for anything that we do."""
+    sending = Adapter(url)
+    sending.additional_headers['X-Roles'] = role
+    publisher = Publisher(PlacementClient(sending))
+    publisher.publish(wanted(root))
+    cloud.claim(CONSUMER, slot_of(root), HELD)
+    publisher.withdraw(root, consumer=CONSUMER)
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
+
+
+def test_any_other_role_is_refused(url: str, root: str) -> None:
+    """The message says which role to ask for."""
+    sending = Adapter(url)
+    sending.additional_headers['X-Roles'] = 'reader'
+    with pytest.raises(PlacementRefused, match='403.*role service or admin'):
+        Publisher(PlacementClient(sending)).publish(wanted(root))

@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What placement answers is judged by status and code; errors say what was asked and what to do, and quote nobody."""
+
+from typing import Any
+
+import pytest
+import requests
+import requests_mock
+from keystoneauth1 import adapter, plugin, session, token_endpoint
+
+from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
+from baremetal_acc.placement.client import PlacementClient
+
+URL = 'http://placement.example/placement'
+VERSIONS = {'versions': [{'id': 'v1.0', 'min_version': '1.0', 'max_version': '1.39', 'status': 'CURRENT'}]}
+SECRET = 'gAAAAABlongtoken'
+
+
+def client(auth: plugin.BaseAuthPlugin | None = None) -> PlacementClient:
+    auth = auth or token_endpoint.Token(URL, SECRET)
+    return PlacementClient(adapter.Adapter(session=session.Session(auth=auth), service_type='placement'))
+
+
+@pytest.fixture
+def placement() -> Any:
+    with requests_mock.Mocker() as mocker:
+        mocker.get(f'{URL}/', json=VERSIONS)
+        yield mocker
+
+
+def errors(code: str) -> dict[str, Any]:
+    return {'errors': [{'status': 409, 'code': code, 'title': 'Conflict', 'detail': f'who asks with {SECRET}?'}]}
+
+
+def test_every_request_names_the_one_microversion(placement: Any) -> None:
+    """1.37, whatever the adapter would use."""
+    placement.put(f'{URL}/traits/CUSTOM_A', status_code=201)
+    client().request('PUT', '/traits/CUSTOM_A')
+    assert 'placement 1.37' == placement.last_request.headers['OpenStack-API-Version']
+
+
+def test_the_version_is_asked_once(placement: Any) -> None:
+    """Before the first request, and never again."""
+    placement.get(f'{URL}/traits/A', status_code=204)
+    asking = client()
+    asking.get('/traits/A')
+    asking.get('/traits/A')
+    assert ['/placement/', '/placement/traits/a', '/placement/traits/a'] == [r.path for r in placement.request_history]
+
+
+def test_a_placement_that_is_too_old_is_refused(placement: Any) -> None:
+    """Before anything else is asked of it; 1.9 is older than 1.37."""
+    placement.get(f'{URL}/', json={'versions': [{'min_version': '1.0', 'max_version': '1.9'}]})
+    with pytest.raises(PlacementRefused, match=r'up to 1\.9, and 1\.37 is needed \(upgrade placement to Xena'):
+        client().get('/traits/A')
+    assert 1 == len(placement.request_history)
+
+
+@pytest.mark.parametrize(
+    'answer',
+    [
+        {'text': '<html>It works!</html>'},
+        {'json': {'versions': []}},
+        {'json': {'versions': [{'max_version': 'new'}]}},
+        {'json': ['versions']},
+        {'status_code': 404},
+    ],
+)
+def test_something_else_at_the_endpoint_is_refused(placement: Any, answer: dict[str, Any]) -> None:
+    """A web server's page, another service's document: it is said that this is no placement."""
+    placement.get(f'{URL}/', **answer)
+    with pytest.raises(PlacementRefused, match='endpoint'):
+        client().get('/traits/A')
+
+
+def test_an_answer_that_is_no_json_is_refused(placement: Any) -> None:
+    """HTTP 200 with a page of a proxy is no success."""
+    placement.get(f'{URL}/resource_providers', text='<html>')
+    with pytest.raises(PlacementRefused, match='GET /resource_providers: status 200 and no JSON object'):
+        client().get('/resource_providers')
+
+
+@pytest.mark.parametrize('status', [500, 502, 503])
+def test_a_server_error_is_worth_waiting(placement: Any, status: int) -> None:
+    """With JSON or, from a proxy, without."""
+    placement.get(f'{URL}/resource_providers', status_code=status, text='<html>')
+    with pytest.raises(PlacementUnreachable, match=f'status {status}'):
+        client().get('/resource_providers')
+
+
+@pytest.mark.parametrize(('status', 'hint'), [(401, 'credentials'), (403, 'role service or admin')])
+def test_what_we_may_not_do_says_what_is_lacking(placement: Any, status: int, hint: str) -> None:
+    """A write that is not allowed is refused for good, like a read."""
+    placement.put(f'{URL}/traits/CUSTOM_A', status_code=status, json=errors('placement.undefined_code'))
+    with pytest.raises(PlacementRefused, match=f'PUT /traits/CUSTOM_A: status {status}.*{hint}'):
+        client().request('PUT', '/traits/CUSTOM_A')
+
+
+def test_a_conflict_is_an_answer_with_its_code(placement: Any) -> None:
+    """Who asked decides what it means."""
+    placement.put(f'{URL}/x', status_code=409, json=errors('placement.inventory.inuse'))
+    answer = client().request('PUT', '/x', body={})
+    assert (409, 'placement.inventory.inuse', False) == (answer.status, answer.code, answer.ok)
+
+
+def test_errors_quote_neither_placement_nor_the_token(placement: Any) -> None:
+    """Its text differs from database to database, and may hold what somebody else sent."""
+    placement.get(f'{URL}/x', status_code=400, json=errors('placement.query.bad_value'))
+    with pytest.raises(PlacementRefused) as caught:
+        client().get('/x', name=SECRET)
+    assert 'placement: GET /x: status 400 (placement.query.bad_value)' == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ('failure', 'error'),
+    [
+        (requests.exceptions.ConnectionError('no'), PlacementUnreachable),
+        (requests.exceptions.Timeout('no'), PlacementUnreachable),
+        (requests.exceptions.SSLError('self-signed'), PlacementRefused),
+    ],
+)
+def test_no_answer_is_told_by_its_cause(placement: Any, failure: Exception, error: type[Exception]) -> None:
+    """Waiting helps where nobody answers, and never against a certificate."""
+    placement.get(f'{URL}/', exc=failure)
+    with pytest.raises(error, match='GET /') as caught:
+        client().get('/traits/A')
+    assert (error is PlacementUnreachable) == caught.value.waiting_helps
+
+
+class NoEndpoint(plugin.BaseAuthPlugin):
+    """A token of a cloud whose catalogue has no placement."""
+
+    def get_token(self, session: Any, **kwargs: Any) -> str:
+        return SECRET
+
+    def get_endpoint(self, session: Any, **kwargs: Any) -> None:
+        return None
+
+
+def test_a_cloud_without_placement_is_named() -> None:
+    """The configuration group to look at is in the message."""
+    with pytest.raises(PlacementRefused, match=r'EndpointNotFound.*check \[placement\]'):
+        client(NoEndpoint()).get('/traits/A')
