@@ -21,8 +21,10 @@ from baremetal_acc.run import Target
 
 BMCS = 'acc_bmcs'
 EXPOSURE = 'acc_exposure'
+PARALLEL = 'acc_parallel_updates'
 
-_OWN = frozenset({'address', 'username', 'password', 'verify_ca', 'system'})
+_TEXTS = ('address', 'username', 'password', 'system')
+_OWN = frozenset({*_TEXTS, 'verify_ca', 'parallel_updates'})
 
 PROPERTIES = {
     BMCS: (
@@ -31,6 +33,10 @@ PROPERTIES = {
     ),
     EXPOSURE: (
         "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Optional."
+    ),
+    PARALLEL: (
+        "How many updates the host's BMC takes at the same time, if you know that it takes more than one; of further BMCs "
+        "'parallel_updates' says it. One at a time if not set. Optional."
     ),
 }
 
@@ -71,6 +77,7 @@ def _host(node: Any, name: BmcName) -> BmcAddress:
         password=info['password'],
         verify_ca=info['verify_ca'],
         system=info['system_id'],
+        parallel_updates=_number(f"driver_info['{PARALLEL}'] of node {node.uuid}", node.driver_info.get(PARALLEL)),
     )
 
 
@@ -94,7 +101,7 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
         raise exception.InvalidParameterValue(
             f'{where} has unknown keys: {", ".join(unknown)}; known: {", ".join(sorted(_OWN))}'
         )
-    for key in _OWN - {'verify_ca'}:
+    for key in _TEXTS:
         if value.get(key) is not None and not isinstance(value[key], str):
             raise exception.InvalidParameterValue(f'{where}: {key} is no text')
     address = value.get('address')
@@ -107,6 +114,7 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
         password=value.get('password'),
         verify_ca=_verify_ca(where, driver_utils.get_verify_ca(node, value.get('verify_ca', True))),
         system=value.get('system'),
+        parallel_updates=_number(f'{where}: parallel_updates', value.get('parallel_updates')),
     )
 
 
@@ -128,6 +136,15 @@ def _verify_ca(where: str, value: object) -> bool | str:
         except ValueError:
             return value
     raise exception.InvalidParameterValue(f'{where}: verify_ca is neither true or false nor a path')
+
+
+def _number(where: str, value: object) -> int | None:
+    """A number of at least one; a text that is one counts, for that is what command lines send."""
+    if value is None:
+        return None
+    if isinstance(value, int | str) and not isinstance(value, bool) and str(value).isdecimal() and int(value) >= 1:
+        return int(value)
+    raise exception.InvalidParameterValue(f'{where} is {value!r}; it must be a number of at least 1')
 
 
 def _address(name: BmcName, **values: Any) -> BmcAddress:
