@@ -19,7 +19,7 @@ from baremetal_acc import assemble, run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.errors import AccError
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts, reading, record, recovery, steps, work
+from baremetal_acc_ironic import opts, policy, reading, record, recovery, steps, work
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
@@ -47,6 +47,11 @@ def _has_job(node: Any) -> bool:
 
 class RedfishAccFirmware(RedfishFirmware):
     """Firmware, functions and locks of accelerators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for text in policy.shortcomings(CONF):
+            LOG.warning(text)
 
     def get_properties(self) -> dict[str, str]:
         """What ``driver_info`` may hold."""

@@ -62,6 +62,7 @@ class Memory:
     :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value counts for nothing.
     :ivar handed_over: somebody else's code may have run since.
     :ivar job: the one that runs, or that has just ended and whose step has not been left yet.
+    :ivar unplanned: the job still waits for what a BMC was doing before it began; its plan comes then.
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar digest: of the last inventory that was stored.
@@ -71,6 +72,7 @@ class Memory:
     lifecycle: int = 1
     handed_over: bool = False
     job: Job | None = None
+    unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()
     known: frozenset[AcceleratorId] = frozenset()
     opened: Opened | None = None

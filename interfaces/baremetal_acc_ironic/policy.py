@@ -64,3 +64,20 @@ def middleware(app: Any) -> Any:
         except oslo_policy.DuplicatePolicyError:
             LOG.debug('%s is registered already', rule.name)
     return app
+
+
+def shortcomings(conf: Any) -> Iterator[str]:
+    """What of Ironic's configuration takes away from what this package is for; one sentence each, for the log at start."""
+    if NAME not in (conf.api.middleware or []):
+        yield (
+            f'[api] middleware does not name {NAME}: none of the rules on accelerator steps is in force, and whoever may set '
+            'the provision state of a node, such as an admin of the project that leases it, may release locks and write firmware'
+        )
+    ours = {step for step, _, _ in _RULES if step.endswith(('accelerators', 'accelerator_firmware'))}
+    for flow in ('clean', 'deploy', 'service'):
+        banned = sorted(ours & set(conf.api[f'disallow_{flow}_steps'] or []))
+        if banned:
+            yield (
+                f'[api] disallow_{flow}_steps names {", ".join(banned)}: Ironic leaves these steps out without a word, '
+                'those that lock and verify too'
+            )

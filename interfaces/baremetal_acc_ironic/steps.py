@@ -69,6 +69,11 @@ class Step:
     schema: Mapping[str, Any]
     argsinfo: Mapping[str, Any]
 
+    @property
+    def writes_images(self) -> bool:
+        """Its plan may hold updates."""
+        return bool(self.parts & {Part.FIRMWARE, Part.FUNCTIONS})
+
     def arguments(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments, checked.
 

@@ -84,6 +84,8 @@ class StepFailed(AccError):
 def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
     """Begin a step that writes: plan, store the job, and wait.
 
+    Where a BMC still works on what an earlier life of the node began, the plan is made when it is done with that.
+
     :returns: the wait state of the flow, or None when there was nothing to do.
     :raises StepFailed: it must not be done, or could not be planned. Nothing was written.
     """
@@ -93,33 +95,52 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         mind = returned(task, memory.load(task.node), flow, step)
         if not step.takes_over:
             refuse_interrupted(mind)
-        target = target_of(task)
-        tools = tools_of(task, mind)
-        inventory = run.observe(target, tools, now())
-        only = steps.chosen(inventory, arguments.get('devices'))
-        asked = steps.overrides(
-            arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue
-        )  # fmt: skip
-        if asked:
-            others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
-            mind = replace(mind, overrides=(*asked, *others))
-            tools = tools_of(task, mind)
-        hold = _hold(task, flow)
-        made = plan(
-            inventory, tools.baseline, target.node, tools.catalogue, parts=step.parts, hold=hold, only=only
-        )  # fmt: skip
-        raise_if_unsafe(made)
-        job = _job(task, step, made, mind, flow)
         if mind.writing and mind.job is not None:
             outcome.told(task.node, f'{step.name} takes over from {mind.job.step}, which was interrupted while it was writing')
-        if step is steps.UNLOCK and made.actions:
-            mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {job.requester or "an unknown user"}'))
-        memory.store(task.node, replace(mind, job=job))
-        outcome.told(task.node, f'{step.name} begins: {summary(job)}', user=job.requester)
-        if not made.actions and _turn(task, replace(mind, job=job), job, resume=False):
-            return None
+        inventory = run.observe(target_of(task), tools_of(task, mind), now())
+        if step.writes_images and under_way(inventory):
+            nothing = Plan(target=inventory.target, actions=())
+            mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
+            memory.store(task.node, mind)
+            outcome.told(task.node, f'{step.name} waits for what the BMC is doing: {", ".join(under_way(inventory))}')
+        else:
+            mind, job = _planned(task, mind, step, arguments, flow, inventory)
+            if not job.items and _turn(task, mind, job, resume=False):
+                return None
     async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
     return str(outcome.WAITS[flow])
+
+
+def under_way(inventory: Inventory) -> tuple[str, ...]:
+    """Tasks that the BMCs still run."""
+    return tuple(f'{t.ref} {t.raw}' for b in inventory.bmcs for t in b.active_tasks)
+
+
+def _planned(
+    task: Any, mind: Memory, step: Step, arguments: Mapping[str, Any], flow: Flow, inventory: Inventory
+) -> tuple[Memory, Job]:
+    """Plan a job and store it.
+
+    :raises AccError: it must not be done.
+    """
+    target = target_of(task)
+    tools = tools_of(task, mind)
+    only = steps.chosen(inventory, arguments.get('devices'))
+    asked = steps.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
+    if asked:
+        others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
+        mind = replace(mind, overrides=(*asked, *others))
+        tools = tools_of(task, mind)
+    hold = _hold(task, flow)
+    made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=step.parts, hold=hold, only=only)
+    raise_if_unsafe(made)
+    job = _job(task, step, made, mind, flow)
+    if step is steps.UNLOCK and made.actions:
+        mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {job.requester or "an unknown user"}'))
+    mind = replace(mind, job=job, unplanned=False)
+    memory.store(task.node, mind)
+    outcome.told(task.node, f'{step.name} begins: {summary(job)}', user=job.requester)
+    return mind, job
 
 
 def flow_of(task: Any) -> Flow:
@@ -312,10 +333,15 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
     :returns: it has ended.
     :raises StepFailed: the job failed, and the flow does not wait.
     """
-    if job.ended:
+    if job.ended and job.verdict is None and not job.items:
         # It had ended before, and the conductor died before it could say so.
         _say(task, job, resume=resume)
         return True
+    if mind.unplanned:
+        planned = _plan_late(task, mind, job)
+        if planned is None:
+            return False
+        mind, job = planned
     final: list[Look] = []
     tools = tools_of(
         task,
@@ -336,6 +362,29 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
                 _end(task, mind, job, came, tools, final[-1] if final else None, resume=resume)
                 return True
     return False
+
+
+def _plan_late(task: Any, mind: Memory, job: Job) -> tuple[Memory, Job] | None:
+    """Plan a job that had to wait for the BMC; None if it still has to.
+
+    :raises AccError: it must not be done, or the BMC took too long.
+    """
+    step = steps.STEPS[_name(job)]
+    inventory = run.observe(target_of(task), tools_of(task, mind), now())
+    tasks = under_way(inventory)
+    if tasks and now() > job.deadline:
+        raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')
+    if tasks:
+        return None
+    mind, new = _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory)
+    new = replace(new, requester=job.requester)
+    return mind, new
+
+
+def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
+    """The arguments of the step that the node is in."""
+    found: Mapping[str, Any] = (getattr(task.node, _FLOW_STEPS[flow][0]) or {}).get('args') or {}
+    return found
 
 
 def _end(
@@ -377,9 +426,9 @@ def _unmet(task: Any, step: Step, job: Job, look: Look | None) -> Iterator[str]:
     """What does not hold of that which the step is for."""
     if job.verdict is None:
         return
-    named = (getattr(task.node, _FLOW_STEPS[job.flow][0]) or {}).get('args') or {}
+    named = _arguments(task, job.flow).get('devices')
     try:
-        only = None if look is None else steps.chosen(look[0], named.get('devices'))
+        only = None if look is None else steps.chosen(look[0], named)
     except UsageError:
         only = None  # a device that was named has vanished: then everything counts, its absence too
     yield from (str(f) for f in step.concerned(job.verdict.unmet, only))
