@@ -71,7 +71,7 @@ def shortcomings(conf: Any) -> Iterator[str]:
     if NAME not in (conf.api.middleware or []):
         yield (
             f'[api] middleware does not name {NAME}: none of the rules on accelerator steps is in force, and whoever may set '
-            'the provision state of a node, such as an admin of the project that leases it, may release locks and write firmware'
+            'the provision state of a node, such as an admin of the project that leases it, may release locks'
         )
     ours = {step for step, _, _ in _RULES if step.endswith(('accelerators', 'accelerator_firmware'))}
     for flow in ('clean', 'deploy', 'service'):
