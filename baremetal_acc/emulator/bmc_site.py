@@ -246,17 +246,16 @@ class _Upload:
             component = view.machine.components.get(key)
             device, uri = (component.device, component.uri) if component else (None, '')
             cut = cut or view.machine.faults.find('upload-cut', bmc=view.name, device=device, uri=uri, method='POST')
-        try:
-            while chunk := await part.read_chunk(CHUNK):
-                reader.feed(chunk)
-                if reader.received_bytes > limit:
-                    raise RedfishError(413, 'PayloadTooLarge')
-                if cut is not None and reader.received_bytes >= int(cut.parameters['after_bytes']):
-                    self._log.write(0, None)
-                    raise Cut
-        finally:
+        self._log.received_bytes = 0
+        while chunk := await part.read_chunk(CHUNK):
+            reader.feed(chunk)
             self._log.received_bytes = reader.received_bytes
             self._log.digest = reader.digest()
+            if reader.received_bytes > limit:
+                raise RedfishError(413, 'PayloadTooLarge')
+            if cut is not None and reader.received_bytes >= int(cut.parameters['after_bytes']):
+                self._log.write(0, None)
+                raise Cut
 
     def _reserve(self, keys: tuple[str, ...]) -> None:
         self.release()

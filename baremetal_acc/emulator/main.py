@@ -26,8 +26,6 @@ from baremetal_acc.emulator.server import LOOPBACK, Emulator, Serving
 from baremetal_acc.emulator.store import BadState
 from baremetal_acc.emulator.tls import write_private
 
-USERS_FILE = 'users.json'
-
 
 class BadUsers(Exception):
     """The file with the accounts cannot be used."""
@@ -111,8 +109,9 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
 def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:
     """The accounts: from ``--users``, else those that the state directory remembers, else none (they will be made)."""
     path = arguments.users
-    if path is None and arguments.state is not None and (arguments.state / USERS_FILE).exists():
-        path = arguments.state / USERS_FILE
+    if path is None and arguments.state is not None:
+        remembered = _users_file(arguments)
+        path = remembered if remembered.exists() else None
     if path is None:
         return {}
     try:
@@ -139,7 +138,7 @@ async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
         ready = emulator.ready() | {'pid': os.getpid()}
         document = json.dumps(ready, indent=2).encode()
         if arguments.state is not None and arguments.users is None:
-            _remember(arguments.state, emulator)
+            _remember(_users_file(arguments), emulator)
         if arguments.ready_file is not None:
             credentials = arguments.ready_file
         else:
@@ -160,13 +159,19 @@ async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _remember(directory: Path, emulator: Emulator) -> None:
+def _users_file(arguments: argparse.Namespace) -> Path:
+    name = 'recording' if arguments.recording is not None else arguments.product
+    folder: Path = arguments.state
+    return folder / f'users-{name}.json'
+
+
+def _remember(path: Path, emulator: Emulator) -> None:
     """Keep the accounts with the state, so that clients find the same BMCs after a restart."""
     document = {
         name: [{'username': one.username, 'password': one.password, 'role': 'Administrator'}]
         for name, one in emulator.bmcs.items()
     }
-    write_private(directory / USERS_FILE, json.dumps(document).encode())
+    write_private(path, json.dumps(document).encode())
 
 
 def main() -> int:
