@@ -155,6 +155,11 @@ def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformD
     for device in groups:
         device.row, device.kind = _kind(device, devices)
         if device.kind is None:
+            if device.row is None and any(_class(view, code) == 'display' for view, code in _classes(device)):
+                reason = (
+                    'a display controller that the table does not know: not taken for an accelerator (devices.d may name it)'
+                )
+                walk.gaps.append(Gap(ref=device.primary.ref, reason=reason))
             continue
         if _is_baseboard(device, walk.tree):
             view = device.primary
