@@ -151,7 +151,7 @@ class _Placements:
 
 def dry_run(using: Session, tools: Tools, request: Request, placements: _Placements) -> list[Result]:
     """Make a plan for every target, and say what it refuses. Writes nothing."""
-    targets = {e.name: _attempt(using, e) for e in using.entries}
+    targets = {e.name: using.attempt(e) for e in using.entries}
 
     def one(entry: TargetEntry) -> Prepared:
         target = targets[entry.name]
@@ -492,7 +492,7 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
         what = a['subject'] or a['image'] or ''
         change = ' -> '.join(str(x) for x in (a['from'], a['to']) if x is not None)
         if a['uri'] and a['action'] in ('release', 'engage', 'reset'):
-            what = (what, f'{a["bmc"]} {a["uri"]}')
+            what = (what, ' '.join(filter(None, (a['bmc'], a['uri'], a['field']))))
         reset = f'then {a["reset"]}' if a['reset'] not in (None, 'none') and a['action'] != 'reset' else None
         state = (a['state'], a['message']) if a['message'] else a['state']
         rows.append((body['target'], a['device'], a['action'], what, tuple(filter(None, (change, reset))), state))
@@ -503,11 +503,3 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def _unfinished(job: Job) -> str:
     return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({run.doing(job)})'
-
-
-def _attempt(using: Session, entry: TargetEntry) -> Target | AccError:
-    """Passwords are asked for one after another, before anything is done at once."""
-    try:
-        return using.target(entry)
-    except AccError as exc:
-        return exc

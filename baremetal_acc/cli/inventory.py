@@ -38,7 +38,7 @@ class Inventory(ReportCommand):
         """Look at every target."""
         using = session.begin(arguments, writes=False)
         tools = using.tools(documents=False)
-        targets: dict[str, Target | AccError] = {e.name: _target(using, e) for e in using.entries}
+        targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> dict[str, Any]:
             target = targets[entry.name]
@@ -85,14 +85,6 @@ def look(target: Target, using: Session, tools: Tools) -> model.Inventory:
         remembered = TargetState(target=target.name)
     seen = observe(target, tools, datetime.now(UTC))
     return judged(seen, remembered.engagements, lifecycle=remembered.lifecycle)
-
-
-def _target(using: Session, entry: TargetEntry) -> Target | AccError:
-    """Passwords are asked for one after another, before anything is done at once."""
-    try:
-        return using.target(entry)
-    except AccError as exc:
-        return exc
 
 
 def _mention_gaps(body: dict[str, Any]) -> None:

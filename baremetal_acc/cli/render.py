@@ -220,6 +220,7 @@ def action(a: Action, labels: Mapping[AcceleratorId, str]) -> Json:
         'subject': None,
         'bmc': None,
         'uri': None,
+        'field': None,
         'image': None,
         'from': None,
         'to': None,
@@ -231,9 +232,9 @@ def action(a: Action, labels: Mapping[AcceleratorId, str]) -> Json:
         case CheckImage():
             body |= {'action': 'check-image', 'image': a.image}
         case Release():
-            body |= {'subject': a.mechanism, 'from': _literal(a.expects), 'to': 'unlocked'}
+            body |= {'subject': a.mechanism, 'field': a.field, 'from': _literal(a.expects), 'to': 'unlocked'}
         case Engage():
-            body |= {'subject': a.mechanism, 'to': 'locked', 'reset': a.needs.value}
+            body |= {'subject': a.mechanism, 'field': a.field, 'to': 'locked', 'reset': a.needs.value}
         case Flash():
             body |= {'subject': a.component, 'image': a.image, 'from': a.expects, 'to': a.version, 'reset': a.reset.value}
         case Program():

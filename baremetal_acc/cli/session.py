@@ -21,7 +21,7 @@ from baremetal_acc.cli import bmcs
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
 from baremetal_acc.cli.state import Store, folder
 from baremetal_acc.decide.baseline import Baseline, Exposure
-from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.errors import AccError, DocumentError, UsageError
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Target, Tools
 
@@ -91,6 +91,13 @@ class Session:
         facts = entry.facts(Exposure(group.default_exposure))
         found = bmcs.resolve(entry, self.environ, self.prompt)
         return Target(name=entry.name, node=facts, bmcs=tuple(tuned(address) for address in found))
+
+    def attempt(self, entry: TargetEntry) -> Target | AccError:
+        """The same, its error as a value: passwords are asked for one after another, before targets are read at once."""
+        try:
+            return self.target(entry)
+        except AccError as exc:
+            return exc
 
     def tools(self, *, documents: bool = True) -> Tools:
         """The tools of the straight path.

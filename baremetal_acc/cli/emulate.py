@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc emulate``: a BMC with accelerators to try things on."""
+
+import argparse
+import importlib
+from types import ModuleType
+
+from cliff import command
+
+from baremetal_acc.cli.report import strict
+from baremetal_acc.errors import UsageError
+
+
+class Emulate(command.Command):
+    """Serve an emulated machine with accelerators, or a recorded tree, until Ctrl-C. Needs the extra emulator."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """The emulator's own arguments."""
+        parser = strict(super().get_parser(prog_name))
+        try:
+            self._main = _main()
+        except UsageError as exc:
+            # --help must work without the extra, and say what is missing.
+            parser.epilog = str(exc)
+            return parser
+        self._main.add_arguments(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Serve."""
+        return int(_main().run(parsed_args))
+
+
+def _main() -> ModuleType:
+    """The emulator's entry point, which needs libraries that the core does not.
+
+    :raises UsageError: they are not installed.
+    """
+    try:
+        return importlib.import_module('baremetal_acc.emulator.main')
+    except ModuleNotFoundError as exc:
+        if (exc.name or '').startswith('baremetal_acc'):
+            raise
+        hint = "pip install 'baremetal-acc[emulator]'"
+        raise UsageError(argument='emulate', what=f'{exc.name} is not installed', hint=hint) from exc

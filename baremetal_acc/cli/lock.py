@@ -1,0 +1,17 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc lock``: shut the write paths that the baseline names, and read them back."""
+
+from typing import ClassVar
+
+from baremetal_acc.cli.act import PlanCommand
+from baremetal_acc.cli.work import Verb
+
+
+class Lock(PlanCommand):
+    """Engage every lock that the baseline asks for, and prove it. A dry run unless --execute is given.
+
+    Firmware and functions stay as they are, also where they differ from the baseline.
+    """
+
+    VERB: ClassVar[Verb] = Verb.LOCK

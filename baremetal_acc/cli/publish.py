@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc publish``: make placement agree with what is verified now."""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from baremetal_acc.cli import exits, publisher, render, session, text, work
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.publisher import NodePlacement
+from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.decide.providers import describe
+from baremetal_acc.decide.verify import functions_in_play
+from baremetal_acc.errors import AccError, UsageError
+from baremetal_acc.model.provider import (
+    Call,
+    CreateProvider,
+    DeleteProvider,
+    MoveProvider,
+    SetInventories,
+    SetTraits,
+)
+from baremetal_acc.run import observe
+
+COLUMNS = ('Target', 'Provider', 'Call', 'What', 'Sent')
+
+_WORDS = {
+    CreateProvider: 'create',
+    MoveProvider: 'move',
+    SetInventories: 'inventories',
+    SetTraits: 'traits',
+    DeleteProvider: 'delete',
+}
+
+
+class Publish(ReportCommand):
+    """Make placement agree with what targets verifiably offer now. A dry run unless --execute is given.
+
+    A target needs the UUID of its node (key node in bmcs.yaml), and the configuration needs a group [placement]. A device with
+    anything unmet offers nothing. Exit code 0: placement agrees; 3: a dry run found something to send.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Targets, and whether to do it."""
+        session.add_arguments(parser, writes=True)
+        parser.add_argument('--execute', action='store_true', help='do it; without this the calls are printed only')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Compare every target with placement, and send what is missing."""
+        using = session.begin(arguments, writes=True)
+        tools = using.tools()
+        to = publisher.connect(using.conf)
+        targets = {e.name: using.attempt(e) for e in using.entries}
+
+        def one(entry: TargetEntry) -> tuple[Call, ...]:
+            if entry.node is None:
+                hint = 'write node: UUID of the Ironic node into bmcs.yaml'
+                raise UsageError(argument=f'target {entry.name}', what='has no node to publish for', hint=hint)
+            target = targets[entry.name]
+            if isinstance(target, AccError):
+                raise target
+            state = using.store.read(entry.name)
+            by = replace(tools, known=frozenset(state.known))
+            inventory = observe(target, by, datetime.now(UTC))
+            verdict = work.judge(inventory, target, by, state, state.lifecycle)
+            functions = functions_in_play(inventory, verdict, by.baseline, target.node, by.catalogue)
+            tree = NodePlacement(publisher=to, root=entry.node).tree(inventory, verdict, functions)
+            return to.publish(tree).calls if arguments.execute else to.plan(tree)
+
+        bodies, codes = [], []
+        for entry, found in each(using.entries, one):
+            error = found if isinstance(found, AccError) else None
+            calls = () if isinstance(found, AccError) else found
+            bodies.append(
+                {
+                    'target': entry.name,
+                    'node': entry.node,
+                    'executed': arguments.execute and error is None,
+                    'calls': list(_calls(calls)),
+                    'error': render.failure(error),
+                }
+            )
+            if error is not None:
+                codes.append(failed(entry.name, error))
+            else:
+                codes.append(Exit.NOT_MET if calls and not arguments.execute else Exit.HOLDS)
+        if Exit.NOT_MET in codes:
+            text.note('dry run: nothing was sent; --execute does it')
+        return Report(
+            document=render.document(bodies),
+            columns=COLUMNS,
+            rows=tuple(row for body in bodies for row in _rows(body)),
+            code=exits.worst(codes),
+        )
+
+
+def _calls(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
+    for call in calls:
+        yield {
+            'call': _WORDS[type(call)],
+            'provider': call.uuid,
+            'name': call.name,
+            'parent': call.parent_uuid if isinstance(call, CreateProvider | MoveProvider) else None,
+            'inventories': [
+                {'resource_class': i.resource_class, 'total': i.total, 'reserved': i.reserved} for i in call.inventories
+            ]
+            if isinstance(call, SetInventories)
+            else None,
+            'traits': sorted(call.traits) if isinstance(call, SetTraits) else None,
+            'text': describe(call),
+        }
+
+
+def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    sent = 'yes' if body['executed'] else 'no'
+    return [(body['target'], c['name'], c['call'], c['text'], sent) for c in body['calls']]

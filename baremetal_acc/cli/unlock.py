@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc unlock``: open devices on purpose. Until they are locked again, verify says so and fails."""
+
+from typing import ClassVar
+
+from baremetal_acc.cli.act import PlanCommand
+from baremetal_acc.cli.work import Verb
+
+
+class Unlock(PlanCommand):
+    """Release the locks of devices. A dry run unless --execute is given.
+
+    Where a tenant has the machine its host is powered off first and stays off. The unlock leaves a mark: verify is not met
+    until lock or apply has engaged the locks again.
+    """
+
+    VERB: ClassVar[Verb] = Verb.UNLOCK

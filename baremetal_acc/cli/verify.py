@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc verify``: does everything hold that the baseline demands? It only reads."""
+
+import argparse
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from baremetal_acc.cli import exits, render, session, work
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.errors import AccError, NotMet
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.run import observe
+
+COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
+
+
+class Verify(ReportCommand):
+    """Compare targets with the baseline: firmware, functions, locks, and that no card has vanished. Writes nothing to a BMC.
+
+    Exit code 0: everything holds; 3: something does not, or could not be asked.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Targets, and what to print."""
+        session.add_arguments(parser, writes=False)
+        parser.add_argument('--unmet', action='store_true', help='print only what does not hold (table, csv and value)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Judge every target."""
+        using = session.begin(arguments, writes=False)
+        tools = using.tools()
+        targets = {e.name: using.attempt(e) for e in using.entries}
+
+        def one(entry: TargetEntry) -> Verdict:
+            target = targets[entry.name]
+            if isinstance(target, AccError):
+                raise target
+            state = using.store.read(entry.name)
+            by = replace(tools, known=frozenset(state.known))
+            inventory = observe(target, by, datetime.now(UTC))
+            return work.judge(inventory, target, by, state, state.lifecycle)
+
+        bodies, codes = [], []
+        for entry, found in each(using.entries, one):
+            if isinstance(found, AccError):
+                bodies.append({'target': entry.name, 'met': False, 'findings': [], 'error': render.failure(found)})
+                codes.append(failed(entry.name, found))
+            else:
+                bodies.append({'target': entry.name, **render.verdict(found), 'error': None})
+                unmet = NotMet(str(f) for f in found.unmet)
+                codes.append(Exit.HOLDS if found.met else failed(entry.name, unmet))
+        return Report(
+            document=render.document(bodies),
+            columns=COLUMNS,
+            rows=tuple(row for body in bodies for row in _rows(body, unmet=arguments.unmet)),
+            code=exits.worst(codes),
+        )
+
+
+def _rows(body: dict[str, Any], *, unmet: bool) -> list[tuple[Any, ...]]:
+    return [
+        (body['target'], f['device'], f['subject'], f['expected'], f['found'], 'yes' if f['met'] else 'NO', f['rule'])
+        for f in body['findings']
+        if not (unmet and f['met'])
+    ]

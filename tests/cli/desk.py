@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator has at hand: bmcs.yaml, images with their catalogue, a baseline, a state folder, and the command itself."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+NEW_GPU = '96.00.74.00.0D'
+NEW_FPGA = '2.1.4'
+
+BASELINE = f"""
+format = 1
+
+[[rule]]
+name = "gpus"
+match = {{ kind = "GPU" }}
+count = 2
+firmware = {{ "HGX_FW_GPU_*" = "{NEW_GPU}" }}
+
+[[rule]]
+name = "fpgas"
+match = {{ kind = "FPGA" }}
+firmware = {{ FPGA1_FW = "{NEW_FPGA}" }}
+functions = {{ Slot0 = "gzip", Slot1 = "aes" }}
+
+[[rule]]
+name = "all"
+block = ["host-device"]
+"""
+
+CONF = """
+[baremetal_acc]
+poll_interval = 0.2
+settle_timeout = 5
+reset_timeout = 20
+job_timeout = 60
+bmc_timeout = 5
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What it printed as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def errors(self) -> list[str]:
+        """Its lines of errors."""
+        return [line for line in self.err.splitlines() if line.startswith('baremetal-acc: error: ')]
+
+
+@dataclass(kw_only=True)
+class Desk:
+    """Files in one folder, and the command run there."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self, machine: Any, name: str = 'node-1', **bmc: Any) -> None:
+        """All files, for one target."""
+        self.bmcs({name: target_of(machine, **bmc)})
+        self.images()
+        self.write('baseline.toml', BASELINE)
+        self.write('acc.conf', CONF)
+
+    def write(self, name: str, text: str, mode: int = 0o600) -> Path:
+        """A file."""
+        path = self.folder / name
+        path.write_text(text, encoding='utf-8')
+        path.chmod(mode)
+        return path
+
+    def bmcs(self, targets: dict[str, Any]) -> None:
+        """bmcs.yaml."""
+        self.write('bmcs.yaml', yaml.safe_dump({'format': 1, 'targets': targets}, sort_keys=False))
+
+    def images(self) -> None:
+        """Images that the emulator takes, and the catalogue that describes them."""
+        from baremetal_acc.emulator.image import build_image
+
+        entries = ['format = 1']
+        gpu = 'fits = [{ pci = "0x10de:0x2330" }]'
+        fpga = 'fits = [{ pci = "0x8086:0x0b2b" }]'
+        for name, model, component, pattern, version, fits, more in (
+            ('gpu-new', 'h100', 'gpu', 'HGX_FW_GPU_*', NEW_GPU, gpu, 'apply = { reset = "power-cycle" }'),
+            ('fpga-new', 'd5005', 'fpga', 'FPGA1_FW', NEW_FPGA, fpga, 'apply = { reset = "power-cycle" }'),
+        ):
+            image = build_image(model=model, component=component, version=version, security_version=2, size_bytes=30_000)
+            entries += self._entry(name, 'firmware', image, pattern, version, fits, more, 'restore = "none"')
+        for function in ('gzip', 'aes'):
+            image = build_image(
+                kind='function', model='d5005', component='slot', version='3.1', function=function, size_bytes=20_000
+            )
+            entries += self._entry(f'{function}-3', 'function', image, 'Slot*', '3.1', fpga, f'function = "{function}"')
+        self.write('catalogue.toml', '\n'.join(entries) + '\n')
+
+    def _entry(
+        self, name: str, kind: str, image: bytes, component: str, version: str, fits: str, *more: str
+    ) -> tuple[str, ...]:
+        (self.folder / f'{name}.img').write_bytes(image)
+        return (
+            '',
+            '[[image]]',
+            f'name = "{name}"',
+            f'kind = "{kind}"',
+            fits,
+            f'component = "{component}"',
+            f'version = "{version}"',
+            'security_version = 2',
+            f'source = "{name}.img"',
+            f'size = {len(image)}',
+            f'digest = "sha256:{hashlib.sha256(image).hexdigest()}"',
+            *more,
+        )
+
+    def run(self, *arguments: str, input: str | None = None, timeout: float = 120) -> Done:
+        """Run the command as an operator would, without a terminal."""
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(input, timeout=timeout)
+        finally:
+            process.kill()
+        return Done(code=process.returncode, out=out, err=err)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the command."""
+        kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'COVERAGE_PROCESS_START')}
+        environ = {**kept, 'HOME': str(self.folder), 'XDG_STATE_HOME': str(self.folder / 'state'), 'COLUMNS': '200'}
+        return subprocess.Popen(
+            [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments],
+            cwd=self.folder,
+            env=environ | self.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The documents of this folder."""
+        return ('--config-file', 'acc.conf', '--baseline', 'baseline.toml', '--catalogue', 'catalogue.toml')
+
+
+def target_of(machine: Any, **bmc: Any) -> dict[str, Any]:
+    """A target of bmcs.yaml for an emulated machine.
+
+    :param bmc: keys that differ for every BMC.
+    """
+    return {
+        'resource_class': 'gold',
+        'bmcs': {
+            name: {
+                'address': b.address,
+                'username': b.username,
+                'password': b.password,
+                'verify_ca': str(b.verify_ca),
+                'system': b.system,
+            }
+            | bmc
+            for name, b in machine.bmcs.items()
+        },
+    }

@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The main job from the command line, against an emulated machine over HTTPS."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.cli.desk import NEW_FPGA, NEW_GPU
+
+
+def writes(machine) -> list[str]:
+    """Method and path of everything that was written to a BMC, sessions left out."""
+    return [f'{e["method"]} {e["path"]}' for e in machine.log()]
+
+
+def versions(machine) -> dict[str, str]:
+    """What really runs."""
+    return {name: c['active']['version'].strip() for name, c in machine.truth()['components'].items() if c['active']}
+
+
+def test_plan_apply_verify_lock_and_unlock(desk, emulated_machine):
+    """A machine is brought to its baseline, proven, opened and closed again, each step with its exit code."""
+    machine = emulated_machine('acc-server', flash_seconds=0.3)
+    desk.prepare(machine)
+
+    before = desk.run('verify', '-f', 'json', *desk.options)
+    assert 3 == before.code
+    planned = desk.run('plan', '-f', 'json', *desk.options)
+    assert 3 == planned.code, planned.err
+    dry = desk.run('apply', '-f', 'json', *desk.options)
+    assert 3 == dry.code
+    assert 'dry run: nothing was written' in dry.err
+    assert planned.document['targets'][0]['actions'] == dry.document['targets'][0]['actions']
+    assert [] == writes(machine)
+
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+    target = done.document['targets'][0]
+    assert 'done' == target['outcome']
+    assert target['verdict']['met']
+    identical = ('action', 'accelerator', 'subject', 'bmc', 'uri', 'field', 'image', 'from', 'to', 'reset')
+    assert [[a[k] for k in identical] for a in dry.document['targets'][0]['actions']] == [
+        [a[k] for k in identical] for a in target['actions']
+    ]
+    now = versions(machine)
+    assert {NEW_GPU} == {now['host/HGX_FW_GPU_0'], now['host/HGX_FW_GPU_1']}
+    assert NEW_FPGA == now['host/FPGA1_FW']
+
+    verified = desk.run('verify', '-f', 'json', *desk.options)
+    assert 0 == verified.code, verified.err
+    assert 'locked-verified' in {f['state'] for f in verified.document['targets'][0]['findings']}
+    locks = desk.run('inventory', '-f', 'json').document['targets'][0]['accelerators']
+    assert {'locked'} == {a['device_lock'] for a in locks}
+
+    machine.reset_log()
+    again = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == again.code
+    assert 'holds' == again.document['targets'][0]['outcome']
+    assert [] == writes(machine)
+
+    opened = desk.run('unlock', '--execute', '--device', 'FPGA PAC D5005 FPGA1', *desk.options)
+    assert 0 == opened.code, opened.err
+    assert 'FPGA PAC D5005 FPGA1 will be open by' in opened.err
+    assert 'Off' == machine.truth()['systems']['host']['power']
+    found = desk.run('verify', *desk.options)
+    assert 3 == found.code
+    assert 'unlocked on purpose at' in found.err
+
+    closed = desk.run('lock', '--execute', *desk.options)
+    assert 0 == closed.code, closed.err
+    assert 0 == desk.run('verify', *desk.options).code
+
+
+def test_a_tenants_write_succeeds_before_and_fails_after(desk, emulated_machine):
+    """What apply calls locked is refused by the machine itself."""
+    machine = emulated_machine('acc-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    image = (desk.folder / 'gpu-new.img').read_bytes()
+    assert machine.tenant_write('GPU_0', image)['written']
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert not machine.tenant_write('GPU_0', image)['written']
+
+
+def test_program_writes_functions_only(desk, emulated_machine):
+    """The other cards keep their firmware, and a second time there is nothing to do."""
+    machine = emulated_machine('acc-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    before = versions(machine)
+    arguments = ('program', 'node-1', '--slot', 'Slot1=gzip', '-f', 'json', *desk.options)
+    dry = desk.run(*arguments)
+    assert 3 == dry.code, dry.err
+    assert ['Slot1'] == [a['subject'] for a in dry.document['targets'][0]['actions'] if a['action'] == 'program']
+    done = desk.run(*arguments, '--execute')
+    assert 0 == done.code, done.err
+    after = versions(machine)
+    assert '3.1' == after.pop('host/FPGA1_Slot1')
+    assert {k: v for k, v in before.items() if k != 'host/FPGA1_Slot1'} == after
+    machine.reset_log()
+    again = desk.run(*arguments, '--execute')
+    assert 0 == again.code, again.err
+    assert [] == writes(machine)
+
+
+def test_an_unproven_lifecycle_locks_again(desk, emulated_machine):
+    """--new-lifecycle makes earlier proof count for nothing: the plan engages every lock, and flashes nothing."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nblock = ["host-device"]\n')
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert 0 == desk.run('plan', *desk.options).code
+    fresh = desk.run('plan', '--new-lifecycle', '-f', 'json', *desk.options)
+    assert 3 == fresh.code
+    assert {'engage', 'reset'} >= {a['action'] for a in fresh.document['targets'][0]['actions']}
+    assert 0 == desk.run('apply', '--execute', '--new-lifecycle', *desk.options).code
+    assert 2 == json.loads((desk.folder / 'state/baremetal-acc/jobs/node-1.json').read_text())['lifecycle']
+
+
+def test_a_killed_apply_is_looked_at_and_finished(desk, emulated_machine):
+    """Killed in the middle of a flash, the next apply sends nothing twice and ends well."""
+    machine = emulated_machine('acc-server', flash_seconds=1.5)
+    desk.prepare(machine)
+    process = desk.start('apply', '--execute', *desk.options)
+    deadline = time.monotonic() + 60
+    while not any(e['path'].endswith('/update-multipart') or 'multipart' in e['path'].lower() for e in machine.log()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    warned = desk.run('plan', *desk.options)
+    assert 'has not ended' in warned.err
+    refused = desk.run('lock', '--execute', *desk.options)
+    assert 4 == refused.code
+    assert 'apply --execute --target node-1' in refused.errors[0]
+
+    done = desk.run('apply', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    assert 'looking at what became of it' in done.err
+    pushes = [e for e in machine.log() if e['method'] == 'POST' and 'multipart' in e['path'].lower()]
+    assert 5 == len(pushes), [e['path'] for e in pushes]
+    assert 0 == desk.run('verify', *desk.options).code
+
+
+def test_two_applies_never_run_at_once(desk, emulated_machine):
+    """The second is refused and says which process works on the target."""
+    machine = emulated_machine('acc-server', flash_seconds=1.5)
+    desk.prepare(machine)
+    first = desk.start('apply', '--execute', *desk.options)
+    deadline = time.monotonic() + 60
+    while not writes(machine):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    second = desk.run('apply', '--execute', *desk.options)
+    assert 4 == second.code
+    assert f'node-1: refused: node-1: process {first.pid} works on it' in second.err
+    first.communicate(timeout=60)
+    assert 0 == first.returncode
+
+
+def test_ctrl_c_says_how_to_go_on(desk, emulated_machine):
+    """Interrupted, the job stays, and the command says what continues it."""
+    machine = emulated_machine('acc-server', flash_seconds=3)
+    desk.prepare(machine)
+    process = desk.start('apply', '--execute', *desk.options)
+    deadline = time.monotonic() + 60
+    while not writes(machine):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert 130 == process.returncode
+    assert 'apply --execute --target node-1 goes on with it' in err
+    assert 'Traceback' not in err
+
+
+def test_state_is_for_the_owners_eyes(desk, emulated_machine):
+    """Folders 0700, files 0600, and no password in them."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nblock = ["host-device"]\n')
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    root = desk.folder / 'state' / 'baremetal-acc'
+    for path in (root, *root.rglob('*')):
+        assert (0o700 if path.is_dir() else 0o600) == path.stat().st_mode & 0o777, path
+    stored = Path(root / 'jobs' / 'node-1.json').read_text()
+    assert machine.bmcs['host'].password not in stored
