@@ -29,6 +29,8 @@ FLASH = 'baremetal_acc/decide/flash.py'
 ADVANCE = 'baremetal_acc/decide/advance.py'
 RUN = 'baremetal_acc/run.py'
 STORE = 'baremetal_acc/catalogue/store.py'
+LOCKS = 'baremetal_acc/locks'
+LOCK_TESTS = 'tests/wire/test_locks.py'
 
 GUARDS = (
     Guard(
@@ -254,5 +256,68 @@ GUARDS = (
         guard='        if not any(path.is_relative_to(os.path.realpath(folder)) for folder in self.folders):',
         gone='        if False:',
         tests='tests/unit/catalogue/test_store.py',
+    ),
+    Guard(
+        name='WriteProtected: take what could not be read for locked',
+        file=f'{LOCKS}/write_protected.py',
+        guard='            state, reason = LockState.UNKNOWN, why\n',
+        gone='            state, reason = LockState.LOCKED_REPORTED, why\n',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='WriteProtected: believe a BMC that says true of everything',
+        file=f'{LOCKS}/write_protected.py',
+        guard='LockState.UNKNOWN if constant else LockState.LOCKED_REPORTED',
+        gone='LockState.LOCKED_REPORTED',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='ProgrammableFromHost: take null for false',
+        file=f'{LOCKS}/fpga_programmable_from_host.py',
+        guard="            return LockState.UNKNOWN, 'the BMC says null'",
+        gone='            return LockState.LOCKED_REPORTED, None',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='ProgrammableFromHost: close a slot that is no longer the one that was read',
+        file=f'{LOCKS}/fpga_programmable_from_host.py',
+        guard='if not isinstance(slots, list) or index >= len(slots) or _slot_id(slots[index], index) != reading.part:',
+        gone='if False:',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='InbandUpdatePolicy: take a read error of the root of trust for locked',
+        file=f'{LOCKS}/nvidia_inband_update_policy.py',
+        guard='    if missing:\n        return LockState.UNKNOWN, UNSURE',
+        gone='    if False:\n        return LockState.UNKNOWN, UNSURE',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='InbandUpdatePolicy: let a name prove which device is protected',
+        file=f'{LOCKS}/nvidia_inband_update_policy.py',
+        guard='    if inferred:\n',
+        gone='    if False:\n',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='HostPrivilege: one of two ways closed is closed',
+        file=f'{LOCKS}/bluefield_host_privilege.py',
+        guard='        if level and rshim:\n            return LockState.LOCKED_REPORTED, None',
+        gone='        if level or rshim:\n            return LockState.LOCKED_REPORTED, None',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='HostPrivilege: take what could not be read for nothing',
+        file=f'{LOCKS}/bluefield_host_privilege.py',
+        guard='        if self.unreadable is not None:\n',
+        gone='        if False:\n',
+        tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='HostPrivilege: overlook that it opens with the next reset',
+        file=f'{LOCKS}/bluefield_host_privilege.py',
+        guard='        if pending is not None and level and rshim:\n',
+        gone='        if False:\n',
+        tests=LOCK_TESTS,
     ),
 )

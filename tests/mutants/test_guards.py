@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the loss of any one guard show? Each guard is taken out of a copy of the product, and its tests must fail there."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -29,8 +30,10 @@ def copy(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
     """Run some tests in the copy; the copy's own packages come before those that are installed."""
+    environment = {name: value for name, value in os.environ.items() if name != 'BAREMETAL_ACC_NO_SKIPS'}
+    environment.setdefault('BAREMETAL_ACC_SHARED', str(Path(__file__).parents[3] / 'shared'))
     command = [sys.executable, '-B', '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider', *tests.split()]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.slow
