@@ -160,7 +160,11 @@ def _flash(
     draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component | None, pattern: str, version: str
 ) -> None:
     if component is None or component.id is None:
-        draft.refuse(accelerator, f'firmware {pattern}', 'the BMC reports no such component')
+        facts = draft.inventory.bmc(accelerator.primary.bmc)
+        reason = 'the BMC reports no such component'
+        if facts is not None and facts.update is None:
+            reason = f'BMC {facts.name} has no UpdateService'
+        draft.refuse(accelerator, f'firmware {pattern}', reason)
         return
     subject = f'firmware {component.id}'
     if component.version == version and component.staged in (None, version):

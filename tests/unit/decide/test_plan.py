@@ -295,3 +295,9 @@ def test_a_rule_of_a_job_can_name_one_device():
     rule = replace(FUNCTIONS.rules[0], match=Match(ids=frozenset({v.FPGA})), block=frozenset())
     result = made(v.inventory(v.fpga(locks=()), twin), Baseline(rules=(rule,)))
     assert {v.FPGA} == {a.accelerator for a in result.actions if isinstance(a, Program)}
+
+
+def test_a_bmc_without_an_update_service_is_named():
+    """It shows no component either, and that is why."""
+    blind = v.inventory(v.gpu(firmware=()), bmcs=(v.facts(update=None),))
+    assert ['BMC host has no UpdateService'] == reasons(blind)
