@@ -21,6 +21,7 @@ from ironic.tests.unit.objects import utils as obj_utils
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import record
 
 TYPE = 'redfish-acc'
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
@@ -51,7 +52,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
     """One conductor, one node, one emulated machine."""
 
     product = 'gpu-server'
-    parameters: Mapping[str, Any] = {}
+    parameters: Mapping[str, Any] = {'gpus': 2}
     baseline = BASELINE
 
     @pytest.fixture(autouse=True)
@@ -99,6 +100,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         self.config(enabled_hardware_types=[TYPE], rpc_transport='none')
         for name, values in interfaces.items():
             self.config(**{f'enabled_{name}_interfaces': values, f'default_{name}_interface': values[0]})
+        self.config(group='redfish', connection_attempts=1, connection_retry_interval=1)
         self.config(group='inventory', data_backend='database')
         catalogue, baseline = self._folder / 'catalogue.toml', self._folder / 'baseline.toml'
         baseline.write_text(self.baseline)
@@ -201,6 +203,19 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def gpu(self, number: int) -> str:
+        """Identity of a GPU."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            found = record.stored(task)
+        assert found is not None, 'no inventory yet'
+        return next(str(a.id) for a in found.accelerators if a.label.endswith(f'GPU_{number}'))
+
+    def clear(self) -> None:
+        """An operator clears maintenance and goes back to manageable."""
+        self.node.refresh()
+        self.node.maintenance, self.node.fault, self.node.provision_state = False, None, states.MANAGEABLE
+        self.node.save()
 
     @property
     def mind(self) -> memory.Memory:

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which steps does Ironic find, in which order do they run, and which arguments do they take?"""
+
+import pytest
+from ironic.common import states
+from ironic.conductor import steps as conductor_steps
+from ironic.conductor import task_manager
+
+from baremetal_acc.errors import UsageError
+from baremetal_acc_ironic import policy, steps
+from tests.ironic.case import IronicCase
+
+NAMES = {
+    'reconcile_accelerators',
+    'inventory_accelerators',
+    'verify_accelerators',
+    'unlock_accelerators',
+    'lock_accelerators',
+    'update_accelerator_firmware',
+    'program_accelerators',
+    'publish_accelerators',
+}
+
+
+class TestDiscovery(IronicCase):
+    """As Ironic's conductor finds them."""
+
+    def test_the_steps_and_their_priorities(self) -> None:
+        """Automated cleaning reconciles; a deploy locks, then verifies, before anything is imaged; all else is asked for."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            clean = {s['step']: s['priority'] for s in task.driver.firmware.get_clean_steps(task)}
+            deploy = {s['step']: s['priority'] for s in task.driver.firmware.get_deploy_steps(task)}
+            service = {s['step']: s['priority'] for s in task.driver.firmware.get_service_steps(task)}
+            in_order = [s['step'] for s in conductor_steps._get_deployment_steps(task, enabled=True)]
+        assert {'reconcile_accelerators': 90} == {n: p for n, p in clean.items() if n in NAMES and p}
+        assert {'lock_accelerators': 120, 'verify_accelerators': 110} == {n: p for n, p in deploy.items() if n in NAMES and p}
+        assert (NAMES, NAMES) == (NAMES & clean.keys(), NAMES & service.keys())
+        assert {'update_accelerator_firmware', 'program_accelerators'} == (NAMES & deploy.keys()) - {
+            'lock_accelerators',
+            'verify_accelerators',
+        }
+        assert ['lock_accelerators', 'verify_accelerators', 'deploy'] == in_order
+
+    def test_no_step_needs_a_ramdisk_and_none_can_be_cut_off(self) -> None:
+        """Everything is out of band, and a flash that is aborted half way is a broken card."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            found = [s for s in task.driver.firmware.get_clean_steps(task) if s['step'] in NAMES]
+            found += [s for s in task.driver.firmware.get_service_steps(task) if s['step'] in NAMES]
+        assert 16 == len(found)
+        assert {(False, False)} == {(s['requires_ramdisk'], s['abortable']) for s in found}
+
+    def test_every_step_has_a_rule(self) -> None:
+        """A step without a rule may be run by the admin of a tenant's project."""
+        ruled = {r.name.removeprefix('baremetal:step:execute:firmware.') for r in policy.list_policies()}
+        assert NAMES <= ruled
+
+    def test_the_table_of_steps_is_the_interface(self) -> None:
+        """Steps, table and class name the same eight."""
+        assert NAMES == set(steps.STEPS)
+
+    def test_a_wrong_argument_fails_the_step_before_any_bmc_is_asked(self) -> None:
+        """The node's error names step, argument, value and what to do."""
+        self.machine.reset_log()
+        self.clean({'step': 'program_accelerators', 'args': {'functions': {'Slot0': 7}}})
+        assert states.CLEANFAIL == self.settle()
+        assert "argument functions[Slot0]: 7 is not of type 'string'" in self.node.last_error
+        assert [] == self.machine.log()
+
+    def test_a_function_that_the_catalogue_lacks_is_refused_by_name(self) -> None:
+        """Arguments name what the operator wrote down, nothing else."""
+        self.clean({'step': 'program_accelerators', 'args': {'functions': {'Slot0': 'bitcoin'}}})
+        assert states.CLEANFAIL == self.settle()
+        assert (
+            "argument functions[Slot0]: the catalogue has no function 'bitcoin' (functions: aes, gzip)" in self.node.last_error
+        )
+
+    def test_a_device_that_is_not_there_is_refused_with_those_that_are(self) -> None:
+        """Nobody has to guess what a device is called."""
+        self.clean({'step': 'update_accelerator_firmware', 'args': {'devices': ['GPU_9']}})
+        assert states.CLEANFAIL == self.settle()
+        assert "'GPU_9' means no device of this node" in self.node.last_error
+        assert 'NVIDIA H100 80GB HBM3 GPU_0 (uuid:' in self.node.last_error
+        assert [] == self.machine.log()
+
+
+@pytest.mark.parametrize(
+    ('step', 'given', 'where'),
+    [
+        (steps.UPDATE, {'devices': 'GPU_0'}, "argument devices: 'GPU_0' is not of type 'array'"),
+        (steps.UPDATE, {'devices': ['GPU_0', 5]}, "argument devices[1]: 5 is not of type 'string'"),
+        (steps.UPDATE, {'devices': []}, 'argument devices: [] should be non-empty'),
+        (steps.PROGRAM, {'functions': {'Slot0': ''}}, "argument functions[Slot0]: '' should be non-empty"),
+        (steps.LOCK, {'url': 'https://a:b@c'}, 'arguments: Additional properties are not allowed'),
+        (steps.RECONCILE, {'devices': ['GPU_0']}, 'arguments: Additional properties are not allowed'),
+    ],
+)
+def test_arguments_are_refused_by_name_and_value(step: steps.Step, given: dict[str, object], where: str) -> None:
+    """Ironic checks names only, and what it stores is not changed by us."""
+    kept = dict(given)
+    with pytest.raises(UsageError) as caught:
+        step.arguments(given)
+    assert str(caught.value).startswith(where)
+    assert kept == given
