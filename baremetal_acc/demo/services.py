@@ -232,11 +232,15 @@ class Services:
             raise
 
     def stop(self) -> None:
-        """Stop everything, Ironic first: it finishes what it began, and may need the others for that."""
-        for process in reversed(self._processes):
-            _stop(process)
-        self._processes.clear()
-        self._addresses = None
+        """Stop everything, Ironic first: it finishes what it began, and may need the others for that.
+
+        A signal that would end us meanwhile is heard afterwards.
+        """
+        with _signals_later():
+            for process in reversed(self._processes):
+                _stop(process)
+            self._processes.clear()
+            self._addresses = None
 
     def check(self) -> None:
         """See that every service still runs.
@@ -361,7 +365,7 @@ class Services:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Hold back the signals that end us, so that no process is started and forgotten."""
+    """Hold back the signals that end us, so that no process is started and forgotten, or left when others are stopped."""
     if threading.current_thread() is not threading.main_thread():  # signals never arrive elsewhere
         yield
         return

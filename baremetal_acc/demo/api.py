@@ -1,0 +1,233 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How are Ironic, placement and the emulated machine asked? Over HTTP, as their users do."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+SECONDS = 60
+"""How long one answer may take: Ironic's API and its conductor share one busy process."""
+
+POLL_SECONDS = 0.25
+
+Json = dict[str, Any]
+
+
+class ServiceRefused(Exception):
+    """A service answered with an error.
+
+    :ivar status: of the answer.
+    """
+
+    def __init__(self, method: str, url: str, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(f'{method} {url}: {status} {text[:600]}')
+
+
+class StateNotReached(Exception):
+    """A node went somewhere else, or nowhere.
+
+    :ivar node: the node as it was seen last.
+    """
+
+    def __init__(self, wanted: str, node: Mapping[str, Any]) -> None:
+        self.node = node
+        super().__init__(f'{wanted} expected, {node["provision_state"]} found; last_error: {node["last_error"]}')
+
+
+class Http:
+    """One service.
+
+    :param base: its URL.
+    :param headers: sent with every request.
+    """
+
+    def __init__(self, base: str, headers: Mapping[str, str] | None = None) -> None:
+        self.base = base
+        self._session = requests.Session()
+        self._session.trust_env = False  # loopback: neither a proxy nor a .netrc has a say
+        self._session.headers.update(headers or {})
+
+    def ask(self, method: str, path: str, body: object = None, *, data: bytes | None = None, ok: Sequence[int] = ()) -> Any:
+        """The JSON of the answer, None when it is empty.
+
+        :param ok: further statuses that are no error.
+        :raises ServiceRefused: the answer is an error.
+        """
+        url = f'{self.base}{path}'
+        answer = self._session.request(method, url, json=body, data=data, timeout=SECONDS)
+        if answer.status_code >= 400 and answer.status_code not in ok:
+            raise ServiceRefused(method, url, answer.status_code, answer.text)
+        return answer.json() if answer.content else None
+
+    def get(self, path: str) -> Any:
+        """GET."""
+        return self.ask('GET', path)
+
+
+class Ironic(Http):
+    """Ironic's API."""
+
+    WAITED = 'provision_state,last_error,reservation,power_state,maintenance,driver_internal_info'
+
+    def __init__(self, base: str) -> None:
+        super().__init__(base, {'X-OpenStack-Ironic-API-Version': 'latest'})
+
+    def put(self, path: str, body: object, *, tries: int = 40) -> None:
+        """PUT, again while the node is held by the conductor or Ironic is busy.
+
+        :raises ServiceRefused: the answer is another error.
+        """
+        for remaining in reversed(range(tries)):
+            try:
+                self.ask('PUT', path, body)
+            except ServiceRefused as exc:
+                if exc.status not in (409, 503) or not remaining:
+                    raise
+                time.sleep(POLL_SECONDS)
+            else:
+                return
+
+    def provision(self, node: str, target: str, **more: Any) -> None:
+        """Ask for a change of the provision state."""
+        self.put(f'/v1/nodes/{node}/states/provision', {'target': target, **more})
+
+    def wait(
+        self,
+        node: str,
+        wanted: str,
+        *,
+        seconds: float = 120,
+        meanwhile: Callable[[], None] = lambda: None,
+        settled: bool = True,
+    ) -> Json:
+        """Look until the node is in a state, and nobody holds it.
+
+        :param meanwhile: called between two looks.
+        :param settled: a state in which it stays, such as ``clean failed``, ends the wait.
+        :raises StateNotReached: it failed, or the time is over.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            found: Json = self.get(f'/v1/nodes/{node}?fields={self.WAITED}')
+            state = found['provision_state']
+            if found['reservation'] is None:
+                if state == wanted:
+                    return found
+                if settled and (state.endswith(' failed') or state == 'error'):
+                    raise StateNotReached(wanted, found)
+            if time.monotonic() > end:
+                raise StateNotReached(wanted, found)
+            meanwhile()
+            time.sleep(POLL_SECONDS)
+
+
+class Placement(Http):
+    """Placement's API, as Nova uses it."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__(base, {'X-Auth-Token': 'admin', 'OpenStack-API-Version': 'placement 1.39'})
+
+    def create_root(self, node: str, resource_class: str) -> None:
+        """The provider of a node as nova-compute makes it: uuid and name are the node's UUID, one unit of its class."""
+        self.ask('PUT', f'/resource_classes/{resource_class}')
+        self.ask('POST', '/resource_providers', {'uuid': node, 'name': node})
+        unit = {'total': 1, 'reserved': 0, 'min_unit': 1, 'max_unit': 1, 'step_size': 1, 'allocation_ratio': 1.0}
+        inventories = {'resource_provider_generation': 0, 'inventories': {resource_class: unit}}
+        self.ask('PUT', f'/resource_providers/{node}/inventories', inventories)
+
+    def tree(self, node: str) -> list[Json]:
+        """The providers of a node, parents before children, with ``depth``, ``inventories`` and ``traits``."""
+        found = {p['uuid']: p for p in self.get(f'/resource_providers?in_tree={node}')['resource_providers']}
+        for uuid, provider in found.items():
+            provider['inventories'] = self.get(f'/resource_providers/{uuid}/inventories')['inventories']
+            provider['traits'] = sorted(self.get(f'/resource_providers/{uuid}/traits')['traits'])
+        ordered: list[Json] = []
+
+        def add(uuid: str, depth: int) -> None:
+            ordered.append(found[uuid] | {'depth': depth})
+            children = [p for p in found.values() if p['parent_provider_uuid'] == uuid]
+            for child in sorted(children, key=lambda p: (list(p['traits']), list(p['inventories']), p['name'])):
+                add(child['uuid'], depth + 1)
+
+        add(node, 0)
+        return ordered
+
+    def candidates(self, query: str) -> Json:
+        """The answer to GET /allocation_candidates."""
+        answer: Json = self.get(f'/allocation_candidates?{query}')
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bmc:
+    """Where one emulated BMC answers, and with what."""
+
+    address: str
+    username: str
+    password: str
+    verify_ca: str
+    system: str
+
+
+class Machine:
+    """The emulated machine as the demo sees it: its BMCs' addresses, the host's door, and the control that tells the truth.
+
+    :param ready: the file that the emulator wrote.
+    """
+
+    def __init__(self, ready: Path) -> None:
+        document = json.loads(ready.read_text())
+        self.bmcs = {name: Bmc(**fields) for name, fields in document['bmcs'].items()}
+        self._door = Http(document['door'])
+        self._control = Http(document['control'])
+
+    def truth(self) -> Json:
+        """What is really so, whatever the BMCs say."""
+        found: Json = self._control.get('/truth')
+        return found
+
+    def log(self) -> list[Json]:
+        """Every request that writes and that reached a BMC or the door, in order."""
+        entries: list[Json] = self._control.get('/log')['entries']
+        return entries
+
+    def fault(self, name: str, **rule: Any) -> None:
+        """Let something go wrong from now on."""
+        self._control.ask('POST', '/faults', {'name': name, **rule})
+
+    def faults(self) -> list[Json]:
+        """The rules in force, with how often they applied."""
+        rules: list[Json] = self._control.get('/faults')['faults']
+        return rules
+
+    def clear_faults(self) -> None:
+        """Let nothing go wrong any more."""
+        self._control.ask('DELETE', '/faults')
+
+    def press(self, reset_type: str) -> None:
+        """Press the host's power button."""
+        self._control.ask('POST', '/power', {'system': 'host', 'reset_type': reset_type})
+
+    def devices(self) -> Json:
+        """The cards as root on the host sees them."""
+        found: Json = self._door.get('/devices')['devices']
+        return found
+
+    def write_firmware(self, device: str, image: bytes, *, path: str) -> Json:
+        """Root on the host writes firmware in band."""
+        return self._in_band(f'/firmware?device={device}&path={path}', image)
+
+    def program(self, device: str, slot: int, image: bytes) -> Json:
+        """Root on the host programs a slot in band."""
+        return self._in_band(f'/program?device={device}&slot={slot}', image)
+
+    def _in_band(self, path: str, image: bytes) -> Json:
+        answer: Json = self._door.ask('POST', path, data=image, ok=(403,))
+        return answer

@@ -1,0 +1,547 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is the main job? One node's life, told as it happens: what each service answers, and whether it is what we claim.
+
+Every fact that the story claims is checked against what the services answer and against what is really so in the emulated
+machine; the first one that does not hold ends the story (:class:`baremetal_acc.demo.screen.ClaimFailed`).
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc.demo import documents
+from baremetal_acc.demo.api import Ironic, Json, Machine, Placement, StateNotReached
+from baremetal_acc.demo.screen import ClaimFailed, Screen
+
+NODE_CLASS = 'baremetal.gold'
+PLACEMENT_CLASS = 'CUSTOM_BAREMETAL_GOLD'
+"""Nova's form of the node's resource class."""
+
+FUNCTION_CLASS = 'CUSTOM_ACC_FN_GZIP'
+
+PARALLEL = 4
+"""How many updates the operator lets the host's BMC run at once; without a word, it is one."""
+
+GPUS = ('GPU_0', 'GPU_1')
+LIAR = 'GPU_1'
+"""The card whose BMC will not do what it says."""
+
+FPGA = 'FPGA1'
+DPU = 'DPU'
+
+CONTAINER = 'baremetal_acc'
+"""Where the inspection store of Ironic keeps what our inspection found."""
+
+
+class Story:
+    """The services, the machine, and the node whose life is told.
+
+    :param folder: where baseline, catalogue and images lie.
+    """
+
+    def __init__(self, *, screen: Screen, ironic: Ironic, placement: Placement, machine: Machine, folder: Path) -> None:
+        self._screen = screen
+        self._ironic = ironic
+        self._placement = placement
+        self._machine = machine
+        self._folder = folder
+        self._images: dict[str, Path] = {}
+        self._node = ''
+        self._instance = ''
+
+    def tell(self) -> None:
+        """From the bare machine to the refused deploy.
+
+        :raises ClaimFailed: a fact does not hold.
+        :raises StateNotReached: the node went somewhere else.
+        :raises ServiceRefused: a service refused a request that it should take.
+        """
+        self._prepare()
+        self._enrol()
+        self._inspect()
+        self._provide()
+        self._published()
+        self._deploy()
+        self._tenant()
+        self._service()
+        self._undeploy()
+        self._refused()
+
+    # -- the operator's preparations ----------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        screen = self._screen
+        screen.section('The operator: what must hold, and which images there are')
+        models = {c['component']: c['model'] for c in self._machine.truth()['components'].values()}
+        paths = documents.write_images(self._folder, documents.CATALOGUE, models)
+        self._images = paths | documents.write_images(self._folder / 'tenant', documents.TENANTS, models)
+        catalogue = documents.write_catalogue(self._folder, documents.CATALOGUE, paths)
+        baseline = documents.write_baseline(self._folder)
+        screen.say(f'{catalogue}: {len(documents.CATALOGUE)} images with their digests; and {baseline}:')
+        for line in baseline.read_text().splitlines()[2:]:
+            screen.detail(line)
+
+    def _enrol(self) -> None:
+        screen = self._screen
+        screen.section('Enrol: a machine with two GPUs, an FPGA with two slots, and a DPU that has a BMC of its own')
+        host, dpu = self._machine.bmcs['host'], self._machine.bmcs['dpu']
+        node = self._ironic.ask(
+            'POST',
+            '/v1/nodes',
+            {
+                'name': 'gold-1',
+                'driver': 'redfish-acc',
+                'resource_class': NODE_CLASS,
+                # Nothing is imaged in this story: what is shown happens out of band, and needs no ramdisk.
+                'deploy_interface': 'noop',
+                'boot_interface': 'fake',
+                'network_interface': 'noop',
+                'management_interface': 'noop',
+                'driver_info': {
+                    'redfish_address': host.address,
+                    'redfish_username': host.username,
+                    'redfish_password': host.password,
+                    'redfish_verify_ca': host.verify_ca,
+                    'redfish_system_id': host.system,
+                    'acc_parallel_updates': PARALLEL,
+                    'acc_bmcs': {
+                        'dpu': {
+                            'address': dpu.address,
+                            'username': dpu.username,
+                            'password': dpu.password,
+                            'verify_ca': dpu.verify_ca,
+                        }
+                    },
+                },
+            },
+        )
+        self._node = node['uuid']
+        screen.say(f'Ironic: node {self._node}, driver redfish-acc; host {host.address}, DPU {dpu.address}, both HTTPS.')
+        shown = json.dumps(self._ironic.get(f'/v1/nodes/{self._node}'))
+        screen.expect("Ironic's API shows the password of neither BMC", False, host.password in shown or dpu.password in shown)
+        self._placement.create_root(self._node, PLACEMENT_CLASS)
+        screen.say(f'Placement: the root provider of the node, as nova-compute makes it, with one {PLACEMENT_CLASS}.')
+        self._ironic.provision(self._node, 'manage')
+        found = self._ironic.wait(self._node, 'manageable')
+        screen.expect('the BMC answers, and the node is manageable', 'manageable', found['provision_state'])
+
+    # -- inspection ---------------------------------------------------------------------------------------------------
+
+    def _inspect(self) -> None:
+        screen = self._screen
+        screen.section('Inspect: which accelerators are there? (baremetal node inspect)')
+        self._ironic.provision(self._node, 'inspect')
+        self._ironic.wait(self._node, 'manageable')
+        accelerators = self._accelerators()
+        self._show(accelerators)
+        kinds = sorted(a['kind'] for a in accelerators)
+        screen.expect('Ironic knows every card', ['DPU', 'FPGA', 'GPU', 'GPU'], kinds)
+        self._expect_firmware(
+            'old firmware on every card', self._versions(documents.GPU_OLD, documents.FPGA_OLD, documents.DPU_OLD)
+        )
+        screen.expect('both slots of the FPGA are empty', {'Slot0': None, 'Slot1': None}, self._slots())
+        screen.expect('every way from the host to every card is open', True, all(way['open'] for way in self._ways()))
+        node = self._ironic.get(f'/v1/nodes/{self._node}?fields=properties')
+        screen.say(f'Ironic, capabilities of the node: {node["properties"]["capabilities"]}')
+        screen.expect_words('the capabilities count them', ['accelerators:4'], node['properties']['capabilities'])
+
+    # -- cleaning -----------------------------------------------------------------------------------------------------
+
+    def _provide(self) -> None:
+        screen = self._screen
+        screen.section('Provide: automated cleaning brings the cards to the baseline (baremetal node provide)')
+        before = len(self._machine.log())
+        watch = _Watch(screen, self._machine)
+        self._ironic.provision(self._node, 'provide')
+        self._ironic.wait(self._node, 'available', seconds=180, meanwhile=watch.look)
+        self._tell_history()
+        self._show(self._accelerators())
+        uploads = [e for e in self._machine.log()[before:] if _is_upload(e)]
+        screen.expect('every image went to its card exactly once: four of firmware, two of functions', 6, len(uploads))
+        screen.expect('and every one was accepted', {202}, {e['status'] for e in uploads})
+        screen.expect('several cards were flashed at the same time', True, watch.most >= 3)
+        self._expect_firmware('every card runs the firmware of the baseline', self._new_versions())
+        functions = {'Slot0': 'gzip 1.4', 'Slot1': 'aes 2.0'}
+        screen.expect('both slots hold their function', functions, self._slots())
+        self._expect_locked('every way from the host to every card is closed')
+        screen.say(
+            'A reading by itself is locked-reported. It counts as locked-verified only because our record says that we engaged '
+            'that lock, on that card, in this lifecycle of the node, before the reading and over another session.'
+        )
+        screen.expect('Ironic says the same of the firmware', self._new_versions(), self._components())
+
+    # -- placement ----------------------------------------------------------------------------------------------------
+
+    def _published(self) -> None:
+        screen = self._screen
+        screen.section('Publish: what can be scheduled (openstack resource provider list, allocation candidate list)')
+        tree = self._placement.tree(self._node)
+        rows = [
+            (
+                '  ' * p['depth'] + (p['name'] if not p['depth'] else p['name'].rsplit('_', 1)[-1]),
+                ', '.join(f'{name} {unit["total"]}' for name, unit in sorted(p['inventories'].items())) or '-',
+                ', '.join(t for t in p['traits'] if not t.startswith('CUSTOM_OWNER_')) or '-',
+            )
+            for p in tree
+        ]
+        screen.table(('provider', 'offers', 'traits'), rows)
+        offers = sorted(name for p in tree if p['depth'] for name in p['inventories'])
+        wanted = ['CUSTOM_ACC_DPU', 'CUSTOM_ACC_FN_AES', FUNCTION_CLASS, 'PGPU', 'PGPU']
+        screen.expect('two GPUs, a DPU and two functions are offered', wanted, offers)
+        screen.expect("Nova's root provider was left alone", [PLACEMENT_CLASS], sorted(tree[0]['inventories']))
+        query = f'resources={PLACEMENT_CLASS}:1&resources_ACC={FUNCTION_CLASS}:1'
+        screen.say(f'Placement: GET /allocation_candidates?{query}')
+        found = self._placement.candidates(query)['allocation_requests']
+        screen.detail(json.dumps(found))
+        screen.expect('one candidate: this node with its slot that holds gzip', 1, len(found))
+
+    # -- deploy -------------------------------------------------------------------------------------------------------
+
+    def _deploy(self) -> None:
+        screen = self._screen
+        screen.section(
+            'Deploy: locks are engaged and read back once more, then the node is handed over (baremetal node deploy)'
+        )
+        self._claim()
+        before = len(self._machine.log())
+        self._deploy_now()
+        self._tell_history()
+        writes = self._lock_writes(self._machine.log()[before:])
+        screen.say('The BMCs, in this deploy:')
+        for entry in writes:
+            screen.detail(_line(entry))
+        cards = {self._device_of(e) for e in writes}
+        screen.expect('the locks of every card were engaged in this very deploy', {*GPUS, FPGA, DPU}, cards)
+        self._expect_locked('all of them hold')
+        node = self._power('power on', 'On')
+        screen.expect(
+            'the node is active and powered on', ('active', 'power on'), (node['provision_state'], node['power_state'])
+        )
+
+    def _claim(self) -> None:
+        """What Nova does before it asks Ironic: claim a candidate, and put the instance on the node."""
+        self._instance = str(uuid.uuid4())
+        query = f'resources={PLACEMENT_CLASS}:1&resources_ACC={FUNCTION_CLASS}:1'
+        candidate = self._placement.candidates(query)['allocation_requests'][0]
+        claim = candidate | {
+            'project_id': 'tenant',
+            'user_id': 'tenant',
+            'consumer_generation': None,
+            'consumer_type': 'INSTANCE',
+        }
+        self._placement.ask('PUT', f'/allocations/{self._instance}', claim)
+        patch = [{'op': 'add', 'path': '/instance_uuid', 'value': self._instance}]
+        self._ironic.ask('PATCH', f'/v1/nodes/{self._node}', patch)
+        self._screen.say(f'Placement: instance {self._instance} has claimed the node and the function, as Nova does it.')
+
+    def _deploy_now(self) -> None:
+        self._ironic.provision(self._node, 'active')
+        self._ironic.wait(self._node, 'active', seconds=120)
+
+    # -- the tenant ---------------------------------------------------------------------------------------------------
+
+    def _tenant(self) -> None:
+        screen = self._screen
+        screen.section('The tenant: root on the host, writes firmware and functions in band')
+        before = self._held()
+        seen = self._machine.devices()
+        screen.expect('the host runs, and root sees all cards', {*GPUS, FPGA, DPU}, set(seen))
+        answers = [
+            ('GPU_0, firmware', self._machine.write_firmware('GPU_0', self._tenants('gpu'), path='pcie')),
+            ('FPGA1, firmware', self._machine.write_firmware(FPGA, self._tenants('fpga'), path='pcie')),
+            ('FPGA1, Slot0', self._machine.program(FPGA, 0, self._tenants('function'))),
+            ('DPU, firmware over PCIe', self._machine.write_firmware(DPU, self._tenants('dpu'), path='pcie')),
+            ('DPU, firmware over rshim', self._machine.write_firmware(DPU, self._tenants('dpu'), path='rshim')),
+        ]
+        screen.table(
+            ('written to', 'the machine answers'), [(name, answer.get('reason', 'written')) for name, answer in answers]
+        )
+        for name, answer in answers:
+            screen.expect(f'{name}: refused by a lock', (False, 'locked'), (answer['written'], answer.get('code')))
+        screen.expect('and every card holds what it held', before, self._held())
+
+    # -- service ------------------------------------------------------------------------------------------------------
+
+    def _service(self) -> None:
+        screen = self._screen
+        screen.section('Service: the operator updates one card under a tenant (baremetal node service)')
+        documents.write_baseline(self._folder, fpga=documents.FPGA_NEXT)
+        screen.say(f'The baseline now asks for {documents.FPGA_NEXT} on the FPGA. The step names the card:')
+        card = next(a for a in self._accelerators() if a['kind'] == 'FPGA')
+        steps = [{'interface': 'firmware', 'step': 'update_accelerator_firmware', 'args': {'devices': [card['id']]}}]
+        screen.detail(json.dumps(steps))
+        before = len(self._machine.log())
+        watch = _Watch(screen, self._machine)
+        self._ironic.provision(self._node, 'service', service_steps=steps)
+        self._ironic.wait(self._node, 'active', seconds=180, meanwhile=watch.look)
+        self._tell_history()
+        entries = [e for e in self._machine.log()[before:] if e['bmc'] != 'door']
+        screen.say('The BMCs, in the order of time:')
+        for entry in entries:
+            screen.detail(_line(entry))
+        order = _Order(entries)
+        host = f'{self._machine.bmcs["host"].system}/Actions/ComputerSystem.Reset'
+        item = self._uri('host/FPGA1_FW')
+        off = order.first(
+            'the host is powered off', lambda e: e['path'] == host and _body(e) in ('ForceOff', 'GracefulShutdown')
+        )
+        opened = order.first('the lock is released', lambda e: e['path'] == item and _body(e, 'WriteProtected') is False)
+        image = order.first('the image is sent', _is_upload)
+        closed = order.first('the lock is engaged', lambda e: e['path'] == item and _body(e, 'WriteProtected') is True)
+        on = order.first('the host is powered on', lambda e: e['path'] == host and _body(e) in ('On', 'ForceOn'))
+        wanted = ['host off', 'release', 'flash', 'engage', 'host on']
+        found = sorted(zip((off, opened, image, closed, on), wanted, strict=True))
+        screen.expect('host off, release, flash, engage, host on: in this order', wanted, [name for _, name in found])
+        screen.expect('no lock was ever open while the host was on', [], watch.open_while_on)
+        screen.expect('one image, to one card', 1, sum(1 for e in entries if _is_upload(e)))
+        self._expect_firmware('the card runs the new firmware', self._new_versions(fpga=documents.FPGA_NEXT))
+        self._expect_locked('every way from the host is closed again')
+        power = self._machine.truth()['systems']['host']['power']
+        screen.expect("the host is on again, and the tenant's node active", 'On', power)
+
+    # -- undeploy -----------------------------------------------------------------------------------------------------
+
+    def _undeploy(self) -> None:
+        screen = self._screen
+        screen.section('Undeploy: cleaning verifies what the tenant left (baremetal node undeploy)')
+        before = len(self._machine.log())
+        watch = _Watch(screen, self._machine)
+        self._ironic.provision(self._node, 'deleted')
+        self._ironic.wait(self._node, 'available', seconds=180, meanwhile=watch.look)
+        self._placement.ask('DELETE', f'/allocations/{self._instance}')
+        self._tell_history()
+        self._show(self._accelerators())
+        uploads = sum(1 for e in self._machine.log()[before:] if _is_upload(e))
+        screen.expect('the tenant left nothing behind: no card had to be written again', 0, uploads)
+        self._expect_firmware('firmware as the baseline asks', self._new_versions(fpga=documents.FPGA_NEXT))
+        self._expect_locked('locks engaged and read back for whoever comes next')
+        query = f'resources={PLACEMENT_CLASS}:1&resources_ACC={FUNCTION_CLASS}:1'
+        found = self._placement.candidates(query)['allocation_requests']
+        screen.expect('placement offers the node and its function again', 1, len(found))
+
+    # -- a card that lies ---------------------------------------------------------------------------------------------
+
+    def _refused(self) -> None:
+        screen = self._screen
+        screen.section('A BMC that answers 200 to the lock, and leaves it open')
+        self._machine.fault('lock-lost-on-reset', device=LIAR)
+        self._power_cycle()
+        self._machine.clear_faults()
+        self._machine.fault('lock-ignored', device=LIAR)
+        is_open = {way['device'] for way in self._ways() if way['open']}
+        screen.expect(f'{LIAR} lost its locks in a power cycle, the other cards did not', {LIAR}, is_open)
+        before = len(self._machine.log())
+        self._claim()
+        self._ironic.provision(self._node, 'active')
+        try:
+            state = self._ironic.wait(self._node, 'active', seconds=120)
+        except StateNotReached as exc:
+            state = dict(exc.node)
+        screen.expect('the deploy fails', 'deploy failed', state['provision_state'])
+        screen.say("Ironic, the node's last_error:")
+        screen.detail(state['last_error'])
+        asked = [e for e in self._lock_writes(self._machine.log()[before:]) if self._device_of(e) == LIAR]
+        screen.expect('its BMC had answered that the lock is set', True, bool(asked) and all(e['status'] < 300 for e in asked))
+        screen.expect_words('last_error names the card', [LIAR], state['last_error'])
+        screen.expect_words('and the write path', ['host-device'], state['last_error'])
+        screen.expect_words('and why', ['locked-verified', 'unlocked'], state['last_error'])
+        self._machine.clear_faults()
+
+    # -- what Ironic and the machine say ------------------------------------------------------------------------------
+
+    def _accelerators(self) -> list[Json]:
+        """The accelerators as Ironic's inspection store has them."""
+        data = self._ironic.get(f'/v1/nodes/{self._node}/inventory')['plugin_data']
+        found: list[Json] = data[CONTAINER]['inventory']['accelerators']
+        return found
+
+    def _components(self) -> dict[str, str]:
+        """Versions in Ironic's firmware list, by SoftwareInventory, of those that the baseline names."""
+        rows = self._ironic.get(f'/v1/nodes/{self._node}/firmware')['firmware']
+        known = {row['component'].split(':', 1)[-1].split('@')[0]: row['current_version'] for row in rows}
+        return {name: known.get(name, 'absent') for name in self._new_versions()}
+
+    def _show(self, accelerators: Iterable[Json]) -> None:
+        rows = []
+        for card in accelerators:
+            firmware = ', '.join(f'{c["id"]} {c["version"]}' for c in card['firmware'] if self._is_named(str(c['id'])))
+            slots = ', '.join(f'{s["slot_id"]}: {_name(s["function"])}' for s in card['slots'])
+            states = sorted({reading['state'] for reading in card['locks']})
+            rows.append((card['kind'], card['model'] or '-', card['serial'] or '-', slots or '-', ', '.join(states), firmware))
+        self._screen.table(('kind', 'model', 'serial', 'slots', 'locks as read', 'firmware'), rows)
+
+    def _is_named(self, component: str) -> bool:
+        return component in self._new_versions()
+
+    def _tell_history(self) -> None:
+        """What our steps have left in the node's history since the last time."""
+        rows = self._ironic.get(f'/v1/nodes/{self._node}/history?detail=True')['history']
+        told = [row for row in rows if row['event_type'] == 'accelerator'][self._told :]
+        self._told += len(told)
+        if told:
+            self._screen.say("Ironic, the node's history:")
+        for row in told:
+            self._screen.detail(row['event'])
+
+    _told = 0
+
+    def _power(self, target: str, power: str) -> Json:
+        """Have the host on (or off) by Ironic, as a tenant does."""
+        if self._machine.truth()['systems']['host']['power'] != power:
+            self._ironic.put(f'/v1/nodes/{self._node}/states/power', {'target': target})
+        for _ in range(80):
+            found: Json = self._ironic.wait(self._node, 'active')
+            if found['power_state'] == target:
+                return found
+            time.sleep(0.25)
+        raise ClaimFailed('the host can be switched', target, found['power_state'])
+
+    def _power_cycle(self) -> None:
+        """Somebody presses the button of the host."""
+        before = self._machine.truth()['systems']['host']
+        self._machine.press('PowerCycle' if before['power'] == 'On' else 'On')
+        for _ in range(100):
+            host = self._machine.truth()['systems']['host']
+            if host['resets'] > before['resets'] and host['power'] == 'On':
+                return
+            time.sleep(0.1)
+        raise ClaimFailed('the host comes up again', 'On', host['power'])
+
+    def _ways(self) -> list[Json]:
+        found: list[Json] = self._machine.truth()['ways']
+        return found
+
+    def _held(self) -> dict[str, Any]:
+        """What every bank of every card really holds."""
+        return {key: (c['active'], c['staged']) for key, c in self._machine.truth()['components'].items()}
+
+    def _slots(self) -> dict[str, str | None]:
+        found = {}
+        for key, component in self._machine.truth()['components'].items():
+            if component['kind'] == 'function':
+                active = component['active']
+                found[key.rsplit('_', 1)[-1]] = f'{active["function"]} {active["version"]}' if active else None
+        return found
+
+    def _versions(self, gpu: str, fpga: str, dpu: str) -> dict[str, str]:
+        by_part = {'gpu': gpu, 'fpga': fpga, 'nic': dpu}
+        components = self._machine.truth()['components']
+        named = {key: by_part[c['component']] for key, c in components.items() if c['component'] in by_part}
+        return {key.split('/', 1)[1]: version for key, version in sorted(named.items())}
+
+    def _new_versions(self, *, fpga: str = documents.FPGA_NEW) -> dict[str, str]:
+        return self._versions(documents.GPU_NEW, fpga, documents.DPU_NEW)
+
+    def _expect_firmware(self, what: str, wanted: Mapping[str, str]) -> None:
+        """The versions that really run, whatever the BMCs say."""
+        components = self._machine.truth()['components']
+        found = {key.split('/', 1)[1]: c['active']['version'] for key, c in sorted(components.items()) if c['active']}
+        self._screen.expect(what, dict(wanted), {name: found.get(name) for name in wanted})
+
+    def _expect_locked(self, what: str) -> None:
+        self._screen.expect(what, [], [f'{way["device"]} over {way["path"]}' for way in self._ways() if way['open']])
+
+    def _lock_writes(self, entries: Iterable[Json]) -> list[Json]:
+        return [e for e in entries if e['bmc'] != 'door' and self._device_of(e) is not None and not _is_upload(e)]
+
+    def _device_of(self, entry: Json) -> str | None:
+        """The card whose lock a request writes, None if it writes none. An action belongs to the resource that it is of."""
+        for lock in self._machine.truth()['locks'].values():
+            base = lock['uri']
+            path = entry['path'].removesuffix('/Settings')
+            if entry['bmc'] == lock['bmc'] and lock['device'] and (path == base or path.startswith(f'{base}/Actions/')):
+                return str(lock['device'])
+        return None
+
+    def _uri(self, component: str) -> str:
+        return str(self._machine.truth()['components'][component]['uri'])
+
+    def _tenants(self, what: str) -> bytes:
+        return self._images[f'tenant-{what}'].read_bytes()
+
+
+class _Watch:
+    """What happens in the machine while a step runs: progress of what is written, and whether a card was ever open."""
+
+    def __init__(self, screen: Screen, machine: Machine) -> None:
+        self._screen = screen
+        self._machine = machine
+        self._told: set[tuple[str, int]] = set()
+        self._power = ''
+        self.most = 0
+        self.open_while_on: list[str] = []
+
+    def look(self) -> None:
+        """Once between two looks at the node."""
+        truth = self._machine.truth()
+        host = truth['systems']['host']
+        if host['power'] != self._power:
+            self._screen.milestone(f'host: {host["power"]}')
+            self._power = host['power']
+        if host['power'] == 'On' and not host['booting']:
+            self.open_while_on += [f'{way["device"]} over {way["path"]}' for way in truth['ways'] if way['open']]
+        running = [
+            (target.split('/', 1)[1], task['percent'], key)
+            for bmc in truth['bmcs'].values()
+            for key, task in bmc['tasks'].items()
+            if task['state'] == 'Running'
+            for target in task['targets']
+        ]
+        self.most = max(self.most, len(running))
+        self._screen.progress([(name, percent) for name, percent, _ in running])
+        new = [(name, percent) for name, percent, _ in running if not self._has_told(name, percent)]
+        if new:
+            self._screen.milestone('writing ' + ', '.join(f'{name} {percent} %' for name, percent, _ in running))
+
+    def _has_told(self, name: str, percent: int) -> bool:
+        """Each thing is told when it begins and when it is half done."""
+        mark = (name, percent // 50)
+        known = mark in self._told
+        self._told.add(mark)
+        return known
+
+
+class _Order:
+    """Positions of moments in a log."""
+
+    def __init__(self, entries: list[Json]) -> None:
+        self._entries = entries
+
+    def first(self, what: str, fits: Any) -> int:
+        """The position of the first entry that fits.
+
+        :raises ClaimFailed: there is none.
+        """
+        for position, entry in enumerate(self._entries):
+            if fits(entry):
+                return position
+        raise ClaimFailed(what, 'a request that does it', 'none in the log of the BMCs')
+
+
+def _name(function: Json | None) -> str:
+    """How a person calls what a slot holds."""
+    return 'empty' if function is None else f'{function["name"] or function["id"]} {function["version"]}'
+
+
+def _is_upload(entry: Json) -> bool:
+    body = entry['body']
+    return bool(entry['method'] == 'POST' and isinstance(body, dict) and 'Targets' in body)
+
+
+def _body(entry: Json, key: str = 'ResetType') -> Any:
+    body = entry['body']
+    return body.get(key) if isinstance(body, dict) else None
+
+
+def _line(entry: Json) -> str:
+    """One request to a BMC in one line."""
+    clock = entry['time'].split('T')[-1][:8]
+    if _is_upload(entry):
+        targets = ', '.join(target.rsplit('/', 1)[-1] for target in entry['body']['Targets'])
+        return f'{clock}  {entry["bmc"]:4}  image of {entry["received_bytes"]} bytes to {targets}: {entry["status"]}'
+    path = entry['path'].removeprefix('/redfish/v1/')
+    return f'{clock}  {entry["bmc"]:4}  {entry["method"]} {path} {json.dumps(entry["body"])}: {entry["status"]}'
