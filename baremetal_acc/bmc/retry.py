@@ -22,7 +22,8 @@ ATTEMPTS = 4
 """Four tries with pauses of 0.5, 1 and 2 s outlast a BMC that re-starts one of its own services."""
 
 PATIENCE = 20.0
-"""Seconds to pause in all, for one read: a BMC that wants longer is busy, and the caller has other things to do."""
+"""Seconds after which one read is not begun again, tries and pauses together: a BMC that wants longer is busy or gone, and the
+caller has other things to do. One answer may take longer than this; it is then the last try."""
 
 
 class Later(Exception):  # noqa: N818: it is no error, it carries one
@@ -42,7 +43,7 @@ class Later(Exception):  # noqa: N818: it is no error, it carries one
 class Patience:
     """Limits of repeating one read.
 
-    :ivar patience: seconds to pause in all.
+    :ivar patience: seconds after which no further try is begun.
     :ivar sleep: pauses; a test passes its own.
     """
 
@@ -65,7 +66,8 @@ class Patience:
             return wanted if wanted is not None else 0.5 * 2.0 ** (state.attempt_number - 1)
 
         def enough(state: tenacity.RetryCallState) -> bool:
-            return state.attempt_number >= self.attempts or paused + state.upcoming_sleep > min(self.patience, left() + paused)
+            spent = max(paused, state.seconds_since_start or 0.0) + state.upcoming_sleep
+            return state.attempt_number >= self.attempts or spent > self.patience or state.upcoming_sleep > left()
 
         def sleep(seconds: float) -> None:
             nonlocal paused

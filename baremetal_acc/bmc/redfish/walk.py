@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, absent, parent
 from baremetal_acc.bmc.redfish.reader import Reader, members
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
@@ -197,7 +198,7 @@ class Walk:
         """Note what could not be read. A dangling link (404) hides nothing: nothing is there."""
         gone = isinstance(exc, BmcRefused) and exc.status == 404
         place = self.place(uri)
-        ref = Ref(bmc=self._reader.name, uri=place if place is not None else uri[:200])
+        ref = Ref(bmc=self._reader.name, uri=place if place is not None else short(uri))
         reason = 'a link leads to nothing (HTTP 404)' if gone else exc.what
         found = Gap(ref=ref, reason=reason, hides=hides and not gone)
         if found not in self.gaps:

@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Are quirks asked by what a BMC says of itself, and are they off for all others?"""
+
+from baremetal_acc.bmc.quirks import Quirks
+
+
+def test_a_bmc_without_a_name_has_no_quirk() -> None:
+    """The standard holds, and one update at a time."""
+    quirks = Quirks()
+    assert (False, False, 1) == (
+        quirks.item_id_ends_with_device_id(),
+        quirks.inventory_keeps_old_versions(),
+        quirks.updates_at_once(),
+    )
+
+
+def test_the_extension_of_the_root_names_the_maker() -> None:
+    """ServiceRoot.Oem or ServiceRoot.Vendor; some roots have only one of them."""
+    assert Quirks(oem=frozenset({'Dell'})).item_id_ends_with_device_id()
+    assert Quirks(vendor='Dell').inventory_keeps_old_versions()
+    assert not Quirks(vendor='Contoso', oem=frozenset({'Contoso'})).item_id_ends_with_device_id()
