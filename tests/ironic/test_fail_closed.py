@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """No deploy without proof: whatever is open, absent, unreadable or unproven fails it, and the node says what and where."""
 
+from typing import ClassVar
+
 from ironic.common import states
 
 from baremetal_acc.emulator.redfish.view import Options
@@ -183,7 +185,7 @@ class TestCleaningFails(IronicCase):
 class TestNoUpdateService(IronicCase):
     """A BMC that takes no images."""
 
-    parameters = {'options': {'host': Options(update_service=False)}}
+    parameters: ClassVar = {'options': {'host': Options(update_service=False)}}
 
     def test_it_is_refused_by_name(self) -> None:
         """Nothing is written."""

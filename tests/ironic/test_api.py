@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does Ironic's API let whom do with our steps, and what does it show? The real application, with the middleware."""
+
+from typing import Any
+
+import pecan
+import pytest
+import webtest
+from ironic.api import app as api_app
+from ironic.common import policy as ironic_policy
+from ironic.common import states
+from keystonemiddleware import auth_token
+
+from tests.ironic.case import IronicCase
+
+OWNER, LESSEE = 'a' * 32, 'b' * 32
+VERSION = {'X-OpenStack-Ironic-API-Version': 'latest'}
+
+
+def who(roles: str, *, project: str | None = None) -> dict[str, str]:
+    """Headers as keystonemiddleware would set them: of the whole system, or of a project."""
+    scope = {'OpenStack-System-Scope': 'all'} if project is None else {'X-Project-ID': project, 'X-Project-Name': 'p'}
+    return VERSION | {'X-Roles': roles, 'X-User-Id': 'c' * 32, 'X-User-Name': 'someone', 'X-Auth-Token': 't'} | scope
+
+
+SYSTEM_ADMIN = who('admin,member,reader')
+SYSTEM_MEMBER = who('member,reader')
+OWNER_ADMIN = who('admin,manager,member,reader', project=OWNER)
+OWNER_MEMBER = who('member,reader', project=OWNER)
+LESSEE_ADMIN = who('admin,manager,member,reader', project=LESSEE)
+
+
+class ApiCase(IronicCase):
+    """An active node with owner and lessee, and the API in front of the conductor."""
+
+    middleware = ['baremetal-acc-policy']  # noqa: RUF012
+
+    @pytest.fixture(autouse=True)
+    def _no_keystone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(auth_token.AuthProtocol, 'process_request', lambda *_: None)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.config(auth_strategy='keystone')
+        self.config(group='api', middleware=self.middleware)
+        ironic_policy._ENFORCER = None
+        self.addCleanup(setattr, ironic_policy, '_ENFORCER', None)
+        self.addCleanup(pecan.set_config, {}, overwrite=True)
+        self.app = webtest.TestApp(api_app.VersionSelectorApplication())
+        self.node.owner, self.node.lessee = OWNER, LESSEE
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+
+    def serve_as(self, headers: dict[str, str], step: str, args: dict[str, Any] | None = None) -> int:
+        """Ask for a service step; the status of the answer."""
+        wanted = {'interface': 'firmware', 'step': step} | ({'args': args} if args else {})
+        url = f'/v1/nodes/{self.node.uuid}/states/provision'
+        body = {'target': 'service', 'service_steps': [wanted]}
+        answer = self.app.put_json(url, body, headers=headers, expect_errors=True)
+        self.said = answer.text
+        self.node.refresh()
+        self.node.provision_state, self.node.maintenance, self.node.fault = states.ACTIVE, False, None
+        self.node.driver_internal_info = {}
+        self.node.save()
+        return int(answer.status_int)
+
+
+class TestRights(ApiCase):
+    """Only the operator's role releases a lock or writes firmware; programming is a right of its own, and so is reading."""
+
+    def test_a_tenants_admin_may_not_touch_firmware_or_locks(self) -> None:
+        """Ironic alone would let the admin of the project that leases the node run any service step."""
+        for step in ('unlock_accelerators', 'lock_accelerators', 'update_accelerator_firmware', 'reconcile_accelerators'):
+            assert 403 == self.serve_as(LESSEE_ADMIN, step), step
+            assert f'insufficient privileges to execute step {step}' in self.said
+            assert 403 == self.serve_as(OWNER_ADMIN, step), step
+            assert 403 == self.serve_as(SYSTEM_MEMBER, step), step
+        assert [] == self.machine.log()
+
+    def test_ironics_own_firmware_steps_are_closed_too(self) -> None:
+        """They would go round our locks and rules."""
+        assert 403 == self.serve_as(LESSEE_ADMIN, 'update', {'settings': [{'component': 'bmc', 'url': 'http://x'}]})
+        assert 'insufficient privileges to execute step update' in self.said
+
+    def test_the_system_admin_may(self) -> None:
+        """And the job says who it was."""
+        assert 202 == self.serve_as(SYSTEM_ADMIN, 'verify_accelerators')
+        assert 202 == self.serve_as(SYSTEM_ADMIN, 'lock_accelerators')
+
+    def test_programming_is_a_right_of_its_own(self) -> None:
+        """The owner's admin has it, the owner's member and the tenant have not."""
+        assert 202 == self.serve_as(OWNER_ADMIN, 'program_accelerators')
+        assert 202 == self.serve_as(SYSTEM_MEMBER, 'program_accelerators')
+        assert 403 == self.serve_as(OWNER_MEMBER, 'program_accelerators')
+        assert 403 == self.serve_as(LESSEE_ADMIN, 'program_accelerators')
+
+    def test_reading_is_a_right_of_its_own(self) -> None:
+        """Whoever may set the state of a node of theirs may take stock of it; a tenant may not."""
+        assert 202 == self.serve_as(OWNER_MEMBER, 'inventory_accelerators')
+        assert 403 == self.serve_as(LESSEE_ADMIN, 'inventory_accelerators')
+
+
+class TestWithoutTheMiddleware(ApiCase):
+    """The trap that the warning at start is about."""
+
+    middleware = []  # noqa: RUF012
+
+    def test_a_tenants_admin_may_release_locks(self) -> None:
+        """So the line in [api] middleware is not optional."""
+        assert 202 == self.serve_as(LESSEE_ADMIN, 'unlock_accelerators')
+
+
+class TestSecrets(ApiCase):
+    """Nothing that the API shows holds a password."""
+
+    product = 'acc-server'
+
+    def test_passwords_of_further_bmcs_are_masked(self) -> None:
+        """acc_bmcs is a dictionary, so Ironic masks what lies in it."""
+        secret = self.machine.bmcs['dpu'].password
+        shown = self.app.get(f'/v1/nodes/{self.node.uuid}', headers=SYSTEM_ADMIN).json
+        assert '******' == shown['driver_info']['acc_bmcs']['dpu']['password']
+        assert self.machine.bmcs['dpu'].username == shown['driver_info']['acc_bmcs']['dpu']['username']
+        assert secret not in str(shown)
+
+    def test_what_a_job_leaves_behind_holds_no_password(self) -> None:
+        """Neither the key that we keep, nor the history, nor the inventory."""
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        text = str(self.node.driver_internal_info) + str(self.history()) + str(self.node.last_error)
+        with_inventory = text + self.app.get(f'/v1/nodes/{self.node.uuid}/inventory', headers=SYSTEM_ADMIN).text
+        for bmc in self.machine.bmcs.values():
+            assert bmc.password not in with_inventory
