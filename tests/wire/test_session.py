@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a session that ends in the middle of a look cost one login, however many requests were under way?"""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+PROCESSORS = '/redfish/v1/Systems/1/Processors'
+
+
+def test_many_threads_whose_session_ended_log_in_once(bmc: Any) -> None:
+    """Other clients open one session per thread, and leave them on the BMC."""
+    names = [f'G{n}' for n in range(24)]
+    bmc.tree['/redfish/v1/Systems/1']['Processors'] = {'@odata.id': PROCESSORS}
+    bmc.collection(PROCESSORS, *names)
+    for name in names:
+        bmc.put(f'{PROCESSORS}/{name}', ProcessorType='GPU', Model='NVIDIA L4', SerialNumber=name)
+        bmc.replies['GET', f'{PROCESSORS}/{name}'] = lambda request, context, place=f'{PROCESSORS}/{name}': _guarded(
+            bmc, request, context, place
+        )
+    bmc.tree['/redfish/v1']['SessionService'] = {'@odata.id': '/redfish/v1/SessionService'}
+    logins: list[int] = []
+
+    def login(request: Any, context: Any) -> str:
+        logins.append(len(logins))
+        context.status_code = 201
+        context.headers.update(
+            {'X-Auth-Token': f'token-{len(logins)}', 'Location': f'/redfish/v1/SessionService/Sessions/{len(logins)}'}
+        )
+        return '{}'
+
+    bmc.replies['POST', '/redfish/v1/SessionService/Sessions'] = login
+    with bmc.connect(username='admin', password='x', concurrency=8) as connection:
+        look = connection.look(datetime.now(UTC))
+    assert (24, (), 2) == (len(look.accelerators), look.gaps, len(logins))
+    assert ('DELETE', '/redfish/v1/SessionService/Sessions/2') == bmc.seen[-1]
+
+
+def _guarded(bmc: Any, request: Any, context: Any, place: str) -> str:
+    """The first token has ended by the time these are asked for."""
+    if request.headers['X-Auth-Token'] == 'token-1':
+        context.status_code = 401
+        return '{}'
+    return json.dumps(bmc.tree[place])
