@@ -108,6 +108,9 @@ class BmcSite:
         except RedfishError as error:
             await _drain(http)
             return Reply(status=error.status, body=error.body(), headers=error.headers, user=user)
+        except (OSError, aiohttp.ClientError) as exc:
+            log.write(0, user)
+            raise Cut from exc
         finally:
             upload.release()
 
@@ -270,7 +273,8 @@ class _Upload:
 
 async def _read_part(part: aiohttp.BodyPartReader) -> bytes:
     data = b''
-    while chunk := await part.read_chunk(CHUNK):
+    # aiohttp looks one chunk ahead for the boundary: with large chunks it would wait for the image before it gives this part.
+    while chunk := await part.read_chunk(256):
         data += chunk
         if len(data) > MAX_PARAMETERS:
             raise RedfishError(413, 'PayloadTooLarge')

@@ -768,6 +768,7 @@ class Machine:
             'bmcs': {
                 name: {
                     'up': not self.is_bmc_down(name),
+                    'uploads': sorted(bmc.reserved),
                     'tasks': {
                         str(task.id): {
                             'state': task.state.value,

@@ -9,9 +9,10 @@
         assert machine.truth()['locks']['FPGA1/ProgrammableFromHost']['closed']
 
 ``emulated_machine(product, **parameters)`` takes the fields of :class:`baremetal_acc.emulator.hw.parameters.Parameters`
-(``flash_seconds``, ``gpus``, ``versions``, ``settings``, ``options``, ...), of :class:`baremetal_acc.emulator.server.Serving`
-(``tls``, ``state``, ``no_auth``, ...) and of :class:`baremetal_acc.emulator.front.Knobs` (``delay``, ``slots``,
-``expand_member_delay``). ``emulated_recording(directory, **...)`` serves a recorded tree. Nothing of the emulator is imported
+(``flash_seconds``, ``gpus``, ``versions``, ``settings``, ``options={'host': {'push': False}}``, ...), of
+:class:`baremetal_acc.emulator.server.Serving` (``tls``, ``state``, ``no_auth``, ...) and of
+:class:`baremetal_acc.emulator.front.Knobs` (``delay``, ``slots``, ``expand_member_delay``). ``emulated_recording(directory, **...)``
+serves a recorded tree. Nothing of the emulator is imported
 before a fixture is used: pytest starts as fast as without it.
 """
 
@@ -106,9 +107,12 @@ def emulated_machine() -> Iterator[MachineFactory]:
         from baremetal_acc.emulator.front import Knobs
         from baremetal_acc.emulator.hw import build
         from baremetal_acc.emulator.hw.parameters import Parameters
+        from baremetal_acc.emulator.redfish.view import Options
         from baremetal_acc.emulator.server import Emulator, Serving
 
         knobs, serving, made = _split(dict(parameters), Knobs, Serving, Parameters)
+        given = made.pop('options', {})
+        made['options'] = {bmc: Options(**one) if isinstance(one, Mapping) else one for bmc, one in given.items()}
         machine = _run(Emulator(Serving(**({'knobs': Knobs(**knobs)} | serving)), product=build(product, Parameters(**made))))
         running.append(machine)
         return machine

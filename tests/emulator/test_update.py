@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is firmware updated as on a real BMC: by push and by pull, with tasks, one target, and the locks of the BMC's own way?"""
 
+import base64
 import hashlib
 import http.server
+import json
+import socket
 import threading
 
 import pytest
@@ -267,3 +270,60 @@ def test_a_body_that_is_no_multipart_and_an_image_that_is_too_large_are_refused(
     answer = bmc.call('POST', uri, files=missing)
     assert (400, True) == (answer.status_code, 'UpdateParameters' in answer.json()['error']['message'])
     assert 202 == bmc.push(f'{ITEMS}/HGX_FW_GPU_0', gpu_image()).status_code
+
+
+def _raw_push(bmc, auth, body, headers):
+    """Send bytes as they are, and close: what a client does that dies."""
+    connection = socket.create_connection(('127.0.0.1', int(bmc.rsplit(':', 1)[1])))
+    head = f'POST {ROOT}/UpdateService/update-multipart HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {auth}\r\n{headers}\r\n\r\n'
+    connection.sendall(head.encode() + body)
+    return connection
+
+
+def test_a_client_that_dies_in_the_middle_leaves_the_target_free(fast, client, gpu_image, wait):
+    """No task, and the log says how many bytes had come."""
+    machine = fast('gpu-server', tls=False)
+    bmc = client(machine.bmcs['host'])
+    auth = base64.b64encode(f'{machine.bmcs["host"].username}:{machine.bmcs["host"].password}'.encode()).decode()
+    item = f'{ITEMS}/HGX_FW_GPU_0'
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="UpdateParameters"\r\n\r\n'
+        + json.dumps({'Targets': [item]}).encode()
+        + b'\r\n--b\r\nContent-Disposition: form-data; name="UpdateFile"; filename="x"\r\n\r\n'
+        + gpu_image()[:30000]
+    )
+    headers = f'Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(body) + 50000}'
+    connection = _raw_push(machine.bmcs['host'].address, auth, body, headers)
+    wait(lambda: machine.truth()['bmcs']['host']['uploads'] == ['host/HGX_FW_GPU_0'])
+    assert 503 == bmc.push(item, gpu_image()).status_code
+    connection.close()
+    wait(lambda: any(entry['status'] == 0 for entry in machine.log()))
+    assert [] == bmc.get(f'{ROOT}/TaskService/Tasks')['Members']
+    assert 202 == bmc.push(item, gpu_image()).status_code
+
+
+@pytest.mark.parametrize(
+    ('content_type', 'body'),
+    [
+        ('multipart/form-data', b'x'),
+        ('multipart/form-data; boundary=b', b'no boundary at all'),
+        ('multipart/form-data; boundary=b', b'--b\r\nContent-Disposition: form-data; name="Other"\r\n\r\nx\r\n--b--\r\n'),
+        ('multipart/form-data; boundary=b', b'--b\r\n\r\nx\r\n--b--\r\n'),
+        (
+            'multipart/form-data; boundary=b',
+            b'--b\r\nContent-Disposition: form-data; name="UpdateParameters"\r\n\r\n{no json\r\n--b--\r\n',
+        ),
+        (
+            'multipart/form-data; boundary=b',
+            b'--b\r\nContent-Disposition: form-data; name="UpdateParameters"\r\n\r\n[1]\r\n--b--\r\n',
+        ),
+        ('multipart/form-data; boundary=b', b'--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c--\r\n--b--\r\n'),
+    ],
+)
+def test_a_multipart_body_that_is_none_is_refused_with_400(fast, client, content_type, body):
+    """Whatever comes, the BMC answers and goes on."""
+    bmc = client(fast('gpu-server').bmcs['host'])
+    uri = f'{ROOT}/UpdateService/update-multipart'
+    answer = bmc.call('POST', uri, data=body, headers={'Content-Type': content_type})
+    assert (400, True) == (answer.status_code, 'error' in answer.json())
+    assert bmc.get(ROOT)
