@@ -18,6 +18,7 @@ from baremetal_acc.decide import providers
 from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
+from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import REMEMBER_SECONDS, NodePlacement, Publisher
 from tests.unit.decide.values import FPGA, GPU, fpga, gpu, inventory, slot
@@ -118,7 +119,9 @@ class Cloud:
 
     def candidates(self, root: str, query: str) -> list[set[str]]:
         """The providers of each way to serve a request."""
-        found = self.ask('GET', f'/allocation_candidates?limit=1000&{query}&in_tree={root}')['allocation_requests']
+        if 'resources=' in query:
+            query += f'&in_tree={root}'
+        found = self.ask('GET', f'/allocation_candidates?limit=1000&{query}')['allocation_requests']
         return [set(c['allocations']) for c in found]
 
 
@@ -201,6 +204,13 @@ def test_nothing_changed_is_one_get(publisher: Publisher, sending: Adapter, root
     assert ['GET /resource_providers'] == sending.sent
 
 
+def test_success_is_read_back_with_one_get(publisher: Publisher, sending: Adapter, root: str) -> None:
+    """What placement answered to a write is what it then has, if the generations say so."""
+    publisher.publish(wanted(root))
+    last = max(n for n, line in enumerate(sending.sent) if line in writes(sending.sent))
+    assert ['GET /resource_providers'] == sending.sent[last + 1 :]
+
+
 def test_a_new_process_that_finds_all_as_it_should_be_writes_nothing(publisher: Publisher, url: str, root: str) -> None:
     """Nothing remembered costs reads, and no write."""
     publisher.publish(wanted(root))
@@ -277,6 +287,31 @@ def test_a_flavor_finds_a_function(publisher: Publisher, cloud: Cloud, root: str
     assert [{root, slot_of(root)}] == cloud.candidates(root, query)
     query = f'{query}&required_ACC=CUSTOM_ACC_FPGA_INTEL_STRATIX'
     assert [{root, slot_of(root)}] == cloud.candidates(root, query)
+
+
+def test_a_flavor_finds_two_functions_on_two_slots(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """One group for each, isolated: the page on flavors says so."""
+    both = {(FPGA, 'Slot0'): 'gzip', (FPGA, 'Slot1'): 'aes'}
+    publisher.publish(wanted(root, both, accelerators=(fpga(slots=(slot(0), slot(1))),)))
+    query = f'resources=CUSTOM_BAREMETAL_GOLD:1&resources_A={HELD}:1&resources_B=CUSTOM_ACC_FN_AES:1&group_policy=isolate'
+    assert [{root, slot_of(root), slot_of(root, 'Slot1')}] == cloud.candidates(root, f'{query}&in_tree_A={root}')
+
+
+def test_one_group_is_never_split_over_two_devices(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Two GPUs are two groups: the page on flavors says so."""
+    publisher.publish(wanted(root, {}, accelerators=(gpu(), gpu(id=AcceleratorId('uuid:gpu-1')))))
+    assert [] == cloud.candidates(root, f'resources_ACC=PGPU:2&in_tree_ACC={root}')
+    two = f'resources_A=PGPU:1&resources_B=PGPU:1&group_policy=none&in_tree_A={root}&in_tree_B={root}'
+    second = providers.card_uuid(root, AcceleratorId('uuid:gpu-1'))
+    assert {frozenset({gpu_of(root), second})} == {frozenset(c) for c in cloud.candidates(root, two)}
+
+
+def test_a_tenant_who_asks_for_a_model_gets_that_model(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Class and trait of one group come from one provider."""
+    other = AcceleratorId('uuid:gpu-1')
+    publisher.publish(wanted(root, {}, accelerators=(gpu(), gpu(id=other, model='L40'))))
+    query = f'resources_ACC=PGPU:1&required_ACC=CUSTOM_ACC_GPU_NVIDIA_L40&in_tree_ACC={root}'
+    assert [{providers.card_uuid(root, other)}] == cloud.candidates(root, query)
 
 
 def test_what_is_withdrawn_cannot_be_found(publisher: Publisher, cloud: Cloud, root: str) -> None:
@@ -578,5 +613,16 @@ def test_any_other_role_is_refused(url: str, root: str) -> None:
     """The message says which role to ask for."""
     sending = Adapter(url)
     sending.additional_headers['X-Roles'] = 'reader'
-    with pytest.raises(PlacementRefused, match='403.*role service or admin'):
+    with pytest.raises(PlacementRefused, match=r'403.*role service or admin'):
         Publisher(PlacementClient(sending)).publish(wanted(root))
+
+
+def test_a_provider_that_lost_our_owner_trait_is_ours_no_more(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Whoever takes the trait away takes the provider over, also from a publisher that remembers it."""
+    publisher.publish(wanted(root))
+    generation = cloud.ask('GET', f'/resource_providers/{gpu_of(root)}')['generation']
+    body = {'resource_provider_generation': generation, 'traits': []}
+    cloud.ask('PUT', f'/resource_providers/{gpu_of(root)}/traits', body)
+    publisher.withdraw(root)
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+    assert {} == cloud.offers(slot_of(root))
