@@ -9,7 +9,6 @@ from pathlib import Path
 from oslo_config import cfg
 
 from baremetal_acc.bmc import find as find_driver
-from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.catalogue import catalogue
 from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.conf import GROUP
@@ -58,17 +57,13 @@ def patience(conf: cfg.ConfigOpts) -> Patience:
 def tools(conf: cfg.ConfigOpts, read: Documents) -> Tools:
     """Tools with every driver and mechanism that is installed; the shell adds its hooks by :func:`dataclasses.replace`."""
     return Tools(
-        connect=_connect,
+        connect=find_driver.connecting(Path(conf[GROUP].devices)),
         mechanisms=find_locks.mechanisms(),
         baseline=read.baseline,
         catalogue=read.catalogue,
         images=FileStore(folders=read.folders),
         patience=patience(conf),
     )
-
-
-def _connect(address: BmcAddress) -> Connection:
-    return find_driver.for_address(address).connect(address)
 
 
 def _text(path: Path, option: str) -> str:

@@ -191,7 +191,10 @@ class Connection(Protocol):
 
 
 class Driver(Protocol):
-    """An entry point of the group ``baremetal_acc.bmc``: how BMCs of one protocol are spoken to."""
+    """An entry point of the group ``baremetal_acc.bmc``: how BMCs of one protocol are spoken to.
+
+    The class is called with the keyword ``devices``: the table of :mod:`baremetal_acc.bmc.devices`, None for the shipped one.
+    """
 
     protocol: str
 

@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which driver speaks to a BMC? It is found by the scheme of the BMC's address."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
 import stevedore
 
-from baremetal_acc.bmc.api import BmcAddress, Driver
+from baremetal_acc.bmc import devices
+from baremetal_acc.bmc.api import BmcAddress, Connection, Driver
+from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.errors import AccError, UsageError
 
 GROUP = 'baremetal_acc.bmc'
@@ -16,9 +20,28 @@ PROTOCOLS = {'https': 'redfish', 'http': 'redfish', 'ipmi': 'ipmi'}
 """Scheme of an address to the name of the driver's entry point."""
 
 
-def for_address(address: BmcAddress) -> Driver:
+def known_devices(folder: Path) -> Devices:
+    """The table of devices with the operator's files before the shipped rows.
+
+    :param folder: its ``*.toml`` are read in the order of their names; it need not be there.
+    :raises DocumentError: a file is wrong.
+    """
+    return devices.load(sorted(folder.glob('*.toml')) if folder.is_dir() else ())
+
+
+def connecting(folder: Path) -> Callable[[BmcAddress], Connection]:
+    """How BMCs are connected to when the operator's devices lie in that folder. They are read now, once.
+
+    :raises DocumentError: a file of the folder is wrong.
+    """
+    known = known_devices(folder)
+    return lambda address: for_address(address, known).connect(address)
+
+
+def for_address(address: BmcAddress, known: Devices | None = None) -> Driver:
     """The driver for an address.
 
+    :param known: which devices are accelerators; the shipped table when None.
     :raises UsageError: no driver speaks its scheme.
     :raises AccError: the plugin that does is broken.
     """
@@ -30,11 +53,11 @@ def for_address(address: BmcAddress) -> Driver:
             what=f'{address.address!r} has no scheme that a driver speaks',
             hint=f'write it as https://HOST[:PORT]; schemes: {", ".join(sorted(PROTOCOLS))}',
         )
-    return driver(protocol)
+    return driver(protocol, known)
 
 
-def driver(protocol: str) -> Driver:
-    """The driver of that name.
+def driver(protocol: str, known: Devices | None = None) -> Driver:
+    """The driver of that name. Its class is called with the keyword ``devices``.
 
     :raises UsageError: none is installed.
     :raises AccError: the plugin is broken.
@@ -47,7 +70,12 @@ def driver(protocol: str) -> Driver:
         ) from exc
 
     found: stevedore.NamedExtensionManager[Driver] = stevedore.NamedExtensionManager(
-        GROUP, [protocol], invoke_on_load=True, on_load_failure_callback=broken, warn_on_missing_entrypoint=False
+        GROUP,
+        [protocol],
+        invoke_on_load=True,
+        invoke_kwds={'devices': known},
+        on_load_failure_callback=broken,
+        warn_on_missing_entrypoint=False,
     )
     if protocol not in found:
         raise UsageError(argument='protocol', what=f'no driver {protocol!r} is installed (entry points {GROUP})')

@@ -26,7 +26,7 @@ PATIENCE = 20.0
 caller has other things to do. One answer may take longer than this; it is then the last try."""
 
 
-class Later(Exception):  # noqa: N818: it is no error, it carries one
+class Later(Exception):
     """A read failed in a way that may pass.
 
     :ivar error: what to raise when the tries are used up.

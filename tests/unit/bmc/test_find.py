@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.find import driver, for_address
+from baremetal_acc.bmc.devices import shipped
+from baremetal_acc.bmc.find import driver, for_address, known_devices
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.ref import HOST
 
@@ -31,6 +32,19 @@ def test_a_protocol_that_is_not_installed_is_named() -> None:
     """The entry point group is in the message."""
     with pytest.raises(UsageError, match=r"no driver 'nonsense'.*baremetal_acc\.bmc"):
         driver('nonsense')
+
+
+def test_the_operators_devices_reach_the_driver(tmp_path: Path) -> None:
+    """Every TOML file of the folder, by name, before the shipped rows; a folder that is not there is none."""
+    assert shipped() == known_devices(tmp_path / 'nowhere')
+    for name, kind in (('2.toml', 'GPU'), ('1.toml', 'ASIC')):
+        (tmp_path / name).write_text(f'format = 1\n[[device]]\nkind = "{kind}"\nnames = ["Own*"]\n')
+    (tmp_path / 'README').write_text('no table')
+    known = known_devices(tmp_path)
+    row = known.by_name('Own chip')
+    assert 'ASIC' == (row.kind if row else None)
+    found = driver('redfish', known)
+    assert known is getattr(found, '_devices', None)
 
 
 @pytest.mark.parametrize(
