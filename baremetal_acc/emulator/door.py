@@ -128,7 +128,7 @@ def _devices(machine: Machine) -> Reply:
         return Reply(status=503, body={'error': 'the host is off'})
     devices: dict[str, list[dict[str, Any]]] = {}
     for way in machine.ways:
-        if machine.faults.find('device-absent', bmc='*', device=way.device, use=False) is None:
+        if not machine.is_gone(way.device):
             shown = {'component': way.component, 'path': way.path, 'slot': way.slot}
             devices.setdefault(way.device, []).append(shown)
     return Reply(status=200, body={'devices': devices})

@@ -687,6 +687,11 @@ class Machine:
         host = self.systems['host']
         return host.power is Power.ON and not host.booting
 
+    def is_gone(self, device: str) -> bool:
+        """Whether a fault has taken the card away, as seen by any BMC that shows it."""
+        places = {(one.bmc, one.device) for one in self.components.values() if one.device == device}
+        return any(self.faults.find('device-absent', bmc=bmc, device=name, use=False) for bmc, name in places)
+
     def write_from_host(
         self, device: str, image: Image | BadImage, *, path: str, component: str | None = None, slot: int | None = None
     ) -> Component:
@@ -701,7 +706,7 @@ class Machine:
             for way in self.ways
             if way.device == device and way.path == path and way.slot == slot and component in (None, way.component)
         ]
-        if not ways or self.faults.find('device-absent', bmc='*', device=device, use=False):
+        if not ways or self.is_gone(device):
             place = f'slot {slot}' if slot is not None else component or 'firmware'
             raise Refused('no-such-way', f'the host has no {path} way to {place} of {device}')
         way = ways[0]

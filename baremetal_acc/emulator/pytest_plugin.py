@@ -11,8 +11,8 @@
 ``emulated_machine(product, **parameters)`` takes the fields of :class:`baremetal_acc.emulator.hw.parameters.Parameters`
 (``flash_seconds``, ``gpus``, ``versions``, ``settings``, ``options={'host': {'push': False}}``, ...), of
 :class:`baremetal_acc.emulator.server.Serving` (``tls``, ``state``, ``no_auth``, ...) and of
-:class:`baremetal_acc.emulator.front.Knobs` (``delay``, ``slots``, ``expand_member_delay``). ``emulated_recording(directory, **...)``
-serves a recorded tree. Nothing of the emulator is imported
+:class:`baremetal_acc.emulator.front.Knobs` (``delay``, ``slots``, ``expand_member_delay``).
+``emulated_recording(directory, **...)`` serves a recorded tree. Nothing of the emulator is imported
 before a fixture is used: pytest starts as fast as without it.
 """
 

@@ -70,7 +70,7 @@ def add_fpga(maker: Maker, view: View) -> None:
         )
     )
     machine.ways.append(Way(device=DEVICE, component='fpga', path='pcie', target=firmware.key, locks=(lock.key, protect.key)))
-    slots = tuple(_slot(maker, bmc, number, lock.key) for number in range(maker.parameters.slots))
+    slots = tuple(_slot(maker, bmc, number, lock.key) for number in range(maker.parameters.fpga_slots))
     serial, uuid = maker.serial(DEVICE, prefix='IN'), maker.uuid(DEVICE)
     add_processor(
         view,

@@ -23,7 +23,7 @@ class Parameters:
     """What a product is built from.
 
     :param gpus: number of GPUs, where the product has GPUs; None: the product's own number.
-    :param slots: number of reconfiguration slots of an FPGA.
+    :param fpga_slots: number of reconfiguration slots of an FPGA.
     :param versions: version that a component begins with, by its key (``host/HGX_FW_GPU_0``).
     :param functions: what a slot holds at the beginning: component key -> (function name, version).
     :param settings: value that a setting begins with, configured and in force, by its key.
@@ -35,7 +35,7 @@ class Parameters:
     """
 
     gpus: int | None = None
-    slots: int = 2
+    fpga_slots: int = 2
     versions: Mapping[str, str] = field(default_factory=dict)
     functions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)

@@ -497,3 +497,13 @@ def test_another_seed_is_another_unit():
 
     assert serial('1') == serial('1')
     assert serial('1') != serial('2')
+
+
+def test_a_card_that_one_bmc_no_longer_shows_is_gone_for_the_host_too():
+    """A rule for the BMC that shows the card takes the card out of the machine."""
+    machine = machine_of()
+    machine.faults.add({'name': 'device-absent', 'bmc': 'host', 'device': 'GPU_0'})
+    machine.faults.add({'name': 'device-absent', 'bmc': 'dpu', 'device': 'GPU_1'})
+    assert [True, False] == [machine.is_gone('GPU_0'), machine.is_gone('GPU_1')]
+    with pytest.raises(Refused):
+        machine.write_from_host('GPU_0', image(), path='pcie')

@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does the page about the emulator name what there is?"""
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+
+from baremetal_acc.emulator.fault import NAMES
+from baremetal_acc.emulator.hw import PRODUCTS, build
+from baremetal_acc.emulator.hw.parameters import Parameters
+from baremetal_acc.emulator.main import add_arguments
+
+PAGE = Path(__file__).parents[3] / 'doc' / 'source' / 'emulator.rst'
+
+
+@pytest.fixture(scope='module')
+def page() -> str:
+    """The page."""
+    return PAGE.read_text()
+
+
+def general(key: str) -> str:
+    """A key as the page writes it: n for a number of many."""
+    return re.sub(r'(GPU_|Slot)\d+', r'\1n', key)
+
+
+def test_every_fault_stands_in_the_table_with_its_parameters(page: str) -> None:
+    """A fault that nobody knows of is not used."""
+    for name, (parameters, _) in NAMES.items():
+        row = next(line for line in page.splitlines() if line.startswith(f'``{name}``'))
+        assert ', '.join(parameters) in row, name
+
+
+def test_every_component_that_takes_an_image_and_every_lock_is_named(page: str) -> None:
+    """Who builds an image needs model and component; who asks the oracle needs the key."""
+    for product in PRODUCTS:
+        machine = build(product, Parameters()).machine
+        for key, component in machine.components.items():
+            if component.updateable:
+                row = next((line for line in page.splitlines() if line.startswith(f'``{general(key)}``')), '')
+                assert f'{component.model}, {component.component} ' in row, key
+        locks = {general(key) for key, setting in machine.settings.items() if setting.is_lock and not key.startswith('/')}
+        assert not [key for key in locks if f'``{key}``' not in page]
+
+
+def test_every_option_is_named(page: str) -> None:
+    """The table of options is complete."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    options = {option for action in parser._actions for option in action.option_strings} - {'--ready-file'}
+    assert {'--state', '--users'} < options
+    assert not [option for option in options if f'``{option}' not in page]
