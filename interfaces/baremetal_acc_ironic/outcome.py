@@ -8,8 +8,11 @@ from typing import Any
 from ironic.common import states
 from ironic.conductor import utils as manager_utils
 from ironic.drivers.modules import deploy_utils
+from oslo_log import log
 
 from baremetal_acc.model.job import Flow
+
+LOG = log.getLogger(__name__)
 
 EVENT = 'accelerator'
 """Type of our records in the node's history."""
@@ -38,8 +41,16 @@ _ERROR_REASONS = 8
 
 
 def resume(task: Any, flow: Flow) -> None:
-    """Let the flow go on with its next step. It releases the node: nothing may touch the task afterwards."""
-    _RESUMES[flow](task)
+    """Let the flow go on with its next step. It releases the node: nothing may touch the task afterwards.
+
+    A conductor that cannot be told now is told again by the next poll, for the job is kept until the next step begins.
+    """
+    node_uuid = task.node.uuid
+    try:
+        _RESUMES[flow](task)
+    except Exception:
+        # Whatever the transport raises: the job itself has ended well.
+        LOG.exception('Node %s: the conductor could not be told that a step is done', node_uuid)
 
 
 def fail(task: Any, text: str) -> None:

@@ -80,12 +80,12 @@ def recover(task: Any) -> None:
         job = mind.job
         if job is None:
             return
-        if job.ended or not work.touched(job):
+        if job.step == NAME:
+            _turn(task, mind, job)
+        elif job.ended or not work.touched(job):
             if not job.ended:
                 outcome.told(node, f'{job.step} was interrupted before it changed anything')
-            memory.store(node, replace(mind, job=None))
-        elif job.step == NAME:
-            _turn(task, mind, job)
+            memory.store(node, replace(mind, job=None, unplanned=False))
         else:
             _begin(task, mind, job)
     except exception.NodeNotFound:

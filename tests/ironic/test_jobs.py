@@ -1,0 +1,211 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to a job when Ironic is restarted, a step is aborted, a node is undeployed, or a BMC falls silent?"""
+
+from typing import Any
+
+from ironic.common import rpc, states
+from ironic.conductor import manager as conductor_manager
+
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, recovery, work
+from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
+
+UPDATE = {'step': 'update_accelerator_firmware'}
+GPU_0 = 'host/HGX_FW_GPU_0'
+ROTS = ('HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled', 'HGX_ERoT_GPU_1/InbandUpdatePolicyEnabled')
+
+
+class JobCase(IronicCase):
+    """Flashes take a second, so that something can happen meanwhile."""
+
+    parameters = {'gpus': 2, 'flash_seconds': 1.0}  # noqa: RUF012
+
+    def uploads(self) -> list[dict[str, Any]]:
+        """The images that reached the BMC."""
+        return [e for e in self.machine.log() if e['method'] == 'POST' and 'update' in e['path'].lower()]
+
+    def until_writing(self) -> None:
+        """Poll until an image is on its way."""
+        self.machine.reset_log()
+        for _ in range(200):
+            if self.uploads():
+                return
+            self.poll()
+        raise AssertionError(f'nothing was written: {self.mind}, {self.node.last_error}')
+
+    def closed(self) -> tuple[bool, ...]:
+        """The machine's truth about the locks."""
+        locks = self.locks()
+        return tuple(locks[name] for name in ROTS)
+
+
+class TestRestart(JobCase):
+    """The job lies in the database, and only there."""
+
+    def test_another_conductor_finishes_what_one_began(self) -> None:
+        """It looks first: every image reaches the BMC once."""
+        self.clean()
+        self.until_writing()
+        known = self.service.conductor
+        self.service = conductor_manager.ConductorManager(self.hostname, 'test-topic')
+        self.service.conductor = known
+        self._start_service()
+        rpc.set_global_manager(None)
+        rpc.set_global_manager(self.service)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert 2 == len(self.uploads())
+        assert (GPU_NEW, (True, True)) == (self.version(GPU_0), self.closed())
+
+    def test_a_step_that_ended_is_told_again(self) -> None:
+        """The conductor died after the job had ended and before the flow went on."""
+        kept = outcome.resume
+        self.addCleanup(setattr, outcome, 'resume', kept)
+        outcome.resume = lambda *_: None
+        self.clean()
+        for _ in range(300):
+            self.poll()
+            if self.mind.job is not None and self.mind.job.ended:
+                break
+        assert states.CLEANWAIT == self.node.provision_state
+        outcome.resume = kept
+        self.machine.reset_log()
+        self.poll()
+        assert states.AVAILABLE == self.node.provision_state
+        assert [] == self.machine.log()
+
+
+class TestAbort(JobCase):
+    """Steps that write cannot be cut off; what Ironic does around them is lived through."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.to_active()
+        path = self._folder / 'baseline.toml'
+        path.write_text(path.read_text().replace(GPU_NEW, GPU_OLD))
+
+    def test_abort_in_service_wait_waits_for_the_end(self) -> None:
+        """The step locks by itself, so that aborting the rest leaves nothing open."""
+        self.serve(UPDATE, 'verify_accelerators')
+        self.until_writing()
+        self.service.do_provisioning_action(self.context, self.node.uuid, 'abort')
+        assert states.SERVICEFAIL == self.settle()
+        assert (GPU_OLD, (True, True)) == (self.version(GPU_0), self.closed())
+
+    def test_undeploy_in_service_wait_is_taken_over_by_cleaning(self) -> None:
+        """Cleaning waits for the flash that is under way, then brings everything to the baseline."""
+        self.serve(UPDATE)
+        self.until_writing()
+        life = self.mind.lifecycle
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (GPU_OLD, (True, True)) == (self.version(GPU_0), self.closed())
+        assert (life + 1, None) == (self.mind.lifecycle, self.mind.opened)
+        assert any('takes over from update_accelerator_firmware' in e for e in self.history())
+
+    def test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back(self) -> None:
+        """The node is active again, and the job is still stored: host off, locks engaged, host on, maintenance."""
+        self.serve(UPDATE)
+        self.until_writing()
+        self.node.refresh()
+        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
+        self.node.save()
+        self.machine.reset_log()
+        assert states.ACTIVE == self.settle()
+        assert (None, None) == (self.mind.job, self.mind.opened)
+        assert ((True, True), 'On') == (self.closed(), self.machine.truth()['systems']['host']['power'])
+        assert [] == self.uploads()
+        assert self.node.maintenance is True
+        assert 'was interrupted; all locks are engaged again' in self.node.maintenance_reason
+
+    def test_locks_that_do_not_come_back_keep_the_host_off(self) -> None:
+        """The mark stays, and maintenance says why."""
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert ((False, False), True) == (self.closed(), self.mind.opened is not None)
+        self.machine.fault('lock-ignored')
+        self.serve('lock_accelerators')
+        assert states.SERVICEFAIL == self.settle()
+        assert 'nvidia_inband_update_policy' in self.node.last_error
+        assert (states.POWER_OFF, 'Off') == (self.node.power_state, self.machine.truth()['systems']['host']['power'])
+        assert self.mind.opened is not None
+
+    def test_recovery_that_fails_says_so(self) -> None:
+        """A lock that the BMC does not take."""
+        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
+        work.TURNS = 1
+        self.serve('unlock_accelerators')
+        while self.closed() != (False, False):
+            self.poll()
+        job = self.mind.job
+        assert job is not None
+        assert job.writing
+        self.machine.fault('lock-ignored')
+        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
+        self.node.save()
+        assert states.ACTIVE == self.settle()
+        assert 'locks could not be brought back' in self.node.maintenance_reason
+        assert 'Off' == self.machine.truth()['systems']['host']['power']
+        assert self.mind.opened is not None
+
+
+class TestTimeout(JobCase):
+    """The flow fails around a running job."""
+
+    def test_locks_are_engaged_again_in_clean_failed(self) -> None:
+        """Ironic's own timeout put the node there, and into maintenance: it is looked after all the same."""
+        self.clean()
+        self.until_writing()
+        self.node.refresh()
+        self.node.provision_state, self.node.maintenance, self.node.fault = states.CLEANFAIL, True, 'clean failure'
+        self.node.save()
+        assert states.CLEANFAIL == self.settle()
+        assert ((True, True), None) == (self.closed(), self.mind.job)
+        assert any(recovery.NAME not in e and 'all locks are engaged again' in e for e in self.history())
+
+    def test_a_job_that_has_touched_nothing_is_dropped(self) -> None:
+        """There is nothing to bring back."""
+        self.clean()
+        self.node.refresh()
+        self.node.provision_state = states.CLEANFAIL
+        self.node.save()
+        self.machine.reset_log()
+        self.poll()
+        assert (None, []) == (self.mind.job, self.machine.log())
+        assert self.node.maintenance is False
+
+
+class TestSilence(JobCase):
+    """A BMC that does not answer for a while."""
+
+    def test_the_job_waits_for_the_bmc(self) -> None:
+        """And goes on where it was."""
+        self.clean()
+        self.until_writing()
+        self.machine.fault('refuse', count=6)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (2, GPU_NEW) == (len(self.uploads()), self.version(GPU_0))
+
+    def test_past_its_deadline_it_fails_and_says_so(self) -> None:
+        """Locks that cannot be reached are marked as open."""
+        self.config(group='baremetal_acc', job_timeout=1.0, reset_timeout=1.0, settle_timeout=0.5)
+        self.clean()
+        self.until_writing()
+        self.machine.fault('refuse')
+        assert states.CLEANFAIL == self.settle()
+        assert 'node node-1: reconcile_accelerators: ' in self.node.last_error
+        assert self.mind.opened is not None
+
+
+class TestForeignKey(JobCase):
+    """What cannot be read is not guessed."""
+
+    def test_another_format_is_refused(self) -> None:
+        """A newer version wrote it; nothing is overwritten."""
+        self.node.driver_internal_info = {memory.KEY: {'format': 99}}
+        self.node.save()
+        self.clean()
+        self.node.refresh()
+        assert states.CLEANFAIL == self.node.provision_state
+        assert "driver_internal_info['baremetal_acc'] has another format than 1" in self.node.last_error
+        assert {'format': 99} == self.node.driver_internal_info[memory.KEY]
