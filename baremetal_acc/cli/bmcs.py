@@ -516,5 +516,6 @@ def choose(targets: Iterable[TargetEntry], names: Iterable[str]) -> tuple[Target
     wanted = tuple(names)
     for name in wanted:
         if name not in known:
-            raise UsageError(argument='--target', what=f'no target is called {name!r}', hint=did_you_mean(name, known))
+            hint = did_you_mean(name, known) or f'there are {", ".join(list(known)[:10])}'
+            raise UsageError(argument='--target', what=f'no target is called {name!r}', hint=hint)
     return tuple(t for t in known.values() if not wanted or t.name in wanted)

@@ -141,14 +141,19 @@ def _configuration(arguments: argparse.Namespace) -> cfg.ConfigOpts:
     files = [str(path)] if named or path.is_file() else []
     try:
         conf(args=[], project='baremetal_acc', default_config_files=files, default_config_dirs=[])
-        for option in options.OPTIONS:
-            conf[options.GROUP][option.name]  # read now, so that a wrong value is told now
     except cfg.ConfigFilesNotFoundError:
-        raise DocumentError(path=str(path), what='is not there') from None
+        raise DocumentError(path=str(path), what='is not there', hint='--config-file names it') from None
     except cfg.ConfigFilesPermissionDeniedError:
-        raise DocumentError(path=str(path), what='may not be read') from None
+        raise DocumentError(path=str(path), what='may not be read', hint='run it as a user that may') from None
     except cfg.Error as exc:
-        raise DocumentError(path=str(path), what=' '.join(str(exc).split())) from None
+        hint = 'it has groups like [baremetal_acc] and lines like option = value'
+        raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None
+    for option in options.OPTIONS:
+        try:
+            conf[options.GROUP][option.name]  # read now, so that a wrong value is told now
+        except (cfg.Error, ValueError) as exc:
+            what = f'[{options.GROUP}] {option.name}: {str(exc).rpartition(" is not valid: ")[2]}'
+            raise DocumentError(path=str(path), what=what, hint=f'{option.help}') from None
     for name in ('baseline', 'catalogue'):
         if getattr(arguments, name, None):
             conf.set_override(name, getattr(arguments, name), group=options.GROUP)

@@ -261,9 +261,9 @@ def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId]
     for wanted in request.devices:
         matching = [a.id for a in inventory.accelerators if wanted.casefold() in _names(a)]
         if len(matching) != 1:
-            known = sorted({n for a in inventory.accelerators for n in _names(a)})
             what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} is several devices'
-            raise UsageError(argument='--device', what=what, hint=did_you_mean(wanted.casefold(), known))
+            hint = f'it has {", ".join(a.label for a in inventory.accelerators)}; inventory -f json prints their ids'
+            raise UsageError(argument='--device', what=what, hint=hint)
         found.update(matching)
     return frozenset(found)
 
@@ -282,7 +282,7 @@ def _with_slots(
     for pattern, _ in functions:
         if not any(fnmatchcase(slot.casefold(), pattern.casefold()) for _, slot in slots):
             known = sorted({slot for _, slot in slots})
-            hint = did_you_mean(pattern, known) or (f'there are {", ".join(known)}' if known else 'no device has slots')
+            hint = f'there are {", ".join(known)}' if known else 'no device has slots'
             raise UsageError(argument='--slot', what=f'{inventory.target} has no slot {pattern!r}', hint=hint)
     return frozenset(a for a, s in slots if any(fnmatchcase(s.casefold(), p.casefold()) for p, _ in functions))
 
@@ -295,7 +295,8 @@ def _functions_exist(tools: Tools, functions: tuple[tuple[str, str], ...]) -> No
             what = (
                 f'{function!r} is a firmware image' if function in firmware else f'the catalogue has no function {function!r}'
             )
-            raise UsageError(argument='--slot', what=what, hint=did_you_mean(function, known))
+            hint = did_you_mean(function, known) or f'its functions are {", ".join(sorted(known)) or "none"}'
+            raise UsageError(argument='--slot', what=what, hint=hint)
 
 
 def _with_images_checked(made: Plan, tools: Tools) -> Plan:

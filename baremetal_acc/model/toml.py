@@ -3,6 +3,7 @@
 """How an operator's TOML document is read: key by key, each with its type, errors with their line."""
 
 import difflib
+import functools
 import re
 import tomllib
 from collections.abc import Iterable
@@ -48,7 +49,7 @@ class Table:
             return default
         if not isinstance(value, str) or not value.strip():
             raise self.error(key, f'text expected, {_kind(value)} found')
-        return value.strip()
+        return self._printable(key, value)
 
     def required_string(self, key: str) -> str:
         """Text that has to be there."""
@@ -94,7 +95,7 @@ class Table:
             return None
         if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
             raise self.error(key, 'list of texts expected')
-        return tuple(item.strip() for item in value)
+        return tuple(self._printable(key, item) for item in value)
 
     def mapping(self, key: str) -> tuple[tuple[str, str], ...] | None:
         """A table of texts, None when the key is absent."""
@@ -103,7 +104,7 @@ class Table:
             return None
         if not isinstance(value, dict) or not all(isinstance(item, str) and item.strip() for item in value.values()):
             raise self.error(key, 'table of texts expected')
-        return tuple((name, item.strip()) for name, item in value.items())
+        return tuple((self._printable(key, name), self._printable(key, item)) for name, item in value.items())
 
     def table(self, key: str) -> 'Table':
         """A table within this one; empty when the key is absent."""
@@ -142,6 +143,13 @@ class Table:
             if key not in self._asked:
                 raise self.error(key, 'no such key', did_you_mean(key, self._asked))
 
+    def _printable(self, key: str, text: str) -> str:
+        """What stands in a document comes up in messages and logs, and as names of files: one line, nothing hidden in it."""
+        text = text.strip()
+        if not text.isprintable():
+            raise self.error(key, f'{text!r} holds characters that cannot be printed')
+        return text
+
     def _word(self, key: str, kind: type[E], value: str) -> E:
         try:
             return kind(value)
@@ -153,6 +161,11 @@ class Table:
         self._asked.add(key)
         value = self.data.get(key)
         if value is None and required:
+            # Misspelt rather than forgotten: the reader is shown the line that is wrong. Strict, since another key is no typo.
+            others = [name for name in self.data if name not in self._asked]
+            near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
+            if near:
+                raise self.error(near[0], 'no such key', f'did you mean {key}?')
             raise self.error(None, f'{key} is missing')
         return value
 
@@ -160,7 +173,7 @@ class Table:
         if key is None:
             return self.line
         wanted = re.compile(rf'^\s*(?:\[+\s*)?["\']?{re.escape(key)}["\']?\s*[=.\]]')
-        lines = self.text.splitlines()
+        lines = _lines(self.text)
         for number in range(self.line, len(lines) + 1):
             text = lines[number - 1]
             if number > self.line and self.name and text.lstrip().startswith('[['):
@@ -183,6 +196,9 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     except tomllib.TOMLDecodeError as exc:
         found = re.search(r'at line (\d+)', str(exc))
         raise DocumentError(path=path, line=int(found.group(1)) if found else None, what=f'no valid TOML: {exc}') from None
+    except ValueError as exc:
+        # Python reads no number of more than 4300 digits, and tomllib does not say so in its own way.
+        raise DocumentError(path=path, what=f'no valid TOML: {exc}') from None
     except RecursionError:
         raise DocumentError(path=path, what='nested too deeply') from None
     table = Table(path, '', 1, data, text)
@@ -200,7 +216,13 @@ def did_you_mean(word: str, words: Iterable[str]) -> str | None:
 
 def _headers(text: str, key: str) -> list[int]:
     wanted = re.compile(rf'^\s*\[\[\s*{re.escape(key)}\s*\]\]')
-    return [number for number, line in enumerate(text.splitlines(), 1) if wanted.match(line)]
+    return [number for number, line in enumerate(_lines(text), 1) if wanted.match(line)]
+
+
+@functools.lru_cache(maxsize=4)
+def _lines(text: str) -> tuple[str, ...]:
+    """The lines of a document: asked for once for each of its tables."""
+    return tuple(text.splitlines())
 
 
 def _kind(value: object) -> str:

@@ -129,11 +129,11 @@ class Desk:
             *more,
         )
 
-    def run(self, *arguments: str, input: str | None = None, timeout: float = 120) -> Done:
+    def run(self, *arguments: str, timeout: float = 120) -> Done:
         """Run the command as an operator would, without a terminal."""
         process = self.start(*arguments)
         try:
-            out, err = process.communicate(input, timeout=timeout)
+            out, err = process.communicate(timeout=timeout)
         finally:
             process.kill()
         return Done(code=process.returncode, out=out, err=err)

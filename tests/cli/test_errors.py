@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Each thing that an operator gets wrong gives one clear line and its exit code, and nothing is written to a BMC."""
+
+import json
+import re
+import socket
+
+import pytest
+
+from tests.cli.desk import Desk, target_of
+
+PASSWORD = 'wrong-Password-4711'
+
+
+def unreachable(desk: Desk, machine) -> tuple[str, ...]:
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        desk.bmcs({'node-1': target_of(machine, address=f'https://127.0.0.1:{free.getsockname()[1]}')})
+    return ('apply', '--execute', *desk.options)
+
+
+def wrong_password(desk: Desk, machine) -> tuple[str, ...]:
+    desk.bmcs({'node-1': target_of(machine, password=PASSWORD)})
+    return ('apply', '--execute', *desk.options)
+
+
+def untrusted(desk: Desk, machine) -> tuple[str, ...]:
+    desk.bmcs({'node-1': target_of(machine, verify_ca=True)})
+    return ('apply', '--execute', *desk.options)
+
+
+def wrong_digest(desk: Desk, machine) -> tuple[str, ...]:
+    path = desk.folder / 'gpu-new.img'
+    image = bytearray(path.read_bytes())
+    image[1000] ^= 1
+    path.write_bytes(image)
+    return ('apply', '--execute', *desk.options)
+
+
+def catalogue_typo(desk: Desk, machine) -> tuple[str, ...]:
+    text = (desk.folder / 'catalogue.toml').read_text()
+    desk.write('catalogue.toml', text.replace('security_version', 'securty_version', 1))
+    return ('apply', '--execute', *desk.options)
+
+
+def baseline_typo(desk: Desk, machine) -> tuple[str, ...]:
+    desk.write('baseline.toml', (desk.folder / 'baseline.toml').read_text().replace('host-device', 'host-devise'))
+    return ('apply', '--execute', *desk.options)
+
+
+def bmcs_typo(desk: Desk, machine) -> tuple[str, ...]:
+    desk.write('bmcs.yaml', (desk.folder / 'bmcs.yaml').read_text().replace('username', 'user_name', 1))
+    return ('apply', '--execute', *desk.options)
+
+
+def open_password(desk: Desk, machine) -> tuple[str, ...]:
+    (desk.folder / 'bmcs.yaml').chmod(0o644)
+    return ('apply', '--execute', *desk.options)
+
+
+def unknown_argument(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--exekute', *desk.options)
+
+
+def password_argument(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--execute', f'--password={PASSWORD}', *desk.options)
+
+
+def abbreviated_argument(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--exec', *desk.options)
+
+
+def unknown_verb(desk: Desk, machine) -> tuple[str, ...]:
+    return ('aply', '--execute')
+
+
+def unknown_target(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--execute', '--target', 'nod-1', *desk.options)
+
+
+def unknown_device(desk: Desk, machine) -> tuple[str, ...]:
+    return ('lock', '--execute', '--device', 'MT1', *desk.options)
+
+
+def unknown_slot(desk: Desk, machine) -> tuple[str, ...]:
+    return ('program', '--execute', '--slot', 'Slot9=gzip', *desk.options)
+
+
+def firmware_as_function(desk: Desk, machine) -> tuple[str, ...]:
+    return ('program', '--execute', '--slot', 'Slot0=fpga-new', *desk.options)
+
+
+def no_config(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--execute', '--config-file', 'none.conf')
+
+
+def wrong_config(desk: Desk, machine) -> tuple[str, ...]:
+    desk.write('acc.conf', '[baremetal_acc]\npoll_interval = soon\n')
+    return ('apply', '--execute', *desk.options)
+
+
+def no_baseline(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--execute', '--config-file', 'acc.conf', '--catalogue', 'catalogue.toml', '--baseline', 'none.toml')
+
+
+def no_placement(desk: Desk, machine) -> tuple[str, ...]:
+    return ('publish', '--execute', *desk.options)
+
+
+def missing_password(desk: Desk, machine) -> tuple[str, ...]:
+    target = target_of(machine)
+    for bmc in target['bmcs'].values():
+        del bmc['password']
+    desk.bmcs({'node-1': target})
+    return ('apply', '--execute', *desk.options)
+
+
+TABLE = (
+    (unreachable, 5, ('node-1', 'https://127.0.0.1:')),
+    (wrong_password, 5, ('node-1', 'BMC host', 'https://127.0.0.1:')),
+    (untrusted, 5, ('node-1', 'BMC host', 'verify_ca')),
+    (wrong_digest, 4, ('node-1', 'image gpu-new', 'gpu-new.img', 'sha256', 'the catalogue says')),
+    (catalogue_typo, 2, ('catalogue.toml, line 9', 'image[0].securty_version', 'did you mean security_version?')),
+    (baseline_typo, 2, ('baseline.toml, line 18', 'host-devise', 'did you mean host-device?')),
+    (bmcs_typo, 2, ('bmcs.yaml, line 8', 'targets.node-1.bmcs.host.user_name', 'did you mean username?')),
+    (open_password, 2, ('bmcs.yaml, line 9', 'mode 0644', 'chmod 600')),
+    (unknown_argument, 2, ('--exekute', 'did you mean --execute?')),
+    (password_argument, 2, ('--password', 'no such argument')),
+    (abbreviated_argument, 2, ('--exec', 'no such argument')),
+    (unknown_verb, 2, ('aply', 'did you mean apply?')),
+    (unknown_target, 2, ("'nod-1'", 'did you mean node-1?')),
+    (unknown_device, 2, ('node-1', "'MT1'")),
+    (unknown_slot, 2, ('node-1', "'Slot9'", 'Slot0')),
+    (firmware_as_function, 2, ("'fpga-new' is a firmware image",)),
+    (no_config, 2, ('none.conf',)),
+    (wrong_config, 2, ('acc.conf', 'poll_interval')),
+    (no_baseline, 2, ('none.toml', 'cannot be read')),
+    (no_placement, 2, ('[placement]', 'auth_type')),
+    (missing_password, 2, ('password of admin is missing', 'password_env')),
+)
+
+
+@pytest.mark.parametrize(('make', 'code', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
+def test_one_clear_line_and_nothing_written(make, code, says, desk, emulated_machine):
+    """What, where and what to do, in one line; no traceback, no secret, and the machine's log of writes is empty."""
+    machine = emulated_machine('acc-server')
+    desk.prepare(machine)
+    done = desk.run(*make(desk, machine))
+    assert code == done.code, done.err
+    assert 1 == len(done.errors), done.err
+    for text in says:
+        assert text in done.errors[0]
+    assert re.search(r'\(.+\)$', done.errors[0]), f'no hint: {done.errors[0]}'
+    secrets = {PASSWORD, *(b.password for b in machine.bmcs.values())}
+    for secret in secrets:
+        assert secret not in done.err + done.out
+    assert 'Traceback' not in done.err
+    assert [] == machine.log()
+
+
+def test_a_bmc_without_update_service_is_refused(desk, emulated_machine):
+    """The plan says which BMC lacks what, for the very components; nothing is written."""
+    from baremetal_acc.emulator.redfish.view import Options
+
+    machine = emulated_machine('acc-server', options={'host': Options(update_service=False)})
+    desk.prepare(machine)
+    done = desk.run('apply', '--execute', *desk.options)
+    assert 4 == done.code, done.err
+    assert 1 == len(done.errors)
+    assert 'firmware HGX_FW_GPU_*: BMC host has no UpdateService' in done.errors[0]
+    assert [] == machine.log()
+
+
+def test_a_bmc_that_only_pulls_is_refused(desk, emulated_machine):
+    """It is said that images are pushed, and what the BMC offers instead."""
+    from baremetal_acc.emulator.redfish.view import Options
+
+    machine = emulated_machine('acc-server', options={'host': Options(push=False)})
+    desk.prepare(machine)
+    done = desk.run('apply', '--execute', *desk.options)
+    assert 4 == done.code, done.err
+    assert 1 == len(done.errors)
+    assert 'BMC host can only fetch images itself (SimpleUpdate)' in done.errors[0]
+    assert [] == machine.log()
+
+
+def test_a_target_that_fails_does_not_stop_the_others(desk, emulated_machine):
+    """Two targets, one unreachable: the other's inventory is whole, the document says what failed, and the worst code wins."""
+    machine = emulated_machine('fpga-server')
+    desk.prepare(machine)
+    good = target_of(machine)
+    bad = target_of(machine, address='https://127.0.0.1:9')
+    desk.bmcs({'bad': bad, 'good': good})
+    done = desk.run('inventory', '-f', 'json')
+    assert 5 == done.code
+    first, second = done.document['targets']
+    assert ('bad', 'BmcUnreachable', []) == (first['target'], first['error']['type'], first['accelerators'])
+    assert ('good', None, 1) == (second['target'], second['error'], len(second['accelerators']))
+    assert ['bad'] == [line.split()[2].rstrip(':') for line in done.errors]
+    streamed = desk.run('inventory', '--stream')
+    assert {'bad', 'good'} == {json.loads(line)['target'] for line in streamed.out.splitlines()}
+
+
+def test_a_writing_verb_wants_one_target_or_all(desk, emulated_machine):
+    """With two targets in the list nothing is guessed."""
+    machine = emulated_machine('fpga-server')
+    desk.prepare(machine)
+    desk.bmcs({'a': target_of(machine), 'b': target_of(machine)})
+    done = desk.run('apply', *desk.options)
+    assert 2 == done.code
+    assert 'lists 2 targets: which one is meant? (name it, or say --all)' in done.errors[0]
+    assert 0 == desk.run('inventory').code
+
+
+def test_passwords_come_from_environment_and_file(desk, emulated_machine):
+    """An ad-hoc target takes its password from $BAREMETAL_ACC_PASSWORD or a file; a file that others read is refused."""
+    machine = emulated_machine('fpga-server')
+    bmc = machine.bmcs['host']
+    arguments = (
+        'inventory',
+        '--address',
+        bmc.address,
+        '--username',
+        bmc.username,
+        '--verify-ca',
+        str(bmc.verify_ca),
+        '-f',
+        'json',
+    )
+    none = desk.run(*arguments)
+    assert 2 == none.code
+    assert f'the password of {bmc.username} is missing' in none.errors[0]
+    desk.environ['BAREMETAL_ACC_PASSWORD'] = bmc.password
+    found = desk.run(*arguments)
+    assert 0 == found.code, found.err
+    assert ['FPGA'] == [a['kind'] for a in found.document['targets'][0]['accelerators']]
+    del desk.environ['BAREMETAL_ACC_PASSWORD']
+    path = desk.write('pw', f'{bmc.password}\n', 0o640)
+    refused = desk.run(*arguments, '--password-file', 'pw')
+    assert 2 == refused.code
+    assert 'mode 0640' in refused.errors[0]
+    path.chmod(0o600)
+    assert 0 == desk.run(*arguments, '--password-file', 'pw').code

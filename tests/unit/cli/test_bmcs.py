@@ -1,0 +1,223 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""bmcs.yaml: what it says is understood, what is wrong is told by line, and no password gets out."""
+
+import contextlib
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.cli import bmcs
+from baremetal_acc.cli.bmcs import Source
+from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc.errors import DocumentError, UsageError
+
+SECRET = 'hunter2hunter2'
+
+FULL = """\
+format: 1
+targets:
+  node-1:
+    resource_class: gold
+    traits: [CUSTOM_A, CUSTOM_B]
+    exposure: service
+    node: 2F1C7D1E-6A3B-4D0E-9F7C-0D8B8D1F9A55
+    bmcs:
+      host:
+        address: https://192.0.2.1/
+        username: admin
+        password: "hunter2hunter2"
+        verify_ca: ca.pem
+        system: /redfish/v1/Systems/1
+        parallel_updates: 2
+      dpu: {address: "https://192.0.2.2:8443", username: root, password_env: DPU_PW, verify_ca: false}
+"""
+
+
+def parse(text: str):
+    return bmcs.parse(text, '/etc/x/bmcs.yaml')
+
+
+def test_every_key_is_understood():
+    """Paths are relative to the file, a UUID gets its usual form, and an address has no slash at its end."""
+    (target,), line = parse(FULL)
+    assert 12 == line
+    assert ('node-1', 'gold', Exposure.SERVICE) == (target.name, target.resource_class, target.exposure)
+    assert {'CUSTOM_A', 'CUSTOM_B'} == target.traits
+    assert '2f1c7d1e-6a3b-4d0e-9f7c-0d8b8d1f9a55' == target.node
+    host, dpu = target.bmcs
+    assert ('host', 'https://192.0.2.1', 'admin', '/etc/x/ca.pem', '/redfish/v1/Systems/1', 2) == (
+        host.name,
+        host.address,
+        host.username,
+        host.verify_ca,
+        host.system,
+        host.parallel_updates,
+    )
+    assert (Source.LITERAL, SECRET) == (host.secret.source, host.secret.text)
+    assert (Source.ENVIRONMENT, 'DPU_PW', False) == (dpu.secret.source, dpu.secret.text, dpu.verify_ca)
+
+
+def test_a_driver_info_of_ironic_can_be_copied():
+    """redfish_* is the host's BMC, acc_bmcs are the others: the same target as by bmcs."""
+    text = """\
+format: 1
+targets:
+  node-1:
+    redfish_address: https://192.0.2.1
+    redfish_username: admin
+    redfish_password: hunter2hunter2
+    redfish_system_id: /redfish/v1/Systems/1
+    redfish_verify_ca: true
+    acc_exposure: none
+    acc_bmcs: {dpu: {address: "https://192.0.2.2", username: root, password: hunter2hunter2}}
+"""
+    (target,), line = parse(text)
+    assert 6 == line
+    assert Exposure.NONE is target.exposure
+    assert ['host', 'dpu'] == [b.name for b in target.bmcs]
+    assert ['/redfish/v1/Systems/1', None] == [b.system for b in target.bmcs]
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'line', 'says'),
+    [
+        ('username: admin', 'user_name: admin', 11, 'targets.node-1.bmcs.host.user_name: no such key (did you mean username?)'),
+        ('targets:', 'tagets:', 2, 'tagets: no such key (did you mean targets?)'),
+        ('exposure: service', 'exposure: servce', 6, "'servce' is none of tenant, service, none (did you mean service?)"),
+        ('format: 1', 'format: 2', 1, 'format: 1 expected, 2 found'),
+        ('format: 1', 'targets: {}', 2, 'targets: is there twice, first in line 1'),
+        ('        system: /', '        username: /', 14, 'username: is there twice, first in line 11'),
+        ('address: https://192.0.2.1/', 'address: 192.0.2.1', 10, 'is no URL like https://192.0.2.1'),
+        ('https://192.0.2.1/', 'https://admin:hunter2hunter2@192.0.2.1/', 10, 'holds credentials'),
+        ('parallel_updates: 2', 'parallel_updates: many', 15, 'whole number expected, text found'),
+        ('password: "hunter2hunter2"', 'password: 12345678', 12, 'text expected, a number or a date found (put it in quotes)'),
+        ('password: "hunter2hunter2"', 'password: *hunter2hunter2', 12, 'special character in quotes'),
+        ('        system:', '        password_env: X\n        system:', 14, 'password_env: password says that already'),
+        ('[CUSTOM_A, CUSTOM_B]', '{a: b}', 5, 'list of texts expected'),
+        ('node-1:', '"../x":', 3, "'../x' is no name"),
+        ('    bmcs:', '    redfish_address: https://192.0.2.9\n    bmcs:', 8, 'BMCs are listed under bmcs already'),
+        ('2F1C7D1E-6A3B-4D0E-9F7C-0D8B8D1F9A55', 'abc', 7, "'abc' is no UUID"),
+        ('dpu: {address: "https://192.0.2.2:8443", ', 'dpu: {', 16, 'address is missing'),
+        ('  node-1:', '\tnode-1:', 3, 'no valid YAML'),
+    ],
+)
+def test_what_is_wrong_is_told_by_line(old, new, line, says):
+    """File, line, place and what to do; never the password."""
+    assert 1 == FULL.count(old)
+    with pytest.raises(DocumentError) as caught:
+        parse(FULL.replace(old, new))
+    assert line == caught.value.line
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f'/etc/x/bmcs.yaml, line {line}: ')
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ('text', 'says'),
+    [
+        ('', 'is empty'),
+        ('- a\n', 'mapping expected, a list found'),
+        ('format: 1\ntargets: {}\n', 'names no target'),
+        ('format: 1\ntargets: {a: {}}\n', 'names no BMC (list them under bmcs'),
+        ('[' * 5000, 'nested too deeply'),
+        ('format: 1\n---\nformat: 1\n', 'no valid YAML'),
+    ],
+)
+def test_what_is_no_list_of_targets_is_refused(text, says):
+    """Also what would break a parser that trusts its input."""
+    with pytest.raises(DocumentError, match=r'bmcs\.yaml') as caught:
+        parse(text)
+    assert says in str(caught.value)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_parsed_or_refused(text):
+    """Nothing but a DocumentError comes out of a text that is no list of BMCs."""
+    with contextlib.suppress(DocumentError):
+        targets, _ = parse(text)
+        assert targets
+
+
+def test_a_file_with_a_password_is_for_its_owner_alone(tmp_path):
+    """Group or others may read it: refused with the line of the password; without a password the mode does not matter."""
+    path = tmp_path / 'bmcs.yaml'
+    path.write_text(FULL)
+    for mode in (0o640, 0o604, 0o660):
+        path.chmod(mode)
+        with pytest.raises(DocumentError, match=f'line 12.*mode {mode:04o}.*chmod 600'):
+            bmcs.load(path)
+    path.chmod(0o600)
+    assert 1 == len(bmcs.load(path))
+    path.write_text(FULL.replace('password: "hunter2hunter2"', 'password_env: HOST_PW'))
+    path.chmod(0o644)
+    assert 1 == len(bmcs.load(path))
+
+
+def test_a_file_that_is_too_long_is_refused(tmp_path):
+    """A gigabyte is not read into memory."""
+    path = tmp_path / 'bmcs.yaml'
+    path.write_text('#' * (bmcs.MAX_SIZE + 1))
+    with pytest.raises(DocumentError, match='longer than'):
+        bmcs.load(path)
+
+
+def test_passwords_are_looked_up_when_they_are_needed(tmp_path):
+    """From the document, the environment, a file, or a person; without any of them it is said what is missing."""
+    (target,), _ = parse(FULL.replace('password: "hunter2hunter2"', f'password_file: {tmp_path}/pw'))
+    (tmp_path / 'pw').write_text('from-file\n')
+    (tmp_path / 'pw').chmod(0o600)
+    host, dpu = bmcs.resolve(target, {'DPU_PW': 'from-environment'}, None)
+    assert ('from-file', 'from-environment') == (host.password, dpu.password)
+    with pytest.raises(UsageError, match='the environment has no DPU_PW'):
+        bmcs.resolve(target, {}, None)
+
+    (asked,), _ = parse(FULL.replace('        password: "hunter2hunter2"\n', ''))
+    questions = []
+    host, _ = bmcs.resolve(asked, {'DPU_PW': 'x'}, lambda text: questions.append(text) or 'typed')
+    assert 'typed' == host.password
+    assert ['Password of admin at BMC host of node-1 (https://192.0.2.1): '] == questions
+    with pytest.raises(UsageError, match='the password of admin is missing'):
+        bmcs.resolve(asked, {'DPU_PW': 'x'}, None)
+
+
+def test_secrets_do_not_show_in_a_repr():
+    """A log or a traceback that prints an entry holds no password."""
+    (target,), _ = parse(FULL)
+    assert SECRET not in repr(target)
+    assert SECRET not in repr(bmcs.resolve(target, {'DPU_PW': SECRET}, None))
+
+
+@pytest.mark.parametrize('content', ['', '\n', 'two\nlines\n', 'x' * 5000])
+def test_a_file_that_is_no_password_is_refused(tmp_path, content):
+    """Empty, several lines, or far too long: probably the wrong file."""
+    path = tmp_path / 'pw'
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(DocumentError, match='one line with a password'):
+        bmcs.read_password(path)
+
+
+def test_the_file_is_looked_for_in_order(tmp_path, monkeypatch):
+    """--bmcs, then the variable, then the working directory, then the user's configuration."""
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / '.config' / 'baremetal-acc'
+    config.mkdir(parents=True)
+    (config / 'bmcs.yaml').touch()
+    environ = {'HOME': str(tmp_path)}
+    assert config / 'bmcs.yaml' == bmcs.find(None, environ)
+    (tmp_path / 'bmcs.yaml').touch()
+    assert 'bmcs.yaml' == os.fspath(bmcs.find(None, environ))
+    assert '/named' == os.fspath(bmcs.find(None, {**environ, 'BAREMETAL_ACC_BMCS': '/named'}))
+    assert '/option' == os.fspath(bmcs.find('/option', {**environ, 'BAREMETAL_ACC_BMCS': '/named'}))
+
+
+def test_targets_are_chosen_by_name():
+    """In the order of the file; a misspelt name is told with the nearest one."""
+    targets, _ = parse(FULL + FULL.split('targets:\n')[1].replace('node-1', 'node-2'))
+    assert ['node-1', 'node-2'] == [t.name for t in bmcs.choose(targets, ())]
+    assert ['node-1', 'node-2'] == [t.name for t in bmcs.choose(targets, ('node-2', 'node-1'))]
+    with pytest.raises(UsageError, match=r"'nod-2'.*did you mean node-2"):
+        bmcs.choose(targets, ('nod-2',))

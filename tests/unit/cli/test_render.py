@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The documents that tools read: the keys that are promised, and what device_lock says."""
+
+import json
+
+import pytest
+
+from baremetal_acc.cli import render
+from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.job import Plan, Publish, Release, Reset, ResetPurpose, Withdraw
+from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from tests.unit.decide import values as v
+
+LOCKED, REPORTED = LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED
+
+
+@pytest.mark.parametrize(
+    ('states', 'expected'),
+    [
+        ([], 'none'),
+        ([LOCKED], 'locked'),
+        ([REPORTED], 'locked'),
+        ([LockState.UNLOCKED], 'unlocked'),
+        ([LockState.PARTIAL], 'unlocked'),
+        ([LockState.PENDING_RESET], 'unlocked'),
+        ([LockState.UNKNOWN], 'unknown'),
+        ([LockState.UNKNOWN, LOCKED], 'locked'),
+        ([LockState.UNLOCKED, LOCKED], 'locked'),
+    ],
+)
+def test_device_lock_of_a_device_with_locks_for_all_of_it(states, expected):
+    """The best reading for the same part counts: one shut door on the only way is enough."""
+    locks = tuple(v.reading(s, mechanism=f'm{n}') for n, s in enumerate(states))
+    assert expected == render.device_lock(v.gpu(locks=locks))
+
+
+def test_device_lock_of_a_lock_for_another_way_is_none():
+    """A lock of the host-to-BMC way is no lock of the device."""
+    locks = (v.reading(REPORTED, blocks=frozenset({WritePath.HOST_BMC_IPMI})),)
+    assert 'none' == render.device_lock(v.gpu(locks=locks))
+
+
+@pytest.mark.parametrize(
+    ('firmware', 'slot0', 'slot1', 'expected'),
+    [
+        (REPORTED, REPORTED, REPORTED, 'locked'),
+        (REPORTED, REPORTED, LockState.UNLOCKED, 'unlocked'),
+        (REPORTED, REPORTED, LockState.UNKNOWN, 'unknown'),
+        (LockState.UNLOCKED, REPORTED, LockState.UNKNOWN, 'unlocked'),
+        (REPORTED, REPORTED, None, 'unlocked'),
+        (REPORTED, None, LockState.UNKNOWN, 'unknown'),
+    ],
+)
+def test_device_lock_asks_every_part(firmware, slot0, slot1, expected):
+    """One open slot makes the whole card open; a slot without a mechanism is open too."""
+
+    def part(state, **scope):
+        return [] if state is None else [v.reading(state, mechanism='fpga', accelerator=v.FPGA, **scope)]
+
+    locks = (
+        *part(firmware, scope=Scope.FIRMWARE),
+        *part(slot0, scope=Scope.SLOT, part='Slot0'),
+        *part(slot1, scope=Scope.SLOT, part='Slot1'),
+    )
+    assert expected == render.device_lock(v.fpga(locks=locks))
+
+
+def test_an_inventory_has_the_promised_keys():
+    """Those of DESIGN and of recordings/README.md, present also when there is nothing to say."""
+    body = render.inventory('node-1', v.inventory(v.gpu(), v.fpga()))
+    assert {'target', 'accelerators', 'platform_devices', 'platform_locks', 'gaps', 'error'} == set(body)
+    promised = {
+        'kind', 'vendor', 'model', 'part_number', 'serial', 'uuid', 'identity', 'location', 'pci', 'uris', 'primary_uri',
+        'firmware', 'functions', 'locks', 'device_lock', 'slots',
+    }  # fmt: skip
+    for accelerator in body['accelerators']:
+        assert promised <= set(accelerator)
+        assert {'mechanism', 'uri', 'value', 'state'} <= set(accelerator['locks'][0])
+        assert {'id', 'version', 'updateable'} <= set(accelerator['firmware'][0])
+    assert body == json.loads(json.dumps(body))
+
+
+def test_a_version_that_only_the_device_shows_has_no_id():
+    """recordings/README.md: id is null when there is no inventory item."""
+    device = v.gpu(firmware=(Component(id=None, ref=v.ref('Systems/1/Processors/GPU_0'), version='1'),))
+    assert (None, '1') == tuple(render.accelerator(device)['firmware'][0][k] for k in ('id', 'version'))
+
+
+@pytest.mark.parametrize(
+    ('text', 'literal'), [('true', True), ('"x"', 'x'), ('{"a": 1}', {'a': 1}), ('oops', 'oops'), (None, None)]
+)
+def test_a_lock_shows_the_literal_value(text, literal):
+    """As the BMC gave it: a boolean is a boolean."""
+    reading = v.reading(LockState.UNLOCKED)
+    assert (
+        literal
+        == render.lock(type(reading)(**{f: getattr(reading, f) for f in reading.__dataclass_fields__} | {'value': text}))[
+            'value'
+        ]
+    )
+
+
+def test_a_target_that_failed_says_why():
+    """With the class and the message, and empty lists."""
+    body = render.inventory('node-1', None, BmcUnreachable(bmc='host (https://192.0.2.1)', what='no answer in 5 s'))
+    assert {'type': 'BmcUnreachable', 'message': 'BMC host (https://192.0.2.1): no answer in 5 s'} == body['error']
+    assert [] == body['accelerators']
+
+
+def test_every_action_has_the_same_keys():
+    """A tool need not ask which key an action has."""
+    actions = (
+        Withdraw(accelerators=(v.GPU,)),
+        Release(accelerator=v.GPU, mechanism='rot', ref=v.ref('C/1'), field='Closed', expects='true'),
+        Reset(system=v.SYSTEM, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=('x',)),
+        Publish(),
+    )
+    body = render.plan(Plan(target='node-1', actions=actions), {v.GPU: 'H100 GPU_0'})
+    assert 1 == len({tuple(a) for a in body['actions']})
+    assert ['H100 GPU_0', 'rot', 'hold', None] == [a['subject'] for a in body['actions']]
+    assert [None, 'Closed', None, None] == [a['field'] for a in body['actions']]

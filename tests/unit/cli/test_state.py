@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered from run to run: it comes back as it was, is nobody else's business, and is never half written."""
+
+import json
+import os
+import stat
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from baremetal_acc.cli.state import Store, TargetState, Unlocked, folder
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.errors import AccError, Refused, StaleJob
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.ref import AcceleratorId
+from tests.unit.decide import values as v
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def state() -> TargetState:
+    made = plan(v.inventory(), v.baseline(), v.NODE, [v.image()])
+    job = begin(
+        made, identity='1', node='node-1', flow=Flow.CLI, step='apply', lifecycle=3, now=NOW, timeout=timedelta(hours=1)
+    )
+    return TargetState(
+        target='node-1',
+        lifecycle=3,
+        known=(AcceleratorId('uuid:1'),),
+        unlocked=(Unlocked(accelerator=AcceleratorId('uuid:1'), at=NOW),),
+        job=job,
+    )
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(root=tmp_path / 'state')
+
+
+def test_a_state_comes_back_as_it_was(store):
+    """Job, lifecycle, known devices and marks; a target that is new has a fresh one."""
+    assert TargetState(target='node-1') == store.read('node-1')
+    store.write(state())
+    assert state() == store.read('node-1')
+    assert state().job == store.read('node-1').unfinished
+
+
+def test_only_the_owner_can_read_it(store):
+    """Folders 0700, files 0600, whatever the umask."""
+    old = os.umask(0)
+    try:
+        store.write(state())
+    finally:
+        os.umask(old)
+    assert 0o600 == stat.S_IMODE((store.root / 'jobs' / 'node-1.json').stat().st_mode)
+    assert {0o700} == {stat.S_IMODE(p.stat().st_mode) for p in (store.root, store.root / 'jobs')}
+
+
+def test_nothing_is_left_beside_it(store):
+    """The temporary file is gone, and one that a killed run left behind does no harm."""
+    store.write(state())
+    (store.root / 'jobs' / f'.node-1.json.{os.getpid()}').write_text('half')
+    store.write(state())
+    assert ['node-1.json'] == [p.name for p in (store.root / 'jobs').iterdir()]
+
+
+def test_a_folder_where_others_may_write_is_refused(store):
+    """Proof that others can forge proves nothing."""
+    store.root.mkdir(mode=0o700)
+    store.root.chmod(0o777)
+    with pytest.raises(AccError, match=r'could forge what was proven.*chmod 700'):
+        store.write(state())
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        b'',
+        b'\xff',
+        b'[]',
+        b'{"format": 2}',
+        b'{"format": 1, "target": "node-2"}',
+        b'{"format": 1, "target": "node-1", "job": 5}',
+        b'[' * 100_000,
+    ],
+)
+def test_a_state_that_cannot_be_used_is_an_error(store, content):
+    """It says which file, and what moving it away means; it is never taken for a fresh start."""
+    path = store.root / 'jobs' / 'node-1.json'
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(StaleJob, match=r'node-1\.json.*move .* away'):
+        store.read('node-1')
+
+
+def test_a_job_of_another_version_is_not_resumed(store):
+    """Its format is compared, not guessed."""
+    store.write(state())
+    path = store.root / 'jobs' / 'node-1.json'
+    raw = json.loads(path.read_text())
+    raw['job']['format'] = 99
+    path.write_text(json.dumps(raw))
+    with pytest.raises(StaleJob):
+        store.read('node-1')
+
+
+def test_one_at_a_time(store):
+    """A second one is refused with the process that works on the target; another target is free; afterwards it is free."""
+    with store.alone('node-1'):
+        with store.alone('node-2'):
+            pass
+        with pytest.raises(Refused, match=f'node-1: process {os.getpid()} works on it'), store.alone('node-1'):
+            pass
+    with store.alone('node-1'):
+        pass
+
+
+@pytest.mark.parametrize(
+    ('environ', 'expected'),
+    [
+        ({'XDG_STATE_HOME': '/var/s', 'HOME': '/home/x'}, '/var/s/baremetal-acc'),
+        ({'XDG_STATE_HOME': 'relative', 'HOME': '/home/x'}, '/home/x/.local/state/baremetal-acc'),
+        ({'HOME': '/home/x'}, '/home/x/.local/state/baremetal-acc'),
+    ],
+)
+def test_the_folder_is_where_the_specification_says(environ, expected):
+    """A relative XDG_STATE_HOME counts for nothing. Source: XDG Base Directory Specification 0.8."""
+    assert expected == str(folder(environ))

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a baseline says, key by key: which rule decides, what holds without one, and what is told when it is wrong."""
+
+import pytest
+
+from baremetal_acc.decide import baseline
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Exposure, NodeFacts, OnMissing, demands
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.lock import LockState, WritePath
+from tests.unit.decide import values as v
+
+HEAD = 'format = 1\n'
+
+
+def parse(text: str):
+    return baseline.parse(HEAD + text, 'baseline.toml')
+
+
+def test_the_first_rule_that_says_something_decides_key_by_key():
+    """A rule for one model stands above one for all and names only what differs."""
+    rules = parse("""
+[[rule]]
+name = "h100"
+match = { model = "h100*" }
+firmware = { "GPU_*" = "2.0" }
+[[rule]]
+name = "gpus"
+match = { kind = "GPU" }
+firmware = { "GPU_*" = "1.0" }
+security_floor = 4
+[[rule]]
+block = ["host-device", "bmc-network"]
+accept = ["locked-verified", "locked-reported"]
+on_missing = "allow"
+""")
+    found = demands(rules, v.gpu(), v.NODE)
+    assert ((('GPU_*', '2.0'),), 'h100') == (found.firmware, found.firmware_rule)
+    assert (4, 'gpus') == (found.security_floor, found.security_floor_rule)
+    assert ({WritePath.HOST_DEVICE, WritePath.BMC_NETWORK}, 'rule-3') == (found.block, found.block_rule)
+    assert {LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED} == found.accept
+    assert OnMissing.ALLOW is found.on_missing
+    assert ((), DEFAULT_RULE) == (found.functions, found.functions_rule)
+
+
+@pytest.mark.parametrize(
+    ('exposure', 'expected'), [(Exposure.TENANT, HOST_PATHS), (Exposure.SERVICE, frozenset()), (Exposure.NONE, frozenset())]
+)
+def test_without_a_rule_a_tenants_machine_is_shut(exposure, expected):
+    """Every host path; verified locks only; refused where there is no mechanism."""
+    found = demands(parse(''), v.gpu(), NodeFacts(name='n', exposure=exposure))
+    assert (expected, DEFAULT_RULE) == (found.block, found.block_rule)
+    assert {LockState.LOCKED_VERIFIED} == found.accept
+    assert OnMissing.REFUSE is found.on_missing
+
+
+def test_an_empty_block_is_said_on_purpose():
+    """block = [] demands nothing, also on a tenant's machine, and its rule decided."""
+    found = demands(parse('[[rule]]\nblock = []\n'), v.gpu(), v.NODE)
+    assert (frozenset(), 'rule-1') == (found.block, found.block_rule)
+
+
+@pytest.mark.parametrize(
+    ('match', 'expected'),
+    [
+        ('kind = "GPU"', True),
+        ('kind = "FPGA"', False),
+        ('vendor = "nvid*"', True),
+        ('vendor = "amd"', False),
+        ('model = "H1??"', True),
+        ('model = "H1?"', False),
+        ('pci = "0x10DE:*"', True),
+        ('pci = "0x1002:*"', False),
+        ('traits = ["CUSTOM_A", "CUSTOM_B"]', True),
+        ('traits = ["CUSTOM_A", "CUSTOM_C"]', False),
+        ('resource_class = "g*"', True),
+        ('resource_class = "silver"', False),
+        ('exposure = "tenant"', True),
+        ('exposure = "none"', False),
+        ('kind = "GPU", resource_class = "silver"', False),
+        ('', True),
+    ],
+)
+def test_a_rule_matches_when_all_that_it_names_holds(match, expected):
+    """Texts are patterns without case; traits of device and machine count together."""
+    rules = parse(f'[[rule]]\nmatch = {{ {match} }}\nsecurity_floor = 9\n')
+    node = NodeFacts(name='n', resource_class='gold', traits=frozenset({'CUSTOM_B'}))
+    assert expected == (9 == demands(rules, v.gpu(traits=frozenset({'CUSTOM_A'})), node).security_floor)
+
+
+def test_a_machine_that_says_nothing_matches_no_pattern():
+    """Without a resource class not even * holds."""
+    rules = parse('[[rule]]\nmatch = { resource_class = "*" }\nsecurity_floor = 9\n')
+    assert 0 == demands(rules, v.gpu(), NodeFacts(name='n')).security_floor
+
+
+@pytest.mark.parametrize(
+    ('text', 'line', 'says'),
+    [
+        ('[[rule]]\nfirmwar = { a = "1" }\n', 3, 'rule[0].firmwar: no such key (did you mean firmware?)'),
+        ('[[rule]]\n[[rule]]\nmatch = { kid = "GPU" }\n', 4, 'rule[1].match.kid: no such key (did you mean kind?)'),
+        ('[[rule]]\nmatch = { kind = "GPUS" }\n', 3, "'GPUS' is none of GPU, FPGA, DPU, NIC, ASIC (did you mean GPU?)"),
+        ('[[rule]]\nblock = ["host-devise"]\n', 3, 'did you mean host-device?'),
+        ('[[rule]]\nblock = "host-device"\n', 3, 'rule[0].block: list of texts expected'),
+        ('[[rule]]\naccept = []\n', 3, 'rule[0].accept: is empty'),
+        ('[[rule]]\naccept = ["unlocked"]\n', 3, "'unlocked' is none of locked-verified, locked-reported"),
+        ('[[rule]]\nname = "default"\n', 3, "'default' is what holds where no rule says anything"),
+        ('[[rule]]\nname = "a"\n[[rule]]\nname = "a"\n', 5, "two rules are called 'a'"),
+        ('[[rule]]\ncount = -1\n', 3, '-1 is less than 0'),
+        ('[[rule]]\ncount = true\n', 3, 'whole number expected, a boolean found'),
+        ('[[rule]]\nsecurity_floor = 1.5\n', 3, 'whole number expected, a number found'),
+        ('[[rule]]\nfirmware = { a = 1 }\n', 3, 'table of texts expected'),
+        ('[[rule]]\nname = ""\n', 3, 'text expected, empty text found'),
+        ('[rule]\nname = "a"\n', 2, 'tables [[rule]] expected'),
+        ('[[rules]]\n', 2, 'rules: no such key (did you mean rule?)'),
+        ('[[rule]]\nname = \n', 3, 'no valid TOML'),
+    ],
+)
+def test_what_is_wrong_is_told_by_line(text, line, says):
+    """File, line, place, and the nearest word where one was misspelt."""
+    with pytest.raises(DocumentError) as caught:
+        parse(text)
+    assert says in str(caught.value)
+    assert line == caught.value.line
+    assert str(caught.value).startswith(f'baseline.toml, line {line}: ')
+
+
+@pytest.mark.parametrize('text', ['', 'format = 2\n', 'format = "1"\n'])
+def test_another_format_is_refused(text):
+    """A document of a later version is not half understood."""
+    with pytest.raises(DocumentError, match='format'):
+        baseline.parse(text, 'baseline.toml')
