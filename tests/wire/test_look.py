@@ -261,3 +261,59 @@ def test_one_component_is_read_now(bmc: Any) -> None:
         assert '2.0' == connection.component(found.firmware[0].ref).version
         own = type(found.primary)(bmc=found.primary.bmc, uri=f'{DEVICES}/x')
         assert (None, '9.9') == (connection.component(own).id, connection.component(own).version)
+
+
+def test_a_function_that_is_linked_and_not_there_leaves_no_empty_slot(bmc: Any) -> None:
+    """What could not be read is not taken for nothing."""
+    uri = _fpga(bmc)
+    del bmc.tree[f'{uri}/AccelerationFunctions/Gzip']
+    bmc.tree[uri]['FPGA']['ReconfigurationSlots'][1]['AccelerationFunction'] = 'odd'
+    (found,) = bmc.look().accelerators
+    assert [('Gzip', None), ('?', None)] == [(s.function.id, s.function.version) for s in found.slots]
+
+
+def test_a_slot_that_is_no_object_hides_something(bmc: Any) -> None:
+    """Its neighbours keep their positions."""
+    uri = _fpga(bmc)
+    bmc.tree[uri]['FPGA']['ReconfigurationSlots'][0] = None
+    look = bmc.look()
+    assert [('S1', 1)] == [(s.slot_id, s.index) for s in look.accelerators[0].slots]
+    assert [('FPGA/ReconfigurationSlots/0', True)] == [(gap.field, gap.hides) for gap in look.gaps]
+
+
+@pytest.mark.parametrize('place', ['FirmwareInventory/X', 'FirmwareInventory', ''])
+def test_firmware_that_cannot_be_read_hides_something(bmc: Any, reply: Any, place: str) -> None:
+    """It may be a device's, and nobody would see that it is not protected."""
+    _gpu(bmc, 'GPU0')
+    service = '/redfish/v1/UpdateService'
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': service}
+    bmc.put(service, FirmwareInventory={'@odata.id': f'{service}/FirmwareInventory'})
+    bmc.collection(f'{service}/FirmwareInventory', 'X')
+    broken = f'{service}/{place}'.rstrip('/')
+    bmc.replies['GET', broken] = reply(500)
+    assert [(broken, True)] == [(gap.ref.uri, gap.hides) for gap in bmc.look().gaps]
+
+
+def test_ids_that_cannot_be_read_hide_a_device(bmc: Any, reply: Any) -> None:
+    """Without its functions a card is nothing known, and may be an accelerator."""
+    _card(bmc, 'x', {'VendorId': '0x10de', 'DeviceId': '0x2330'})
+    bmc.replies['GET', f'{DEVICES}/x/PCIeFunctions/0'] = reply(500)
+    look = bmc.look()
+    assert ((), [True]) == (look.accelerators, [gap.hides for gap in look.gaps])
+
+
+def test_a_body_that_says_not_found_is_a_dangling_link(bmc: Any) -> None:
+    """With status 200, as on a real BMC: nothing is there, so nothing is hidden."""
+    _gpu(bmc, 'GPU0')
+    bmc.tree[f'{PROCESSORS}/GPU0'] = {'error': {'@Message.ExtendedInfo': [{'MessageId': 'Base.1.15.0.ResourceNotFound'}]}}
+    look = bmc.look()
+    assert ((), [False]) == (look.accelerators, [gap.hides for gap in look.gaps])
+
+
+def test_an_item_of_two_devices_is_said_to_be_so(bmc: Any) -> None:
+    """It counts for one of them, and a gap says that it is both's."""
+    uri = _fpga(bmc)
+    _gpu(bmc, 'GPU0')
+    item = bmc.tree['/redfish/v1/UpdateService/SoftwareInventory/Shell']
+    item['RelatedItem'] = [{'@odata.id': uri}, {'@odata.id': f'{PROCESSORS}/GPU0'}]
+    assert [('RelatedItem', False)] == [(gap.field, gap.hides) for gap in bmc.look().gaps]

@@ -52,6 +52,9 @@ MAX_ANSWER = 32 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
 """Seconds for the connection itself. Answers are slow (23 s seen), connections are not."""
 
+PIECE_TIMEOUT = 60.0
+"""Seconds for one piece of an image to be taken."""
+
 PUSH_TIMEOUT = 600.0
 """Seconds to wait for the answer to a pushed image: a BMC may check all of it before it answers."""
 
@@ -362,7 +365,8 @@ class Connector(sushy.connector.Connector):
                 data=data,  # type: ignore[arg-type]  # bytes, or a Streamed, which requests takes as an iterable with a length
                 headers=sent,
                 auth=_no_auth if anonymous else None,
-                timeout=(min(CONNECT_TIMEOUT, timeout), timeout),
+                # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
+                timeout=(min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout), timeout),
                 allow_redirects=False,
                 stream=True,
             ) as response:

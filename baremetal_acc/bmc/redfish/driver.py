@@ -112,7 +112,7 @@ class RedfishConnection:
             facts=self._facts(tree, home, quirks),
             accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
-            gaps=tuple(sorted(tree.gaps, key=lambda g: (g.ref, g.field or '', g.reason))),
+            gaps=tuple(sorted(set(tree.gaps), key=lambda g: (g.ref, g.field or '', g.reason))),
             reader=reader,
         )
 

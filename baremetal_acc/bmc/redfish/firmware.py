@@ -16,6 +16,8 @@ from baremetal_acc.bmc.redfish.parse import View, component, last, uuid_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.ref import Ref
 
 SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
 """A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
@@ -75,6 +77,8 @@ def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot
         fpga = view.part('FPGA')
         for index, slot in enumerate(fpga.parts('ReconfigurationSlots') if fpga is not None else ()):
             if slot is None:
+                place = f'FPGA/ReconfigurationSlots/{index}'
+                walk.gaps.append(Gap(ref=view.ref, field=place, reason='a slot that is no object cannot be read', hides=True))
                 continue
             slot_id = slot.text('SlotId') or str(index)
             found.append(
@@ -115,11 +119,11 @@ def _by_related(
         if place in slots:
             return slots[place]
         places.append(place)
-    for place in places:
-        if place in owner:
-            return owner[place]
-        if place in trusted:
-            return trusted[place]
+    named = list(dict.fromkeys(n for place in places if (n := owner.get(place, trusted.get(place))) is not None))
+    if len(named) > 1:
+        walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason='names several devices: counted for the first of them'))
+    if named:
+        return named[0]
     for place in places:
         below = [(len(uri), n) for uri, n in owner.items() if within(place, uri)]
         if below:
@@ -198,11 +202,17 @@ def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
 
 
 def _function_in(walk: Walk, processor: View, slot: View, slot_id: str, known: dict[str, Function]) -> Function | None:
-    """What a slot holds: by its link, else the function that names the slot."""
+    """What a slot holds: by its link, else the function that names the slot.
+
+    A function that is linked and could not be read is a function of which nothing is known: the slot is not empty.
+    """
     link = slot.link('AccelerationFunction')
     place = walk.place(link) if link is not None else None
-    if place is not None and place in known:
-        return known[place]
+    if place is not None:
+        ref = Ref(bmc=processor.ref.bmc, uri=place)
+        return known.get(place) or Function(ref=ref, id=last(place))
+    if slot.has('AccelerationFunction'):
+        return Function(ref=slot.ref, id='?')
     for view in walk.tree.acceleration.get(processor.ref.uri, ()):
         names = view.body.get('FpgaReconfigurationSlots')
         if isinstance(names, list) and slot_id in names:

@@ -14,8 +14,12 @@ from typing import TypeVar
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
+from baremetal_acc.bmc.redfish.message import said
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName, Ref
+
+GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
+"""MessageIds of a body that stands for a 404 but comes with 200, as seen on a real BMC. Source: DMTF Base registry."""
 
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
@@ -268,6 +272,8 @@ def document(answer: Answer, name: BmcName, connector: Connector) -> Document:
     if not isinstance(body, dict):
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is no JSON object')
     if 'error' in body and '@odata.id' not in body:
+        if said(body).ids & GONE:
+            raise BmcRefused(bmc=connector.label, uri=answer.url, status=404, what='the answer says that it is not there')
         raise BmcAnswerInvalid(
             bmc=connector.label, uri=answer.url, what='the answer is an error message with a status of success'
         )

@@ -122,7 +122,7 @@ class Walk:
         for device, functions in zip(devices, self._reader.map(self._functions, devices), strict=True):
             tree.functions[device.ref.uri] = functions
         programmable = [(uri, link) for uri, view in tree.processors.items() if (link := view.link('AccelerationFunctions'))]
-        found = self._reader.map(lambda p: self._members(p[1], hides=False), programmable)
+        found = self._reader.map(lambda p: self._members(p[1], hides=True), programmable)
         for (processor, _), views in zip(programmable, found, strict=True):
             tree.acceleration[processor] = tuple(views.values())
 
@@ -130,19 +130,20 @@ class Walk:
         collection = device.body.get('PCIeFunctions')
         if isinstance(collection, dict):
             link = device.link('PCIeFunctions')
-            return tuple(self._members(link, hides=False).values()) if link else ()
-        return tuple(self._views(device.links('Links', 'PCIeFunctions'), hides=False).values())
+            return tuple(self._members(link, hides=True).values()) if link else ()
+        return tuple(self._views(device.links('Links', 'PCIeFunctions'), hides=True).values())
 
     def _updates(self) -> None:
+        """What is installed, and tasks. An item that cannot be read may be firmware that nobody protects."""
         tree, root = self.tree, self.tree.root
         link = root.link('UpdateService')
         if link is not None:
-            tree.update = next(iter(self._views([link], hides=False).values()), None)
+            tree.update = next(iter(self._views([link], hides=True).values()), None)
         if tree.update is not None:
             for name in ('FirmwareInventory', 'SoftwareInventory'):
                 collection = tree.update.link(name)
                 if collection is not None:
-                    tree.items.update(self._members(collection, hides=False))
+                    tree.items.update(self._members(collection, hides=True))
         service = root.link('Tasks') or root.link('TaskService')
         if service is not None:
             for view in self._views([service], hides=False).values():

@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does the connector make of a peer that misbehaves on the wire? Real sockets on loopback, no library in between."""
+
+import io
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from baremetal_acc.bmc.api import BmcAddress, Upload
+from baremetal_acc.bmc.redfish import connector as module
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.update import Multipart
+from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable
+from baremetal_acc.model.ref import HOST
+
+Peer = Callable[[socket.socket], None]
+
+
+@pytest.fixture
+def peer() -> Iterator[Callable[[Peer], Connector]]:
+    """Starts a peer and gives a connector to it. Each connection is handled by the function."""
+    servers: list[socket.socket] = []
+    threads: list[threading.Thread] = []
+
+    def start(handle: Peer) -> Connector:
+        server = socket.create_server(('127.0.0.1', 0))
+        servers.append(server)
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        handle(connection)
+                    except OSError:
+                        continue
+
+        threads.append(threading.Thread(target=serve))
+        threads[-1].start()
+        address = BmcAddress(name=HOST, address=f'http://127.0.0.1:{server.getsockname()[1]}', timeout=timedelta(seconds=1))
+        return Connector(address, Patience(attempts=2, sleep=lambda seconds: None))
+
+    yield start
+    for server in servers:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+    for thread in threads:
+        thread.join(10)
+
+
+def _head(connection: socket.socket) -> bytes:
+    data = b''
+    while b'\r\n\r\n' not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            return data
+        data += piece
+    return data
+
+
+def test_an_answer_that_trickles_in_ends_in_time(peer: Callable[[Peer], Connector]) -> None:
+    """A byte every now and then keeps each single read alive; the whole is bounded."""
+
+    def trickle(connection: socket.socket) -> None:
+        _head(connection)
+        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n')
+        for _ in range(100):
+            connection.sendall(b' ')
+            time.sleep(0.1)
+
+    started = time.monotonic()
+    with pytest.raises(BmcUnreachable, match='did not end in time'):
+        peer(trickle).read('/redfish/v1')
+    assert 4 > time.monotonic() - started
+
+
+@pytest.mark.parametrize('chunked', [False, True])
+def test_an_endless_answer_ends_at_its_bound(
+    peer: Callable[[Peer], Connector], monkeypatch: pytest.MonkeyPatch, chunked: bool
+) -> None:
+    """Without a length, and in chunks."""
+    monkeypatch.setattr(module, 'MAX_ANSWER', 1_000_000)
+
+    def endless(connection: socket.socket) -> None:
+        _head(connection)
+        connection.sendall(
+            b'HTTP/1.1 200 OK\r\n' + (b'Transfer-Encoding: chunked\r\n\r\n' if chunked else b'Connection: close\r\n\r\n')
+        )
+        while True:
+            connection.sendall(b'1000\r\n' + b' ' * 4096 + b'\r\n' if chunked else b' ' * 4096)
+
+    with pytest.raises(BmcAnswerInvalid, match='longer than 1000000 bytes'):
+        peer(endless).read('/redfish/v1')
+
+
+@pytest.mark.parametrize(
+    'answer',
+    [b'', b'HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{', b'\x15\x03\x01', b'HTTP/9 x y\r\n\r\n'],
+)
+def test_an_answer_that_breaks_off_is_no_answer(peer: Callable[[Peer], Connector], answer: bytes) -> None:
+    """Wherever it breaks; a read is tried twice here."""
+    tries: list[int] = []
+
+    def cut(connection: socket.socket) -> None:
+        _head(connection)
+        tries.append(1)
+        connection.sendall(answer)
+
+    with pytest.raises(BmcUnreachable):
+        peer(cut).read('/redfish/v1')
+    assert 2 == len(tries)
+
+
+def test_a_write_on_a_connection_that_the_bmc_has_closed_is_sent_once_at_most(peer: Callable[[Peer], Connector]) -> None:
+    """An idle connection that is closed by the BMC is not used again, and nothing is sent twice."""
+    got: list[bytes] = []
+
+    def once(connection: socket.socket) -> None:
+        got.append(_head(connection).split(b' ')[0])
+        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+
+    connector = peer(once)
+    connector.read('/redfish/v1')
+    time.sleep(0.2)
+    connector.send('POST', '/redfish/v1/x', body={})
+    assert [b'GET', b'POST'] == got
+
+
+def _push(connector: Connector, size: int) -> Any:
+    upload = Upload(file='x', size_bytes=size, open=lambda: io.BytesIO(bytes(size)))
+    with upload.open() as file:
+        body = Multipart({}, upload, file)
+        return connector.send('POST', '/push', stream=body, headers={'Content-Type': body.content_type})
+
+
+def test_a_large_image_arrives_whole(peer: Callable[[Peer], Connector]) -> None:
+    """With its length in the head, streamed."""
+    lengths: list[tuple[int, int]] = []
+
+    def take(connection: socket.socket) -> None:
+        head, _, rest = _head(connection).partition(b'\r\n\r\n')
+        wanted = next(int(line.split(b':')[1]) for line in head.split(b'\r\n') if line.lower().startswith(b'content-length'))
+        got = len(rest)
+        while got < wanted:
+            got += len(connection.recv(1 << 20))
+        lengths.append((wanted, got))
+        connection.sendall(b'HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n')
+
+    assert 202 == _push(peer(take), 20_000_000).status
+    assert lengths[0][0] == lengths[0][1] > 20_000_000
+
+
+@pytest.mark.parametrize('drain', [False, True])
+def test_a_refusal_before_the_image_was_taken_is_busy_or_unknown_but_never_taken(
+    peer: Callable[[Peer], Connector], drain: bool
+) -> None:
+    """The BMC answers 503 at once. If it goes on reading we see the answer; if it slams the door we may not, and say so."""
+    pushes: list[int] = []
+
+    def busy(connection: socket.socket) -> None:
+        _head(connection)
+        pushes.append(1)
+        connection.sendall(b'HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n')
+        while drain and connection.recv(1 << 20):
+            continue
+
+    with pytest.raises(BmcBusy if drain else (BmcBusy, BmcUnreachable)):
+        _push(peer(busy), 20_000_000)
+    assert [1] == pushes
+
+
+def test_a_peer_that_takes_nothing_more_is_given_up(peer: Callable[[Peer], Connector], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops reading in the middle of an image."""
+    monkeypatch.setattr(module, 'PIECE_TIMEOUT', 0.5)
+    done = threading.Event()
+
+    def stall(connection: socket.socket) -> None:
+        _head(connection)
+        done.wait(10)
+
+    try:
+        with pytest.raises(BmcUnreachable, match='whether the request arrived is unknown'):
+            _push(peer(stall), 50_000_000)
+    finally:
+        done.set()
