@@ -50,7 +50,8 @@ class BmcSite:
         machine.settle()
         if machine.is_bmc_down(self.view.name):
             raise Cut
-        device = self.service.device_of(request.path)
+        # Only a fault asks whose the resource is.
+        device = self.service.device_of(request.path) if machine.faults.describe() else None
         if (slow := self._fault('slow', request, device)) is not None:
             await asyncio.sleep(float(slow.parameters['seconds']))
         refuse = self._fault('refuse', request, device)

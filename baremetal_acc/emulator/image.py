@@ -127,13 +127,11 @@ class ImageReader:
         self._head_done = False
         self._tail = b''
         self._hash = hashlib.sha256()
-        self._all = hashlib.sha256()
         self.received_bytes = 0
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes."""
         self.received_bytes += len(chunk)
-        self._all.update(chunk)
         if not self._head_done:
             self._head += chunk
             self._head_done = self._head.count(b'\n') >= 2 or len(self._head) > MAX_HEADER_BYTES
@@ -144,7 +142,9 @@ class ImageReader:
 
     def digest(self) -> str:
         """SHA-256 of all bytes so far, as ``sha256:...``."""
-        return f'sha256:{self._all.hexdigest()}'
+        whole = self._hash.copy()
+        whole.update(self._tail)
+        return f'sha256:{whole.hexdigest()}'
 
     def finish(self) -> Image:
         """The image.
