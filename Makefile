@@ -58,6 +58,11 @@ constraints:
 	{ sed -n '/^#/p' constraints.txt; $(PIP) freeze --all --exclude pip --exclude baremetal-acc | LC_ALL=C sort -f; } > constraints.new
 	mv constraints.new constraints.txt
 
+# Write etc/baremetal_acc/*.sample anew; a test compares them with what the code says.
+samples: .venv/.installed-test
+	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
+	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
+
 clean:
 	rm -rf .venv build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

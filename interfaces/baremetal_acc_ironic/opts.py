@@ -33,6 +33,35 @@ def register(conf: cfg.ConfigOpts) -> None:
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
 
+IRONICS_OWN: list[tuple[str, list[Any]]] = [
+    (
+        'DEFAULT',
+        [
+            cfg.ListOpt(
+                f'enabled_{name}',
+                sample_default=f'{HARDWARE_TYPE},redfish',
+                help=f"Ironic's own option. Add {HARDWARE_TYPE} to what it holds.",
+            )
+            for name in ('hardware_types', 'firmware_interfaces', 'inspect_interfaces', 'power_interfaces')
+        ],
+    ),
+    (
+        'api',
+        [
+            cfg.ListOpt(
+                'middleware',
+                sample_default='baremetal-acc-policy',
+                help=(
+                    "Ironic's own option. Add baremetal-acc-policy in every API process: without it no rule of this package "
+                    'is in force, and whoever may set the provision state of a node may release locks and write firmware.'
+                ),
+            )
+        ],
+    ),
+]
+"""For the sample file only, where operators look for what to set."""
+
+
 def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
-    return [(HARDWARE_TYPE, OPTIONS), (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT))]
+    return [*IRONICS_OWN, (HARDWARE_TYPE, OPTIONS), (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT))]

@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Are the sample files what the code says? ``make samples`` writes them."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg, generator
+from oslo_policy import generator as policy_generator
+
+
+def test_the_sample_of_the_configuration_is_current(tree: Path) -> None:
+    """Every option is in it, with its default and its help."""
+    conf = cfg.ConfigOpts()
+    generator.register_cli_opts(conf)
+    conf(['--namespace', 'baremetal_acc', '--namespace', 'baremetal_acc.ironic'])
+    text = io.StringIO()
+    generator.generate(conf, output_file=text)
+    assert text.getvalue() == (tree / 'etc/baremetal_acc/baremetal_acc.conf.sample').read_text(), 'run: make samples'
+    assert '#middleware = baremetal-acc-policy' in text.getvalue()
+
+
+def test_the_sample_of_the_policy_is_current(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule is in it, with its default."""
+    out = tmp_path / 'policy.yaml.sample'
+    monkeypatch.setattr(sys, 'argv', ['oslopolicy-sample-generator'])
+    policy_generator.generate_sample(['--namespace', 'baremetal_acc', '--output-file', str(out)], cfg.ConfigOpts())
+    assert out.read_text() == (tree / 'etc/baremetal_acc/policy.yaml.sample').read_text(), 'run: make samples'
