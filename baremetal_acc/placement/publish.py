@@ -16,10 +16,8 @@ from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
 
 from baremetal_acc.decide import providers
-from baremetal_acc.decide.providers import OWNER, Functions
+from baremetal_acc.decide.providers import OWNER
 from baremetal_acc.errors import InventoryInUse, PlacementError, PlacementRefused, PlacementUnreachable, RootMissing
-from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import (
     Call,
     CreateProvider,
@@ -31,7 +29,6 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
-from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import (
     CANNOT_DELETE_PARENT,
     DUPLICATE_NAME,
@@ -419,36 +416,6 @@ class Publisher:
             f'placement has provider {call.uuid} ({call.name}) below another root than node {root}',
             hint='delete it: openstack resource provider delete',
         )
-
-
-class NodePlacement:
-    """One node's placement, as a job writes to it.
-
-    :param node_uuid: the node in Ironic, and its root provider.
-    :param consumer: the instance on the node, or None.
-    """
-
-    def __init__(self, publisher: Publisher, node_uuid: str, consumer: str | None = None) -> None:
-        self._publisher = publisher
-        self._node_uuid = node_uuid
-        self._consumer = consumer
-
-    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
-        """Take what is unclaimed of these devices out of service, their slots included.
-
-        :raises PlacementError: somebody holds it, or placement did not do it.
-        """
-        chosen = frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
-        self._publisher.withdraw(self._node_uuid, chosen, self._consumer)
-
-    def publish(self, inventory: Inventory, verdict: Verdict, functions: Functions) -> None:
-        """Make placement agree with a verified look.
-
-        :raises UsageError: see :func:`baremetal_acc.decide.providers.tree`.
-        :raises PlacementError: it did not.
-        """
-        wanted = providers.tree(inventory, verdict, self._node_uuid, functions)
-        self._publisher.publish(wanted, consumer=self._consumer)
 
 
 # ---------------------------------------------------------------------------------------------------------------- wire

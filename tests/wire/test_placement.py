@@ -20,7 +20,7 @@ from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
-from baremetal_acc.placement.publish import REMEMBER_SECONDS, NodePlacement, Publisher
+from baremetal_acc.placement.publish import REMEMBER_SECONDS, Publisher
 from tests.unit.decide.values import FPGA, GPU, fpga, gpu, inventory, slot
 
 GZIP = {(FPGA, 'Slot0'): 'gzip'}
@@ -325,9 +325,8 @@ def test_what_is_withdrawn_cannot_be_found(publisher: Publisher, cloud: Cloud, r
 
 def test_withdrawing_a_card_withdraws_its_slots_and_no_other_card(publisher: Publisher, cloud: Cloud, root: str) -> None:
     """The slots lie below the card."""
-    node = NodePlacement(publisher, root)
-    node.publish(inventory(gpu(), fpga()), met(), GZIP)
-    node.withdraw(inventory(gpu(), fpga()), [FPGA])
+    publisher.publish(wanted(root))
+    publisher.withdraw(root, frozenset({providers.card_uuid(root, FPGA)}))
     assert {} == cloud.offers(slot_of(root))
     assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
 
@@ -468,6 +467,23 @@ def test_a_change_by_somebody_else_in_between_is_not_overwritten_blindly(
     assert 1 == len(stepped_in)
     assert 2 == sum(line.endswith('/inventories') for line in writes(sending.sent))
     assert {} == cloud.offers(slot_of(root))
+
+
+def test_what_changes_while_it_is_read_is_read_again(publisher: Publisher, url: str, cloud: Cloud, root: str) -> None:
+    """Inventory and traits come by two requests, and make one picture only if both are of one generation."""
+    publisher.publish(wanted(root))
+    looking = Adapter(url)
+    stepped_in = []
+
+    def step_in(method: str, path: str) -> None:
+        if path == f'/resource_providers/{gpu_of(root)}/traits' and not stepped_in:
+            stepped_in.append(path)
+            cloud.offer(gpu_of(root), 'PGPU', total=3)
+
+    looking.before = step_in
+    found = Publisher(PlacementClient(looking), sleep=lambda seconds: None).read(root)
+    assert 1 == len(stepped_in)
+    assert [3] == [i.total for i in found.provider(gpu_of(root)).inventories]
 
 
 def test_values_that_somebody_altered_are_put_right(publisher: Publisher, cloud: Cloud, root: str) -> None:

@@ -308,6 +308,13 @@ def test_what_is_held_stays_and_is_wholly_reserved():
     ) == (found.inventories)
 
 
+def test_what_is_held_and_wanted_is_as_it_is_wanted():
+    """Somebody holds it, and it is offered all the same: nothing has to be reserved."""
+    actual = wanted().provider(SLOT0)
+    assert offers(wanted()) == offers(providers.held(wanted(), actual, frozenset({'CUSTOM_ACC_FN_GZIP'})))
+    assert wanted().provider(SLOT0) == providers.held(wanted(), actual, frozenset({'CUSTOM_ACC_FN_GZIP'})).provider(SLOT0)
+
+
 def test_what_is_held_of_a_card_that_is_gone_stays():
     """The provider is wanted again, for what is held of it."""
     actual = wanted().provider(GPU_UUID)
