@@ -70,10 +70,10 @@ class Walk:
     def _top(self) -> None:
         tree, root = self.tree, self.tree.root
         wanted = [root.link(name) or f'{ROOT}/{name}' for name in ('Systems', 'Chassis', 'Managers')]
-        errors: list[BmcError] = []
+        errors: dict[str, BmcError] = {}
         found = self._reader.map(lambda uri: self._members(uri, errors=errors, hides=True), wanted)
-        if not found[0] and not found[1] and len(errors) >= 2:
-            raise errors[0]
+        if wanted[0] in errors and wanted[1] in errors:
+            raise errors[wanted[0]]
         tree.systems, tree.chassis, tree.managers = found
         # A chassis may be reached by a link alone (recordings/dmtf/smartnic, Card2).
         for _ in range(4):
@@ -160,14 +160,14 @@ class Walk:
         return [(into, link)] if link else []
 
     def _members(
-        self, uri: str, *, hides: bool, errors: list[BmcError] | None = None, newest: int | None = None
+        self, uri: str, *, hides: bool, errors: dict[str, BmcError] | None = None, newest: int | None = None
     ) -> dict[str, View]:
         """The members of a collection that could be read."""
         try:
             found = self._reader.collection(uri)
         except BmcError as exc:
             if errors is not None:
-                errors.append(exc)
+                errors[uri] = exc
             self.gap(uri, exc, hides=hides)
             return {}
         links = [link for member in members(found.body) if isinstance(link := member.get('@odata.id'), str)]
