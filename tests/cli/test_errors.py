@@ -142,9 +142,9 @@ TABLE = (
 
 
 @pytest.mark.parametrize(('make', 'code', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
-def test_one_clear_line_and_nothing_written(make, code, says, desk, emulated_machine):
+def test_one_clear_line_and_nothing_written(make, code, says, desk, served):
     """What, where and what to do, in one line; no traceback, no secret, and the machine's log of writes is empty."""
-    machine = emulated_machine('acc-server')
+    machine = served
     desk.prepare(machine)
     done = desk.run(*make(desk, machine))
     assert code == done.code, done.err

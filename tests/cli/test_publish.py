@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Publishing from the command line, to a real placement over HTTP."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.cli.desk import CONF, target_of
+
+NODE = '0d7f3c55-9f7b-4d7f-8a43-4c2f7f3b9a01'
+
+SECONDS = 30
+
+
+@pytest.fixture(scope='module')
+def placement(tmp_path_factory) -> Iterator[str]:
+    """URL of a real placement."""
+    folder: Path = tmp_path_factory.mktemp('placement')
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(folder), '--placement'],
+        stdin=subprocess.PIPE,  # it ends with its standard input
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, 'placement did not start'
+        yield json.loads(line)['placement']
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+
+
+def call(placement: str, method: str, path: str, body: object = None) -> requests.Response:
+    headers = {'X-Auth-Token': 'admin', 'OpenStack-API-Version': 'placement 1.37'}
+    return requests.request(method, f'{placement}{path}', json=body, headers=headers, timeout=SECONDS)
+
+
+def make_root(placement: str) -> None:
+    """As Nova does it: uuid, name and node are the same."""
+    assert call(placement, 'POST', '/resource_providers', {'uuid': NODE, 'name': NODE}).status_code == 200
+
+
+def offered(placement: str) -> set[str]:
+    """Resource classes that the tree below the node offers."""
+    providers = call(placement, 'GET', f'/resource_providers?in_tree={NODE}').json()['resource_providers']
+    found: set[str] = set()
+    for provider in providers:
+        found |= set(call(placement, 'GET', f'/resource_providers/{provider["uuid"]}/inventories').json()['inventories'])
+    return found
+
+
+def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
+    """A dry run sends nothing; apply publishes what holds; an unlock withdraws it, and a lock brings it back."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nblock = ["host-device"]\nfunctions = { Slot0 = "gzip" }\n')
+    desk.write('acc.conf', CONF + f'\n[placement]\nauth_type = admin_token\nendpoint = {placement}\ntoken = admin\n')
+    target = target_of(machine) | {'node': NODE}
+    desk.bmcs({'node-1': target})
+
+    without_root = desk.run('publish', '--execute', *desk.options)
+    assert 4 == without_root.code
+    assert NODE in without_root.errors[0]
+
+    make_root(placement)
+    dry = desk.run('publish', '-f', 'json', *desk.options)
+    assert 3 == dry.code, dry.err
+    assert dry.document['targets'][0]['calls']
+    assert set() == offered(placement)
+
+    applied = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == applied.code, applied.err
+    actions = [a['action'] for a in applied.document['targets'][0]['actions']]
+    assert ('withdraw', 'publish') == (actions[0], actions[-1])
+    assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
+    again = desk.run('publish', '-f', 'json', *desk.options)
+    assert (0, []) == (again.code, again.document['targets'][0]['calls'])
+
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    assert set() == offered(placement)
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 0 == desk.run('publish', '--execute', *desk.options).code
+    assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
+
+
+def test_a_placement_that_is_not_there_is_code_five(desk, emulated_machine):
+    """Nothing answers at the endpoint: unreachable, in one line without the token."""
+    machine = emulated_machine('fpga-server')
+    desk.prepare(machine)
+    desk.write('acc.conf', CONF + '\n[placement]\nauth_type = admin_token\nendpoint = http://127.0.0.1:9\ntoken = s3cret\n')
+    desk.bmcs({'node-1': target_of(machine) | {'node': NODE}})
+    done = desk.run('publish', *desk.options)
+    assert 5 == done.code, done.err
+    assert 1 == len(done.errors)
+    assert 's3cret' not in done.err
+
+
+def test_an_unknown_way_to_log_in_is_told(desk, emulated_machine):
+    """A misspelt auth_type is an error of the configuration."""
+    machine = emulated_machine('fpga-server')
+    desk.prepare(machine)
+    desk.write('acc.conf', CONF + '\n[placement]\nauth_type = pasword\n')
+    done = desk.run('publish', *desk.options)
+    assert 2 == done.code, done.err
+    assert '[placement]' in done.errors[0]
+    assert 'pasword' in done.errors[0]
