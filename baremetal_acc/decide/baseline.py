@@ -81,16 +81,32 @@ class Match:
 
     def device(self, accelerator: Accelerator, node: NodeFacts) -> bool:
         """Both halves hold."""
-        ids = f'{accelerator.pci.vendor_id}:{accelerator.pci.device_id}'
+        return self._definite(accelerator, node) and all(_like(text, pattern) for text, pattern in self._texts(accelerator))
+
+    def undecided(self, accelerator: Accelerator, node: NodeFacts) -> bool:
+        """The BMC does not show all that is asked for, and what it shows holds: the rule may well be for this device."""
+        texts = self._texts(accelerator)
+        return (
+            self._definite(accelerator, node)
+            and any(text is None for text, _ in texts)
+            and all(text is None or _like(text, pattern) for text, pattern in texts)
+        )
+
+    def _definite(self, accelerator: Accelerator, node: NodeFacts) -> bool:
+        """Everything holds that is always known."""
         return (
             self.node(node)
             and (not self.ids or accelerator.id in self.ids)
             and (self.kind is None or accelerator.kind is self.kind)
-            and (self.vendor is None or _like(accelerator.vendor, self.vendor))
-            and (self.model is None or _like(accelerator.model, self.model))
-            and (self.pci is None or _like(ids, self.pci))
             and self.traits <= (accelerator.traits | node.traits)
         )
+
+    def _texts(self, accelerator: Accelerator) -> list[tuple[str | None, str]]:
+        """What the BMC shows, None where it shows nothing, and the pattern asked for."""
+        pci = accelerator.pci
+        ids = None if pci.vendor_id is None or pci.device_id is None else f'{pci.vendor_id}:{pci.device_id}'
+        asked = ((accelerator.vendor, self.vendor), (accelerator.model, self.model), (ids, self.pci))
+        return [(text, pattern) for text, pattern in asked if pattern is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +140,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What the rules demand of one device; ``*_rule`` names the rule that decided."""
+    """What the rules demand of one device; ``*_rule`` names the rule that decided.
+
+    :ivar undecided: rules that would have decided something, and of which nobody can tell whether they are for this device.
+    """
 
     firmware: tuple[tuple[str, str], ...]
     firmware_rule: str
@@ -138,6 +157,7 @@ class Demands:
     on_missing_rule: str
     security_floor: int
     security_floor_rule: str
+    undecided: tuple[str, ...] = ()
 
 
 def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Demands:
@@ -145,13 +165,19 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
 
     Where no rule says what to block, a tenant's node must have every host path of every device blocked.
     """
-    matching = [rule for rule in baseline.rules if rule.match.device(accelerator, node)]
+    undecided: list[str] = []
     open_to_tenants = node.exposure is Exposure.TENANT
 
     def first(key: str) -> tuple[object, str]:
-        return next(
-            ((value, rule.name) for rule in matching if (value := getattr(rule, key)) is not None), (None, DEFAULT_RULE)
-        )
+        for rule in baseline.rules:
+            value = getattr(rule, key)
+            if value is None:
+                continue
+            if rule.match.device(accelerator, node):
+                return value, rule.name
+            if rule.match.undecided(accelerator, node):
+                undecided.append(rule.name)
+        return None, DEFAULT_RULE
 
     firmware, firmware_rule = first('firmware')
     functions, functions_rule = first('functions')
@@ -172,6 +198,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_missing_rule=on_missing_rule,
         security_floor=floor if isinstance(floor, int) else 0,
         security_floor_rule=floor_rule,
+        undecided=tuple(dict.fromkeys(undecided)),
     )
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a lock reading proves: a setting that was found closed, or one that we closed and that holds."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -37,6 +38,9 @@ def judge(reading: LockReading, engagements: Iterable[Engagement], *, lifecycle:
     same_card = [e for e in ours if e.accelerator == reading.accelerator]
     if not same_card:
         return replace(reading, reason='engaged on another card')
+    same_card = [e for e in same_card if e.part == reading.part]
+    if not same_card:
+        return replace(reading, reason='engaged for another part of this card')
     current = [e for e in same_card if e.lifecycle == lifecycle]
     if not current:
         return replace(reading, reason='engaged in an earlier lifecycle of the node')
@@ -68,8 +72,8 @@ class Subject:
 class Coverage:
     """How one write path to one subject is blocked.
 
-    :ivar state: the best state among the readings that cover it; ``unsupported`` when none does.
-    :ivar reading: that reading.
+    :ivar state: of the mechanism that blocks it best; ``unsupported`` when none does.
+    :ivar reading: the one that says so.
     """
 
     subject: Subject
@@ -102,18 +106,32 @@ def covers(reading: LockReading, subject: Subject) -> bool:
 def coverage(accelerator: Accelerator, path: WritePath, readings: Iterable[LockReading]) -> tuple[Coverage, ...]:
     """How a write path is blocked, subject by subject.
 
+    One mechanism that blocks it is enough. Where one mechanism says something at several places, each of them may be a way
+    in, so the worst of them counts.
+
     :param readings: of this device, already judged.
     """
     relevant = [r for r in readings if path in r.blocks and r.accelerator == accelerator.id]
+    parts = subjects(accelerator)
+    times = Counter(parts)
 
     def best(subject: Subject) -> Coverage:
-        covering = [r for r in relevant if covers(r, subject)]
-        if not covering:
+        worst: dict[str, LockReading] = {}
+        for reading in relevant:
+            if not covers(reading, subject):
+                continue
+            if reading.part is not None and times[subject] > 1:
+                reason = f'the BMC calls several parts of the device {reading.part}'
+                reading = replace(reading, state=LockState.UNKNOWN, reason=reason)
+            known = worst.get(reading.mechanism)
+            if known is None or _RANK[reading.state] < _RANK[known.state]:
+                worst[reading.mechanism] = reading
+        if not worst:
             return Coverage(subject=subject, state=LockState.UNSUPPORTED, reading=None)
-        strongest = max(covering, key=lambda r: _RANK[r.state])
+        strongest = max(worst.values(), key=lambda r: _RANK[r.state])
         return Coverage(subject=subject, state=strongest.state, reading=strongest)
 
-    return tuple(best(subject) for subject in subjects(accelerator))
+    return tuple(best(subject) for subject in parts)
 
 
 def weakest(found: Iterable[Coverage]) -> Coverage:

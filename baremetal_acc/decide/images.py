@@ -56,6 +56,12 @@ def holds(slot: ReconfigurationSlot, image: Image) -> bool:
     return image.function is not None and image.function.casefold() in _names(function)
 
 
+def other_staged(slot: ReconfigurationSlot, images: Iterable[Image]) -> bool:
+    """The next reset puts something else into the slot than one of these images."""
+    staged = slot.item.staged if slot.item is not None else None
+    return staged is not None and all(staged != image.version for image in images)
+
+
 def security_version(images: Iterable[Image], accelerator: Accelerator, component: Component) -> int | None:
     """The security version of what a component runs now, as far as the catalogue knows that image; else None."""
     known = [

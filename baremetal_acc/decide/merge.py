@@ -2,26 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which devices that several BMCs of a target report are one and the same."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from baremetal_acc.model.accelerator import Accelerator, PciIds
+from baremetal_acc.model.accelerator import Accelerator, Kind, PciIds
 from baremetal_acc.model.ref import HOST
+
+_Key = tuple[str, Kind, str]
 
 
 def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     """One accelerator for each physical device, sorted by id.
 
-    Two BMCs mean the same device when they give the same UUID, or the same serial number and kind. Serial numbers repeat
-    on real machines, so those that one BMC gives to several devices say nothing.
+    Two BMCs mean the same device when they give the same UUID, or the same serial number, and kinds that can be one thing.
+    Both repeat on real machines: what one BMC gives to several devices says nothing.
     """
     merged: list[Accelerator] = []
     found = list(accelerators)
-    repeated = {key for a in found if (key := _serial(a)) and sum(_twin(a, b) for b in found) > 1}
+    times = Counter((a.primary.bmc, key) for a in found for key in _keys(a))
+    repeated = {key for (_, key), number in times.items() if number > 1}
     # A device's own BMC knows more of it than the host's BMC does: it comes first and keeps its identity.
     for accelerator in sorted(found, key=lambda a: (a.primary.bmc == HOST, a.id)):
         for position, known in enumerate(merged):
-            if known.primary.bmc != accelerator.primary.bmc and _same(known, accelerator, repeated):
+            if accelerator.primary.bmc not in {ref.bmc for ref in known.refs} and _same(known, accelerator, repeated):
                 merged[position] = _join(known, accelerator)
                 break
         else:
@@ -29,19 +33,22 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     return tuple(sorted(merged, key=lambda a: a.id))
 
 
-def _twin(a: Accelerator, b: Accelerator) -> bool:
-    return _serial(a) == _serial(b) and a.primary.bmc == b.primary.bmc
+def _keys(a: Accelerator) -> Iterator[_Key]:
+    """What identifies a device across BMCs, the best first.
+
+    The host's BMC may see a DPU as the NIC that it also is. Other kinds are not mixed: no card hides another one by its UUID.
+    """
+    kind = Kind.NIC if a.kind is Kind.DPU else a.kind
+    if a.uuid:
+        yield ('uuid', kind, a.uuid.casefold())
+    if a.serial:
+        yield ('serial', kind, a.serial.casefold())
 
 
-def _serial(a: Accelerator) -> tuple[str, str] | None:
-    return (a.kind, a.serial.casefold()) if a.serial else None
-
-
-def _same(a: Accelerator, b: Accelerator, repeated: set[tuple[str, str]]) -> bool:
-    if a.uuid and b.uuid:
-        return a.uuid.casefold() == b.uuid.casefold()
-    key = _serial(a)
-    return key is not None and key == _serial(b) and key not in repeated
+def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> bool:
+    wanted = 'uuid' if a.uuid and b.uuid else 'serial'
+    keys = {key for key in _keys(a) if key[0] == wanted and key not in repeated}
+    return any(key in keys for key in _keys(b))
 
 
 def _join(first: Accelerator, second: Accelerator) -> Accelerator:

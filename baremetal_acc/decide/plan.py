@@ -97,6 +97,9 @@ def plan(
     _refuse_the_unseen(draft, baseline, node, chosen)
     for accelerator in chosen:
         wanted = demands(baseline, accelerator, node)
+        for rule in wanted.undecided if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK} else ():
+            reason = 'the BMC does not show the vendor, the model or the PCI ids that it asks for, so it may be for this device'
+            draft.refuse(accelerator, f'rule {rule}', reason)
         if Part.FIRMWARE in parts:
             for component, pattern, version in components_wanted(accelerator, wanted):
                 _flash(draft, accelerator, wanted, component, pattern, version)
@@ -204,7 +207,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         return
     subject = f'function {slot.slot_id}'
     found = images.function_image(draft.catalogue, accelerator, slot, function)
-    if any(images.holds(slot, image) for image in found):
+    if any(images.holds(slot, image) for image in found) and not images.other_staged(slot, found):
         return
     if len(found) != 1:
         draft.refuse(accelerator, subject, _not_one(found, function, wanted.functions_rule))
@@ -213,6 +216,8 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         draft.refuse(accelerator, subject, 'the BMC offers no SoftwareInventory by which the slot could be programmed')
         return
     image = found[0]
+    if sum(s.slot_id == slot.slot_id for s in accelerator.slots) > 1:
+        draft.refuse(accelerator, subject, f'the BMC calls several slots of the device {slot.slot_id}')
     for reason in _unsafe_target(draft, slot.item, image):
         draft.refuse(accelerator, subject, reason)
     draft.notes.append(Note(label=accelerator.label, text=f'{subject} to {function}: rule {wanted.functions_rule}'))
@@ -242,6 +247,8 @@ def _unsafe_image(
 ) -> Iterator[str]:
     if component.version is None:
         yield 'its version could not be read, so nobody can tell what would be overwritten'
+    if sum(c.id == component.id for c in accelerator.firmware) > 1:
+        yield f'the BMC calls several items of the device {component.id}'
     if not component.certain:
         yield f'the BMC does not say that {component.id} belongs to this device'
     if component.updateable is False:
@@ -301,8 +308,10 @@ def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) 
 
 
 def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
+    released = {(a.accelerator, a.mechanism, a.ref, a.field) for a in draft.actions if isinstance(a, Release)}
     for reading in accelerator.locks:
-        if not reading.blocks & wanted.block:
+        # What is released for our own write is closed again, whether or not the baseline asks for it.
+        if not reading.blocks & wanted.block and (accelerator.id, *reading.place) not in released:
             continue
         draft.actions.append(
             Engage(

@@ -14,7 +14,7 @@ from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, Ref
 
 _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
@@ -47,9 +47,12 @@ def verify(
         wanted = demands(baseline, accelerator, node)
         judged = tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in accelerator.locks)
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
+        findings += (_undecided(accelerator, name) for name in wanted.undecided)
         findings += _firmware(accelerator, wanted)
         findings += _functions(accelerator, wanted, catalogue)
         findings += (_lock(accelerator, wanted, path, judged, accepted) for path in sorted(wanted.block))
+        ours = [e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow)]
+        findings += _no_longer_shown(accelerator, wanted, ours)
     return Verdict(target=inventory.target, findings=tuple(findings))
 
 
@@ -91,14 +94,14 @@ def components_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tup
 
     None as component: no component of the device matches the pattern.
     """
-    taken: set[str | None] = set()
+    taken: set[Ref] = set()
     for pattern, version in wanted.firmware:
         matching = components(accelerator, pattern)
         if not matching:
             yield None, pattern, version
         for component in matching:
-            if component.id not in taken:
-                taken.add(component.id)
+            if component.ref not in taken:
+                taken.add(component.ref)
                 yield component, pattern, version
 
 
@@ -107,14 +110,14 @@ def slots_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tuple[Re
 
     None as slot: no slot of the device matches the pattern.
     """
-    taken: set[str] = set()
+    taken: set[ReconfigurationSlot] = set()
     for pattern, function in wanted.functions:
         matching = [s for s in accelerator.slots if _slot_like(s, pattern)]
         if not matching:
             yield None, function
         for slot in matching:
-            if slot.slot_id not in taken:
-                taken.add(slot.slot_id)
+            if slot not in taken:
+                taken.add(slot)
                 yield slot, function
 
 
@@ -164,6 +167,8 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
         if not candidates:
             found = f'{found}; the catalogue has no image of {function} for it'
         met = Met.YES if any(images.holds(slot, image) for image in candidates) else Met.NO
+        if images.other_staged(slot, candidates):
+            found, met = f'{found}, with {slot.item.staged if slot.item else None} staged for the next reset', Met.NO
         yield _finding(accelerator, f'function {slot.slot_id}', function, found, met, wanted.functions_rule)
 
 
@@ -190,6 +195,21 @@ def _lock(
     if len(open_ones) > 3:
         found += f'; and {len(open_ones) - 3} more'
     return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state)
+
+
+def _undecided(accelerator: Accelerator, rule: str) -> Finding:
+    expected, found = 'vendor, model and PCI ids as far as the rule asks for them', 'the BMC does not show them all'
+    return _finding(accelerator, f'rule {rule}', expected, found, Met.NO, rule)
+
+
+def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Iterable[Engagement]) -> Iterator[Finding]:
+    """A lock that we engaged and that the BMC does not show is no lock that never was: nobody knows whether it holds."""
+    shown = {r.place for r in accelerator.locks}
+    for e in engagements:
+        if wanted.block and e.accelerator == accelerator.id and e.place not in shown:
+            expected, found = f'{e.field} at {e.ref}, as it was engaged', 'the BMC does not show it any more'
+            subject = f'lock {e.mechanism}'
+            yield _finding(accelerator, subject, expected, found, Met.NO, wanted.block_rule, LockState.UNKNOWN)
 
 
 def _open(found: evidence.Coverage) -> str:

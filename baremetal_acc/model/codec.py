@@ -57,7 +57,7 @@ def decode(kind: type[T], data: object) -> T:
     """
     try:
         return cast('T', _decode(kind, data))
-    except (KeyError, ValueError, TypeError) as exc:
+    except (KeyError, ValueError, TypeError, OverflowError) as exc:
         raise StaleJob(f'{kind.__name__}: the stored form cannot be read: {exc}') from exc
 
 
@@ -80,7 +80,10 @@ def _decode(kind: Any, data: Any) -> Any:
     if is_dataclass(kind):
         return _decode_dataclass(cast('type', kind), data)
     if kind is datetime:
-        return datetime.fromisoformat(data)
+        at = datetime.fromisoformat(data)
+        if at.tzinfo is None:
+            raise ValueError(f'{data} names no time zone')
+        return at
     if kind is timedelta:
         return timedelta(seconds=data)
     if isinstance(kind, type) and issubclass(kind, Enum):

@@ -121,7 +121,7 @@ class Inventory:
     Collections are sorted by their ids, so that two looks at the same machine give equal values but for times and sessions.
 
     :ivar target: the target's name.
-    :ivar at: when the look was finished, UTC.
+    :ivar at: when the look began, UTC.
     """
 
     target: str

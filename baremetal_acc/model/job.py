@@ -211,7 +211,7 @@ class Met(StrEnum):
 class Finding:
     """One demand of the baseline and what was found.
 
-    :ivar subject: ``firmware NAME``, ``function SLOT``, ``lock PATH`` or ``present``.
+    :ivar subject: ``firmware NAME``, ``function SLOT``, ``lock PATH``, ``rule NAME`` or ``present``.
     :ivar rule: name of the rule that demands it.
     :ivar state: the weakest lock state that decided, for locks.
     """
@@ -270,6 +270,11 @@ class ItemState(StrEnum):
         """Nothing more happens in this item's own stage."""
         return self in (ItemState.STAGED, ItemState.DONE, ItemState.FAILED, ItemState.SKIPPED)
 
+    @property
+    def begun(self) -> bool:
+        """Something of it was done, or may have been."""
+        return self not in (ItemState.PLANNED, ItemState.SKIPPED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
@@ -278,7 +283,8 @@ class Item:
     :ivar task: the BMC's task, when there is one.
     :ivar since: when it came into its state, UTC.
     :ivar percent: progress as the BMC gives it.
-    :ivar before: what LastResetTime was before a reset, to tell that the reset came.
+    :ivar before: what LastResetTime was before a reset, to tell that the reset came. Once it is set the reset may have been
+        asked for, and is not asked for again.
     :ivar message: why it failed, or what the BMC last said.
     """
 
@@ -340,10 +346,19 @@ class Job:
     @property
     def writing(self) -> bool:
         """Something was written or is about to be, and the job has not ended: nobody else may touch power or cards."""
-        begun = (ItemState.SENT, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE, ItemState.FAILED)
         return not self.ended and any(
-            i.state in begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in self.items
+            i.state.begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in self.items
         )
+
+    @property
+    def opened(self) -> bool:
+        """A lock was released or an image sent, or may have been."""
+        return any(i.state.begun and isinstance(i.action, Release | Flash | Program) for i in self.items)
+
+    @property
+    def devices(self) -> frozenset[AcceleratorId]:
+        """The devices that its actions are for: they were there when the plan was made."""
+        return frozenset(i.action.accelerator for i in self.items if isinstance(i.action, Release | Flash | Program | Engage))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

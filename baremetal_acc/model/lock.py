@@ -74,7 +74,7 @@ class LockReading:
     :ivar ref: the resource it was read from; ``field`` the place in it, a path of names and positions joined with ``/``.
     :ivar value: the literal value, as JSON text; None when there was none.
     :ivar state: as read. ``locked-verified`` never comes from a mechanism: only :mod:`baremetal_acc.decide.evidence` says it.
-    :ivar at: when it was read, UTC.
+    :ivar at: when the look that read it began, UTC.
     :ivar session: names the session by which it was read; two readings over one session have the same.
     :ivar needs: the reset that a change of it needs before it is in force.
     :ivar reset: the System that this reset is of, or None.
@@ -110,8 +110,9 @@ class Engagement:
     :ivar lifecycle: of the node at that time; evidence of another lifecycle counts for nothing.
     :ivar flow: in which it was engaged (``clean``, ``deploy``, ``service``, ``cli``): a deploy takes only a deploy's own.
     :ivar session: by which the write went; the reading that proves it has to come over another one.
-    :ivar at: when the write was answered, UTC.
-    :ivar reset_at: when the reset that it needs was seen done, or None.
+    :ivar at: when the turn began in which it was written, UTC. A look that proves it is of a later turn.
+    :ivar part: of the card, as in the reading that was engaged: places are positions, and a BMC may renumber them.
+    :ivar reset: the System whose reset it needs; ``reset_at`` when that was seen done, or None.
     """
 
     mechanism: str
@@ -122,7 +123,9 @@ class Engagement:
     flow: str
     session: str
     at: datetime
+    part: str | None = None
     needs: ResetKind = ResetKind.NONE
+    reset: Ref | None = None
     reset_at: datetime | None = None
 
     @property

@@ -71,7 +71,9 @@ def engagement(of: LockReading | None = None, **changes) -> Engagement:
         flow='deploy',
         session='writing-session',
         at=EARLIER,
+        part=of.part,
         needs=of.needs,
+        reset=of.reset,
         reset_at=EARLIER + timedelta(seconds=30) if of.needs is not ResetKind.NONE else None,
     )
     return replace(record, **changes)

@@ -1,0 +1,243 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile values and hostile documents do not make an unproven device pass."""
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.catalogue import catalogue
+from baremetal_acc.decide import baseline
+from baremetal_acc.decide.advance import Patience, Sight, advance
+from baremetal_acc.decide.baseline import Match, OnMissing
+from baremetal_acc.decide.evidence import coverage, judge
+from baremetal_acc.decide.merge import merge
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.errors import DocumentError, StaleJob
+from baremetal_acc.model.accelerator import Kind, PciIds
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.job import Flow, Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import BmcName, Ref
+from tests.unit.decide import values as v
+
+IMAGES = (v.image(), v.function_image())
+
+
+def verdict(*devices, rules=None, engaged=None):
+    seen = v.inventory(*devices)
+    records = [v.engagement(r) for d in devices for r in d.locks] if engaged is None else engaged
+    return verify(seen, rules or v.baseline(), v.NODE, IMAGES, records, lifecycle=v.LIFECYCLE, flow=Flow.DEPLOY)
+
+
+def refusals(device, rules=None):
+    return [str(r) for r in plan(v.inventory(device), rules or v.baseline(), v.NODE, IMAGES).refusals]
+
+
+# ------------------------------------------------------------------------------------------------------------ what is named
+
+
+def test_a_lock_of_one_slot_is_none_of_another_of_the_same_name():
+    """A BMC that calls both slots Slot0 shows the lock of one of them."""
+    twin = replace(v.slot(1), slot_id='Slot0')
+    device = v.fpga(slots=(v.slot(0), twin), locks=v.fpga().locks[:2])
+    rules = v.baseline(firmware=None, functions=None)
+    assert not verdict(device, rules=rules).met
+    assert LockState.UNKNOWN is coverage(device, WritePath.HOST_DEVICE, device.locks)[1].state
+
+
+def test_a_lock_of_one_item_is_none_of_another_of_the_same_name():
+    """Two BMCs of one card may each have an item of that name."""
+    other = replace(v.component(version=v.NEW), ref=v.ref('UpdateService/SoftwareInventory/GPU_0'))
+    device = v.gpu(firmware=(v.component(version=v.NEW), other), locks=(v.reading(scope=Scope.COMPONENT, part='GPU_0'),))
+    assert not verdict(device).met
+
+
+def test_every_item_of_a_name_has_to_run_the_version():
+    """The second one is as much of the device as the first."""
+    other = replace(v.component(), ref=v.ref('UpdateService/SoftwareInventory/GPU_0'))
+    device = v.gpu(firmware=(v.component(version=v.NEW), other))
+    assert ['firmware GPU_0'] == [f.subject for f in verdict(device).unmet]
+    assert any('several items' in r for r in refusals(device))
+
+
+def test_every_slot_of_a_name_has_to_hold_the_function():
+    """And nothing is written to a slot that cannot be named."""
+    empty = replace(v.slot(1, None, None), slot_id='Slot0')
+    wide = (v.reading(mechanism='fpga', accelerator=v.FPGA),)
+    device = v.fpga(slots=(v.slot(0), empty), locks=wide)
+    rules = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),))
+    assert ['function Slot0'] == [f.subject for f in verdict(device, rules=rules).unmet]
+    assert any('several slots' in r for r in refusals(device, rules))
+
+
+def test_of_two_places_of_one_mechanism_the_open_one_is_a_way_in():
+    """Two roots of trust say whether the host may update; one says that it may."""
+    closed = v.reading()
+    other = v.reading(LockState.UNLOCKED, place='Chassis/RoT_1')
+    device = v.gpu(firmware=(v.component(version=v.NEW),), locks=(closed, other))
+    assert not verdict(device, engaged=[v.engagement(closed), v.engagement(other)]).met
+
+
+def test_an_engagement_of_another_slot_at_the_same_position_proves_nothing():
+    """Places of slots are positions in an array, which a BMC may renumber."""
+    reading = v.reading(scope=Scope.SLOT, part='Slot1')
+    record = v.engagement(replace(reading, part='Slot0'))
+    assert LockState.LOCKED_REPORTED is judge(reading, [record], lifecycle=v.LIFECYCLE).state
+
+
+def test_a_stranger_staged_for_a_slot_is_not_met():
+    """The function that is demanded runs until the next reset only."""
+    held = v.slot(0)
+    device = v.fpga(slots=(replace(held, item=replace(held.item, staged='6.6')),), locks=v.fpga().locks[:2])
+    rules = v.baseline(firmware=None, functions=(('Slot0', 'gzip'),))
+    assert ['function Slot0'] == [f.subject for f in verdict(device, rules=rules).unmet]
+    made = plan(v.inventory(device), rules, v.NODE, [v.function_image()])
+    assert ['Program'] == [type(a).__name__ for a in made.actions if hasattr(a, 'slot')]
+
+
+@pytest.mark.parametrize('unsaid', [{'model': None}, {'vendor': None}, {'pci': PciIds()}])
+def test_a_device_that_does_not_say_what_it_is_does_not_slip_out_of_its_rule(unsaid):
+    """The rule names a model, and the BMC just does not show it: nobody can tell that the firmware is right."""
+    match = Match(kind=Kind.GPU, vendor='nvidia', model='H100*', pci='0x10de:*')
+    rules = v.baseline(match=match, block=None)
+    device = v.gpu(**unsaid)
+    assert 'rule all' in [f.subject for f in verdict(device, rules=rules).unmet]
+    assert any('rule all' in r for r in refusals(device, rules))
+
+
+@pytest.mark.parametrize('other', [{'kind': Kind.NIC}, {'vendor': 'AMD'}])
+def test_a_rule_that_is_surely_for_other_devices_asks_nothing_of_one_without_a_model(other):
+    """What is known and different decides."""
+    rules = v.baseline(match=Match(kind=Kind.GPU, vendor='nvidia', model='H100*'))
+    subjects = [f.subject for f in verdict(v.gpu(**({'model': None} | other)), rules=rules).findings]
+    assert subjects
+    assert all(s.startswith('lock ') for s in subjects)
+
+
+def test_a_rule_after_the_one_that_decides_asks_nothing():
+    """The first rule that matches wins; what comes later need not be decided."""
+    first = v.baseline().rules[0]
+    later = replace(first, name='later', match=Match(model='H100*'))
+    device = v.gpu(model=None, firmware=(v.component(version=v.NEW),))
+    assert verdict(device, rules=baseline.Baseline(rules=(first, later))).met
+
+
+def test_a_lock_that_we_engaged_and_that_is_not_shown_any_more_is_not_met():
+    """It is no lock that never was, so the rule that allows a missing one does not speak of it."""
+    gone = v.reading()
+    device = v.gpu(firmware=(v.component(version=v.NEW),), locks=())
+    rules = v.baseline(on_missing=OnMissing.ALLOW)
+    assert verdict(device, rules=rules, engaged=[]).met
+    assert ['lock rot'] == [f.subject for f in verdict(device, rules=rules, engaged=[v.engagement(gone, flow='deploy')]).unmet]
+    assert verdict(device, rules=rules, engaged=[v.engagement(gone, lifecycle=v.LIFECYCLE - 1)]).met
+
+
+def test_a_reset_of_one_system_brings_nothing_of_another_in_force():
+    """A card's own System may be behind the same BMC as the host's."""
+    card = v.ref('Systems/Card')
+    lock = v.reading(needs=ResetKind.POWER_CYCLE, reset=card)
+
+    def after(system):
+        reset = Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=('x',))
+        job = Job(
+            id='j', target='t', node='n', flow=Flow.CLEAN, step='s', lifecycle=v.LIFECYCLE, created=v.EARLIER,
+            deadline=v.NOW + timedelta(hours=1), items=(Item(action=reset, since=v.EARLIER, state=ItemState.RUNNING),),
+            engagements=(v.engagement(lock, reset_at=None),),
+        )  # fmt: skip
+        return advance(job, Sight(resets={0: True}), v.NOW, Patience()).job.engagements[0].reset_at
+
+    assert (None, v.NOW) == (after(v.SYSTEM), after(card))
+
+
+# -------------------------------------------------------------------------------------------------------------- two BMCs
+
+
+def behind(bmc, **changes):
+    uri = Ref(bmc=BmcName(bmc), uri=f'/redfish/v1/Systems/1/Processors/{changes.pop("at", "0")}')
+    return v.gpu(primary=uri, refs=(uri,), **changes)
+
+
+def test_no_device_hides_another_kind_of_device_by_its_uuid():
+    """A DPU's BMC that gives the UUID of a GPU does not make the GPU a part of the DPU, where no rule of GPUs holds."""
+    gpu = behind('host', uuid='11111111-1111-1111-1111-111111111111')
+    dpu = behind('dpu', uuid='11111111-1111-1111-1111-111111111111', kind=Kind.DPU)
+    assert {Kind.GPU, Kind.DPU} == {a.kind for a in merge([gpu, dpu])}
+
+
+def test_the_host_may_see_a_dpu_as_the_nic_that_it_is():
+    """One device."""
+    nic = behind('host', uuid='11111111-1111-1111-1111-111111111111', kind=Kind.NIC)
+    dpu = behind('dpu', uuid='11111111-1111-1111-1111-111111111111', kind=Kind.DPU)
+    assert [Kind.DPU] == [a.kind for a in merge([nic, dpu])]
+
+
+def test_a_uuid_that_repeats_identifies_nothing():
+    """Two cards of one BMC are two cards, whatever another BMC says."""
+    same = '11111111-1111-1111-1111-111111111111'
+    cards = [behind('host', uuid=same, id='uri:a', at='a'), behind('host', uuid=same, id='uri:b', at='b')]
+    assert 3 == len(merge([*cards, behind('other', uuid=same)]))
+
+
+def test_two_thousand_devices_are_merged_in_no_time():
+    """As many as a hostile collection may have."""
+    many = [behind('host', id=f'uri:{n}', serial=f's{n}', at=str(n)) for n in range(2000)]
+    began = time.monotonic()
+    assert 2000 == len(merge(many))
+    assert 20 > time.monotonic() - began
+
+
+# ------------------------------------------------------------------------------------------------------------- documents
+
+
+IMAGE = """
+[[image]]
+name = "a"
+kind = "firmware"
+fits = [{model = "x"}]
+component = "x"
+version = "1"
+security_version = 1
+source = "%s"
+size = 1
+digest = "sha256:%s"
+restore = "none"
+"""
+
+
+@pytest.mark.parametrize(
+    'text', [f'format = {"9" * 5000}', f'format = 1\n[[rule]]\ncount = {"9" * 5000}', 'format = 1\nx = ' + '[' * 9999]
+)
+def test_a_document_that_python_cannot_read_is_a_wrong_document(text):
+    """A number of 5000 digits is a ValueError of its own."""
+    with pytest.raises(DocumentError):
+        baseline.parse(text, 'baseline.toml')
+
+
+@pytest.mark.parametrize('source', ['a\\u0000b', 'a\\nb', 'a\\u001b[2Jb', 'a\\u202eb'])
+def test_text_that_cannot_be_printed_is_refused(source):
+    """It would be a path that no file can have, or a line of its own in a log."""
+    with pytest.raises(DocumentError, match=r'line 9.*cannot be printed'):
+        catalogue.parse('format = 1' + IMAGE % (source, '0' * 64), 'catalogue.toml')
+
+
+def test_many_rules_are_read_in_no_time():
+    """Twenty thousand empty rules took 45 seconds."""
+    began = time.monotonic()
+    assert 20000 == len(baseline.parse('format = 1\n' + '[[rule]]\n' * 20000, 'baseline.toml').rules)
+    assert 15 > time.monotonic() - began
+
+
+@pytest.mark.parametrize(('kind', 'field', 'value'), [
+    (Engagement, 'at', '2026-11-21T12:00:00'),
+    (Patience, 'poll', 1e300),
+])  # fmt: skip
+def test_a_stored_time_that_is_none_is_a_stale_job(kind, field, value):
+    """A time without a zone cannot be compared, a span of 1e300 seconds cannot be held."""
+    good = encode(v.engagement() if kind is Engagement else Patience())
+    assert decode(kind, good)
+    with pytest.raises(StaleJob):
+        decode(kind, good | {field: value})
