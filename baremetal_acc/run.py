@@ -53,8 +53,8 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 LOG = logging.getLogger(__name__)
 
 _NOW = timedelta(0)
-_UNSAID = 'unsaid'
-"""Stands for a LastResetTime that the BMC does not give."""
+
+_NOT_SHOWN = 'this card does not show this lock any more'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +179,14 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     if job.ended:
         return job, _outcome(job)
     at = current(job)
+    # What the plan was made for was there: a card that a write or a reset has lost is not met.
+    tools = replace(tools, known=tools.known | job.devices)
     with _connections(target, tools) as bmcs:
-        move = advance(job, _look(job, bmcs, now, tools.patience), now, tools.patience)
+        move = advance(job, _look(job, bmcs), now, tools.patience)
         job = move.job
         try:
             inventory = observe(target, tools, now) if _needs_inventory(move) else None
-        except BmcError as exc:
+        except AccError as exc:
             return _blind(job, move, exc, tools, now)
         job = sent(job, move.perform, now)
         tools.save(job)
@@ -249,7 +251,7 @@ def _read_locks(
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
-def _look(job: Job, bmcs: _Bmcs, now: datetime, patience: Patience) -> Sight:
+def _look(job: Job, bmcs: _Bmcs) -> Sight:
     writes: dict[int, WriteSight] = {}
     resets: dict[int, bool] = {}
     own_tasks = {i.task for i in job.items if i.task is not None}
@@ -266,7 +268,7 @@ def _look(job: Job, bmcs: _Bmcs, now: datetime, patience: Patience) -> Sight:
             if item.state is not ItemState.PLANNED:
                 writes[position] = _write_sight(item, action, bmcs, busy=foreign[name] > 0)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
-            resets[position] = _reset_came(item, action, bmcs, now, patience)
+            resets[position] = _reset_came(item, action, bmcs)
     return Sight(writes=writes, resets=resets, foreign=foreign)
 
 
@@ -274,7 +276,7 @@ def _foreign(bmcs: _Bmcs, name: BmcName, own: set[Ref]) -> int:
     """How many tasks run that are not ours. A BMC that cannot be asked counts as busy."""
     try:
         return sum(1 for t in bmcs[name].active_tasks() if t.ref not in own)
-    except BmcError as exc:
+    except AccError as exc:
         LOG.info('%s', exc)
         return 1_000_000
 
@@ -287,7 +289,7 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool
             seen = Seen.WORKING if task.state is TaskState.ACTIVE else Seen.FAILED
             return WriteSight(seen=seen, percent=task.percent, message=task.message)
         component = bmc.component(action.ref)
-    except BmcError as exc:
+    except AccError as exc:
         return WriteSight(seen=Seen.SILENT, message=exc.message)
     seen = classify(
         task=None if task is None else task.state,
@@ -301,7 +303,7 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool
     return WriteSight(seen=seen, message=None if task is None else task.message)
 
 
-def _reset_came(item: Item, action: Reset, bmcs: _Bmcs, now: datetime, patience: Patience) -> bool:
+def _reset_came(item: Item, action: Reset, bmcs: _Bmcs) -> bool:
     try:
         bmc = bmcs[action.system.bmc]
         power = bmc.power(action.system)
@@ -309,13 +311,10 @@ def _reset_came(item: Item, action: Reset, bmcs: _Bmcs, now: datetime, patience:
             return power is PowerState.OFF
         if power is not PowerState.ON:
             return False
-        if action.purpose is ResetPurpose.RESUME or item.before is None:
-            return True
-        last = bmc.last_reset(action.system)
-    except BmcError as exc:
+        return item.before is None or bmc.last_reset(action.system) not in (None, item.before)
+    except AccError as exc:
         LOG.info('%s', exc)
         return False
-    return last != item.before if last is not None else now - item.since > patience.settle
 
 
 # ---------------------------------------------------------------------------------------------------------- performing
@@ -325,14 +324,14 @@ def _needs_inventory(move: Move) -> bool:
     return any(isinstance(move.job.items[p].action, Withdraw | Release | Flash | Program | Engage) for p in move.perform)
 
 
-def _blind(job: Job, move: Move, exc: BmcError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+def _blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
     """What is due needs a look, and there is none: wait for the BMC up to the deadline, then give these actions up."""
     LOG.warning('%s: %s', job.target, exc)
     if not exc.waiting_helps or now > job.deadline:
         for position in move.perform:
             job = ended(job, position, ItemState.FAILED, now, str(exc))
     tools.save(job)
-    return job, Wait(delay=tools.patience.poll, doing=f'waiting for {exc.bmc}')
+    return job, Wait(delay=tools.patience.poll, doing=f'waiting: {exc.message}')
 
 
 def _perform(
@@ -388,14 +387,20 @@ def _release(
 ) -> Job:
     mechanism, reading = _reading_at(action, tools, inventory)
     if mechanism is None or reading is None:
-        return ended(job, position, ItemState.FAILED, now, 'this card does not show this lock any more')
+        return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
+    running = _host_runs(job, inventory)
+    if running is not None:
+        return ended(job, position, ItemState.FAILED, now, running)
     if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
         found = f'{action.expects} was planned with, {reading.value} is there now'
         return ended(job, position, ItemState.FAILED, now, found)
     # Whatever we proved before is void from here on, also if we die before the answer.
     job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
     tools.save(job)
-    mechanism.release(bmcs[action.ref.bmc].writer(), reading)
+    try:
+        mechanism.release(bmcs[action.ref.bmc].writer(), reading)
+    except AccError as exc:
+        return _not_performed(job, position, exc, tools.patience, now)
     return ended(job, position, ItemState.DONE, now)
 
 
@@ -404,7 +409,9 @@ def _engage(
 ) -> Job:
     mechanism, reading = _reading_at(action, tools, inventory)
     if mechanism is None or reading is None:
-        return ended(job, position, ItemState.FAILED, now, 'this card does not show this lock any more')
+        # Where the baseline allows what no mechanism blocks, the verdict would not notice.
+        job = replace(job, reasons=(*job.reasons, f'{describe(action)}: {_NOT_SHOWN}'))
+        return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
     writer = bmcs[action.ref.bmc].writer()
     mechanism.engage(writer, reading)
     record = Engagement(
@@ -416,9 +423,12 @@ def _engage(
         flow=job.flow,
         session=writer.session,
         at=now,
+        part=reading.part,
         needs=action.needs,
+        reset=reading.reset,
     )
-    others = tuple(e for e in job.engagements if e.place != record.place)
+    # One lock may protect several devices: each has a record of its own.
+    others = tuple(e for e in job.engagements if (e.place, e.accelerator) != (record.place, record.accelerator))
     return ended(replace(job, engagements=(*others, record)), position, ItemState.DONE, now)
 
 
@@ -431,7 +441,7 @@ def _write(
     inventory: Inventory | None,
     now: datetime,
 ) -> Job:
-    moved = _moved(action, inventory)
+    moved = _moved(action, inventory) or _host_runs(job, inventory)
     if moved is not None:
         return ended(job, position, ItemState.FAILED, now, moved)
     item = job.items[position]
@@ -447,6 +457,16 @@ def _write(
     LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
     running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
     return _with(job, position, running)
+
+
+def _host_runs(job: Job, inventory: Inventory | None) -> str | None:
+    """Why nothing may be opened or written: a host that this job powered off is on again. None when it is off, or not held."""
+    for item in job.items:
+        if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.HOLD:
+            facts = None if inventory is None else inventory.bmc(item.action.system.bmc)
+            if facts is None or facts.system != item.action.system or facts.power is not PowerState.OFF:
+                return f'the host was powered off, and is {"unknown" if facts is None else facts.power} now'
+    return None
 
 
 def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
@@ -471,33 +491,63 @@ def _reset(job: Job, position: int, action: Reset, target: Target, tools: Tools,
     bmc = bmcs[action.system.bmc]
     match action.purpose:
         case ResetPurpose.HOLD:
-            bmc.set_power(action.system, PowerState.OFF)
-            tools.power_changed(action.system, PowerState.OFF)
+            _wait_for_updates(bmc, action)
+            _power(bmc, action, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
             still_open = _open_locks(job, target, tools, now)
             if still_open:
+                if job.opened and bmc.power(action.system) is not PowerState.OFF:
+                    _power(bmc, action, PowerState.OFF, tools)
                 reason = 'the host stays powered off: ' + '; '.join(str(f) for f in still_open)
                 return ended(job, position, ItemState.FAILED, now, reason)
-            bmc.set_power(action.system, PowerState.ON)
-            tools.power_changed(action.system, PowerState.ON)
-        case ResetPurpose.ENFORCE:
-            if bmc.power(action.system) is PowerState.OFF:
-                bmc.set_power(action.system, PowerState.ON)
-                tools.power_changed(action.system, PowerState.ON)
-            else:
-                last = bmc.last_reset(action.system)
-                if item.before is None or last is None or last == item.before:
-                    item = replace(item, before=last or _UNSAID)
-                    job = _with(job, position, item)
-                    tools.save(job)
-                    bmc.reset(action.system, action.kind)
+            _power(bmc, action, PowerState.ON, tools)
+        case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
+            _power(bmc, action, PowerState.ON, tools)
+        case ResetPurpose.ENFORCE if item.before is None:
+            _wait_for_updates(bmc, action)
+            last = bmc.last_reset(action.system)
+            if last is None:
+                # Nothing would show that a reset came, so the System is seen off and then on.
+                if now - item.since > tools.patience.reset:
+                    return ended(job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}')
+                if bmc.power(action.system) is not PowerState.POWERING_OFF:
+                    _power(bmc, action, PowerState.OFF, tools)
+                return job
+            item = replace(item, before=last)
+            tools.save(_with(job, position, item))
+            try:
+                bmc.reset(action.system, action.kind)
+            except BmcUnreachable as exc:
+                # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
+                LOG.warning('%s: %s: %s', job.target, describe(action), exc)
     return _with(job, position, item.to(ItemState.RUNNING, now))
+
+
+def _power(bmc: Connection, action: Reset, wanted: PowerState, tools: Tools) -> None:
+    bmc.set_power(action.system, wanted)
+    tools.power_changed(action.system, wanted)
+
+
+def _wait_for_updates(bmc: Connection, action: Reset) -> None:
+    """No power is cut while the BMC writes to something, be it ours or another's.
+
+    :raises BmcBusy: it does.
+    """
+    active = bmc.active_tasks()
+    if active:
+        what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset under it'
+        raise BmcBusy(bmc=action.system.bmc, what=what)
 
 
 def _open_locks(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Finding, ...]:
     """The locks that do not hold, read over fresh sessions: with one of them open the host must not run."""
     _, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
-    return tuple(f for f in verdict.unmet if f.subject.startswith('lock '))
+    return _unprotected(verdict)
+
+
+def _unprotected(verdict: Verdict) -> tuple[Finding, ...]:
+    """Locks that do not hold, and devices that nobody could ask: whoever is not seen is not locked."""
+    return tuple(f for f in verdict.unmet if f.subject == 'present' or f.subject.startswith(('lock ', 'rule ')))
 
 
 def _publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:
@@ -506,6 +556,9 @@ def _publish(job: Job, position: int, target: Target, tools: Tools, now: datetim
     inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
     functions = functions_in_play(inventory, verdict, tools.baseline, target.node, tools.catalogue)
     tools.placement.publish(inventory, verdict, functions)
+    if job.demands_met and verdict.unmet:
+        unmet = '; '.join(str(f) for f in verdict.unmet)
+        return ended(job, position, ItemState.FAILED, now, f'since the final look something has changed: {unmet}')
     return ended(job, position, ItemState.DONE, now)
 
 
@@ -515,20 +568,55 @@ def _final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     patient = now - last <= tools.patience.settle and now <= job.deadline
     try:
         inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
-    except BmcError as exc:
+    except AccError as exc:
         if patient and exc.waiting_helps:
             return job
         lost = Verdict(target=job.target, findings=())
         return replace(job, verdict=lost, reasons=(*job.reasons, f'the final look failed: {exc}'))
     wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
-    if patient and wrote and not job.reasons and any(_may_settle(f) for f in verdict.unmet):
+    unprotected = _unprotected(verdict)
+    # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
+    unmet = verdict.unmet if not job.reasons else unprotected if job.writing else ()
+    if patient and wrote and any(_may_settle(f) for f in unmet):
         return job
     tools.observed(inventory, verdict)
-    unmet = verdict.unmet if job.demands_met else ()
-    if job.reasons:
-        # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
-        unmet = tuple(f for f in unmet if job.writing and f.subject.startswith('lock '))
-    return replace(job, verdict=verdict, reasons=(*job.reasons, *(str(f) for f in unmet)))
+    reasons = [str(f) for f in unmet] if job.demands_met else []
+    reasons += _left_open(job, inventory, verdict)
+    if unprotected:
+        reasons += _taken_back(job, target, tools)
+    return replace(job, verdict=verdict, reasons=(*job.reasons, *reasons))
+
+
+def _left_open(job: Job, inventory: Inventory, verdict: Verdict) -> Iterator[str]:
+    """Locks that this job released, was to engage again and left open: also those that the baseline does not ask for."""
+    told = {f.accelerator for f in _unprotected(verdict)}
+    engaged = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Engage)}
+    for item in job.items:
+        action = item.action
+        if not isinstance(action, Release) or not item.state.begun or action.accelerator in told:
+            continue
+        place = (action.mechanism, action.ref, action.field)
+        accelerator = inventory.accelerator(action.accelerator)
+        states = {r.state for r in accelerator.locks if r.place == place} if accelerator is not None else set()
+        if place in engaged and states != {LockState.LOCKED_REPORTED}:
+            yield f'{describe(action)}: it is not closed again: {", ".join(sorted(states)) or "not shown any more"}'
+
+
+def _taken_back(job: Job, target: Target, tools: Tools) -> Iterator[str]:
+    """A host that was given back, and lost a lock by that, is powered off again: its code must not meet what we opened."""
+    given = [
+        i.action
+        for i in job.items
+        if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.RESUME and i.state is ItemState.DONE
+    ]
+    for action in given if job.opened else ():
+        try:
+            with _connections(target, tools) as bmcs:
+                _power(bmcs[action.system.bmc], action, PowerState.OFF, tools)
+        except AccError as exc:
+            yield f'the host runs, and could not be powered off again: {exc}'
+        else:
+            yield 'the host was powered off again'
 
 
 def _may_settle(finding: Finding) -> bool:
@@ -543,8 +631,7 @@ def _strict(job: Job) -> Flow | None:
 
 def _outcome(job: Job) -> Outcome:
     if job.reasons:
-        begun = (ItemState.SENT, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE, ItemState.FAILED)
-        wrote = any(i.state in begun and isinstance(i.action, Flash | Program) for i in job.items)
+        wrote = any(i.state.begun and isinstance(i.action, Flash | Program) for i in job.items)
         return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict)
     return Done(verdict=job.verdict)
 
@@ -552,8 +639,8 @@ def _outcome(job: Job) -> Outcome:
 def _delay(job: Job, before: Stage | None, move: Move, patience: Patience) -> timedelta:
     """No time when something can be done at once: nothing is under way, and this tick did something or changed the stage."""
     under_way = any(i.state in (ItemState.SENT, ItemState.RUNNING) for i in job.items)
-    moved = bool(move.perform) or current(job) is not before
-    return _NOW if moved and not under_way else patience.poll
+    did = any(job.items[p].state.ended for p in move.perform)
+    return _NOW if (did or current(job) is not before) and not under_way else patience.poll
 
 
 def _with(job: Job, position: int, item: Item) -> Job:

@@ -233,7 +233,7 @@ def _in_force(job: Job, reset: Reset, now: datetime) -> Job:
         if e.needs is not ResetKind.NONE
         and e.reset_at is None
         and _strong_enough(reset.kind, e.needs)
-        and e.ref.bmc == reset.system.bmc
+        and e.reset == reset.system
         else e
         for e in job.engagements
     )  # fmt: skip
@@ -247,8 +247,7 @@ def _strong_enough(done: ResetKind, needed: ResetKind) -> bool:
 def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
     if not job.reasons:
         return job
-    wrote = any(i.state is not ItemState.PLANNED and isinstance(i.action, Release | Flash | Program) for i in job.items)
-    held = any(i.state is not ItemState.PLANNED and _is(i.action, ResetPurpose.HOLD) for i in job.items)
+    held = any(i.state.begun and _is(i.action, ResetPurpose.HOLD) for i in job.items)
 
     def pointless(item: Item) -> bool:
         if item.state is not ItemState.PLANNED:
@@ -256,7 +255,8 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
         if _is(item.action, ResetPurpose.RESUME):
             return not held
         at = stage(item.action)
-        return at <= Stage.WRITE or at is Stage.PUBLISH or not wrote
+        # A host that is held is given back only at proven locks, so they are engaged for that alone.
+        return at <= Stage.WRITE or at is Stage.PUBLISH or not (job.opened or (held and at is Stage.ENGAGE))
 
     items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
     return replace(job, items=items)

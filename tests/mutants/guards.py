@@ -24,6 +24,7 @@ class Guard:
 
 EVIDENCE = 'baremetal_acc/decide/evidence.py'
 VERIFY = 'baremetal_acc/decide/verify.py'
+BASELINE = 'baremetal_acc/decide/baseline.py'
 PLAN = 'baremetal_acc/decide/plan.py'
 FLASH = 'baremetal_acc/decide/flash.py'
 ADVANCE = 'baremetal_acc/decide/advance.py'
@@ -225,16 +226,135 @@ GUARDS = (
     Guard(
         name='pass a job whose verdict is not met',
         file=RUN,
-        guard='    unmet = verdict.unmet if job.demands_met else ()\n',
-        gone='    unmet = ()\n',
+        guard='    reasons = [str(f) for f in unmet] if job.demands_met else []\n',
+        gone='    reasons = []\n',
         tests='tests/unit/run/test_tick.py',
     ),
     Guard(
         name='go on writing after a failure',
         file=ADVANCE,
-        guard='        return at <= Stage.WRITE or at is Stage.PUBLISH or not wrote',
+        guard='        return at <= Stage.WRITE or at is Stage.PUBLISH or not (job.opened or (held and at is Stage.ENGAGE))',
         gone='        return False',
         tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='take a lock of one slot for a lock of another of its name',
+        file=EVIDENCE,
+        guard='            if reading.part is not None and times[subject] > 1:',
+        gone='            if False:',
+        tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name='take the best of two places of one mechanism',
+        file=EVIDENCE,
+        guard='_RANK[reading.state] < _RANK[known.state]:',
+        gone='_RANK[reading.state] > _RANK[known.state]:',
+        tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name='take evidence of another part of a card',
+        file=EVIDENCE,
+        guard='[e for e in same_card if e.part == reading.part]',
+        gone='list(same_card)',
+        tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name='forget a lock that we engaged and that is not shown any more',
+        file=VERIFY,
+        guard='e.accelerator == accelerator.id and e.place not in shown:',
+        gone='False:',
+        tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name='let a device out of a rule by not showing its model',
+        file=BASELINE,
+        guard='            if rule.match.undecided(accelerator, node):',
+        gone='            if False:',
+        tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name='take a reset of one System for one of another',
+        file=ADVANCE,
+        guard='        and e.reset == reset.system\n',
+        gone='',
+        tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name='pass a job that lost a card',
+        file=RUN,
+        guard='known=tools.known | job.devices',
+        gone='known=tools.known',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='give the host back while its cards are not shown',
+        file=RUN,
+        guard="f.subject == 'present' or f.subject",
+        gone='f.subject',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='leave a host on that lost a lock when it was given back',
+        file=RUN,
+        guard='    if unprotected:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='write while somebody has powered the held host on',
+        file=RUN,
+        guard='    moved = _moved(action, inventory) or _host_runs(job, inventory)\n',
+        gone='    moved = _moved(action, inventory)\n',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='release while somebody has powered the held host on',
+        file=RUN,
+        guard='    if running is not None:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='leave a lock open that no rule asks for',
+        file=PLAN,
+        guard='and (accelerator.id, *reading.place) not in released:',
+        gone=':',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='pass a job that cannot close what it opened',
+        file=RUN,
+        guard='    reasons += _left_open(job, inventory, verdict)\n',
+        gone='',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='take a reset that nobody saw for done',
+        file=RUN,
+        guard='            if last is None:\n',
+        gone='            if False:\n',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='send a reset again whose answer was lost',
+        file=RUN,
+        guard='            except BmcUnreachable as exc:\n                # Whether',
+        gone='            except KeyError as exc:\n                # Whether',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='cut the power while the BMC writes',
+        file=RUN,
+        guard='    if active:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
+        name='pass a job whose publishing found a lock open',
+        file=RUN,
+        guard='    if job.demands_met and verdict.unmet:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='skip the digest check before the push',
