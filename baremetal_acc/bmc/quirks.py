@@ -45,6 +45,25 @@ class Quirks:
         """
         return self._made_by('dell')
 
+    def device_extensions(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Collections of extension resources that are devices too: ``systems`` or ``chassis``, and where it links them.
+
+        A member is the device whose serial number it has. Seen: Dell PowerEdge R750, iDRAC9 6.00.30.00 (the only place that
+        shows the GPU's firmware version); HPE DL380a Gen11, iLO 6 1.66 (the only place that says which slot a GPU is in).
+        """
+        if self._made_by('dell'):
+            return (('systems', ('Links', 'Oem', 'Dell', 'DellVideoCollection')),)
+        if self._made_by('hpe'):
+            return (('chassis', ('Oem', 'Hpe', 'Links', 'Devices')),)
+        return ()
+
+    def item_slot(self) -> tuple[str, ...] | None:
+        """Where a firmware item names the slot of its device, as the device's extension resource does in Location.
+
+        Seen: HPE DL380a Gen11, iLO 6 1.66 (recordings/hpe/dl380a-gen11-2xh100nvl): ``PCI-E Slot 14``; there is no RelatedItem.
+        """
+        return ('Oem', 'Hpe', 'DeviceContext') if self._made_by('hpe') else None
+
     def _made_by(self, name: str) -> bool:
         return (self.vendor or '').casefold() == name or name in {key.casefold() for key in self.oem}
 

@@ -59,7 +59,13 @@ def value_at(body: JsonObject, *path: str) -> Any:
 
 def literal(value: object) -> str | None:
     """A value as JSON text; None when there is none."""
-    return None if value is MISSING else json.dumps(value, sort_keys=True, ensure_ascii=True)[:400]
+    if value is MISSING:
+        return None
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=True)[:400]
+    except RecursionError:
+        # It was read from where the stack is not as deep as here.
+        return '"nested too deeply"'
 
 
 def reading(

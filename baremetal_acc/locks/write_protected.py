@@ -100,13 +100,18 @@ def _places(accelerator: Accelerator) -> Iterator[tuple[Component, Scope, str]]:
 
 
 def _always_true(reader: Reader, uri: str) -> bool:
-    """Every item of the inventory says true, and at least one of them is Updateable."""
-    try:
-        body = reader.get(uri.rsplit('/', 1)[0]).body
-    except BmcError:
-        return False
-    members = body.get('Members')
-    if not isinstance(members, list) or len(members) < FEWEST:
+    """Every item of the item's own collection and of FirmwareInventory says true, and at least one of them is Updateable.
+
+    FirmwareInventory has the BMC's own images: that we closed all slots of all cards makes no BMC one that says true of all.
+    """
+    members: list[object] = []
+    for collection in dict.fromkeys((uri.rsplit('/', 1)[0], *_firmware_inventory(reader))):
+        try:
+            found = reader.get(collection).body.get('Members')
+        except BmcError:
+            return False
+        members += found if isinstance(found, list) else ()
+    if len(members) < FEWEST:
         return False
     updateable = False
     for member in members:
@@ -121,3 +126,12 @@ def _always_true(reader: Reader, uri: str) -> bool:
             return False
         updateable = updateable or value_at(document.body, 'Updateable') is True
     return updateable
+
+
+def _firmware_inventory(reader: Reader) -> tuple[str, ...]:
+    try:
+        service = value_at(reader.get('/redfish/v1').body, 'UpdateService', '@odata.id')
+        link = value_at(reader.get(service).body, 'FirmwareInventory', '@odata.id') if isinstance(service, str) else MISSING
+    except BmcError:
+        return ()
+    return (link.rstrip('/'),) if isinstance(link, str) else ()

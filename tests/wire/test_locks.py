@@ -150,6 +150,19 @@ def test_write_protected_everywhere_is_unknown(bmc: Any) -> None:
     assert {LockState.LOCKED_REPORTED} == {r.state for r in _read(bmc, WriteProtected())}
 
 
+def test_slots_that_are_all_write_protected_are_not_a_bmc_that_says_true_of_everything(bmc: Any) -> None:
+    """Three slots that we closed, in a collection of their own: the BMC's own images still say otherwise."""
+    _machine(bmc)
+    items = '/redfish/v1/UpdateService/SoftwareInventory'
+    bmc.tree['/redfish/v1/UpdateService']['SoftwareInventory'] = {'@odata.id': items}
+    bmc.collection(items, 'S0', 'S1', 'S2')
+    for n in range(3):
+        pointer = [{'@odata.id': f'{FPGA}#/FPGA/ReconfigurationSlots/{n}'}]
+        bmc.put(f'{items}/S{n}', Updateable=True, WriteProtected=True, RelatedItem=pointer)
+    found = {r.part: (r.scope, r.state) for r in _read(bmc, WriteProtected()) if r.scope is Scope.SLOT}
+    assert {f'Slot{n}': (Scope.SLOT, LockState.LOCKED_REPORTED) for n in range(3)} == found
+
+
 @pytest.mark.parametrize(('verb', 'sent'), [('engage', True), ('release', False)])
 def test_write_protected_is_written_with_the_etag_that_was_read(bmc: Any, verb: str, sent: bool) -> None:
     """A PATCH of the one property."""

@@ -97,9 +97,9 @@ class RedfishConnection:
         :raises BmcError: no answer, or neither Systems nor Chassis could be read.
         """
         reader = Reader(self._connector, self.address, self.session, self._root)
-        walk = Walk(reader, self._root)
+        quirks = _quirks(View.of(self._root, []))
+        walk = Walk(reader, self._root, quirks)
         tree = walk.run()
-        quirks = _quirks(tree.root)
         found, platform = identify.identify(walk, self._devices)
         items = firmware.assign(walk, found, quirks)
         home = self._system(tree)

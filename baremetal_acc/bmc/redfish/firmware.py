@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish.identify import Device, function, own_version
+from baremetal_acc.bmc.redfish.identify import Device, extension_text, function, own_version
 from baremetal_acc.bmc.redfish.parse import View, component, last, uuid_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
@@ -56,6 +56,8 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
             number = images.get(uri)
         if number is None and quirks.item_id_ends_with_device_id():
             number = _by_id(view, devices, quirks)
+        if number is None:
+            number = _by_slot(view, devices, quirks)
         if number is None and not view.links('RelatedItem'):
             number, certain = ordinals.get(_ordinal(view.id) or ('', -1)), False
         if number is not None:
@@ -170,6 +172,16 @@ def _by_id(view: View, devices: list[Device], quirks: Quirks) -> int | None:
     if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
         return None
     return next((n for n, device in enumerate(devices) if any(last(uri) == tail for uri in device.uris())), None)
+
+
+def _by_slot(view: View, devices: list[Device], quirks: Quirks) -> int | None:
+    """By the slot that item and device name alike, if only one device names it."""
+    path = quirks.item_slot()
+    slot = view.text(*path) if path is not None else None
+    if slot is None:
+        return None
+    found = [n for n, d in enumerate(devices) if any(extension_text(e, 'Location') == slot for e in d.extensions.values())]
+    return found[0] if len(found) == 1 else None
 
 
 def _ordinals(devices: list[Device]) -> dict[tuple[str, int], int]:

@@ -43,6 +43,7 @@ class Device:
     chassis: dict[str, View] = field(default_factory=dict)
     systems: dict[str, View] = field(default_factory=dict)
     managers: dict[str, View] = field(default_factory=dict)
+    extensions: dict[str, View] = field(default_factory=dict)
     functions: tuple[View, ...] = ()
     extra: set[str] = field(default_factory=set)
     kind: Kind | None = None
@@ -50,7 +51,7 @@ class Device:
 
     def uris(self) -> set[str]:
         """All resources of it."""
-        tables = (self.processors, self.pcie_devices, self.adapters, self.chassis, self.systems, self.managers)
+        tables = (self.processors, self.pcie_devices, self.adapters, self.chassis, self.systems, self.managers, self.extensions)
         return {uri for table in tables for uri in table} | self.extra
 
     def views(self) -> Iterator[View]:
@@ -102,7 +103,7 @@ class Device:
             for controller in view.parts('Controllers'):
                 if controller is not None and (label := controller.text('Location', 'PartLocation', 'ServiceLabel')):
                     return label
-        return None
+        return next((label for view in self.extensions.values() if (label := extension_text(view, 'Location'))), None)
 
     def model(self, devices: Devices) -> str | None:
         """The model: the table's name, else the text that the table knows, else the first that is no part number."""
@@ -168,6 +169,7 @@ def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformD
             continue
         _complete(device, walk)
         found.append(device)
+    _extend(found, walk)
     return found, platform
 
 
@@ -200,11 +202,30 @@ def own_version(device: Device) -> Component | None:
         version = version_of(view, 'FirmwareVersion') or version_of(view, 'FPGA', 'FirmwareVersion')
         if version is not None:
             return Component(id=None, ref=view.ref, version=version, staged=staged)
+    for view in device.extensions.values():
+        version = extension_text(view, 'FirmwareVersion')
+        if version is not None:
+            return Component(id=None, ref=view.ref, version=version, staged=staged)
     for view in device.adapters.values():
         for controller in view.parts('Controllers'):
             if controller is not None and (version := version_of(controller, 'FirmwarePackageVersion')):
                 return Component(id=None, ref=view.ref, version=version, staged=staged, certain=not device.processors)
     return None
+
+
+def extension_text(view: View, name: str) -> str | None:
+    """A text of an extension resource; vendors give some names objects instead, and that is not odd."""
+    return view.literal(name) if isinstance(view.body.get(name), str) else None
+
+
+def _extend(found: list[Device], walk: Walk) -> None:
+    """Give each extension resource to the one device that has its serial number."""
+    for uri, view in walk.tree.extensions.items():
+        serial = serial_of(view)
+        owners = [d for d in found if serial is not None and (d.serial or '').casefold() == serial.casefold()]
+        if len(owners) == 1:
+            owners[0].extensions[uri] = view
+            owners[0].extra |= set(_links(walk, view, 'DeviceInstances'))
 
 
 def _by_links(walk: Walk, devices: Devices) -> list[Device]:

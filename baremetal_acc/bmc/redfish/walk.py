@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View, absent, parent
 from baremetal_acc.bmc.redfish.reader import Reader, members
@@ -29,6 +30,7 @@ class Tree:
     :ivar acceleration: AccelerationFunctions by the URI of their Processor.
     :ivar offload: URI of the NetworkAdapter, by the URI of a Processor below it.
     :ivar items: of FirmwareInventory, then of SoftwareInventory.
+    :ivar extensions: a vendor's own resources that are devices too.
     """
 
     gaps: list[Gap]
@@ -45,14 +47,16 @@ class Tree:
     offload: dict[str, str] = field(default_factory=dict)
     update: View | None = None
     items: dict[str, View] = field(default_factory=dict)
+    extensions: dict[str, View] = field(default_factory=dict)
     tasks: list[View] = field(default_factory=list)
 
 
 class Walk:
     """One walk through a BMC."""
 
-    def __init__(self, reader: Reader, root: Document) -> None:
+    def __init__(self, reader: Reader, root: Document, quirks: Quirks) -> None:
         self._reader = reader
+        self._quirks = quirks
         self.gaps: list[Gap] = []
         self.tree = Tree(gaps=self.gaps, root=View.of(root, self.gaps))
 
@@ -64,6 +68,7 @@ class Walk:
         self._top()
         self._parts()
         self._details()
+        self._extensions()
         self._updates()
         return self.tree
 
@@ -132,6 +137,16 @@ class Walk:
             link = device.link('PCIeFunctions')
             return tuple(self._members(link, hides=True).values()) if link else ()
         return tuple(self._views(device.links('Links', 'PCIeFunctions'), hides=True).values())
+
+    def _extensions(self) -> None:
+        """A vendor's own resources; they tell more of devices that are known, so that nothing hides behind them."""
+        tree = self.tree
+        tables = {'systems': tree.systems, 'chassis': tree.chassis}
+        for table, path in self._quirks.device_extensions():
+            for view in tables[table].values():
+                link = view.link(*path)
+                if link is not None:
+                    tree.extensions.update(self._members(link, hides=False))
 
     def _updates(self) -> None:
         """What is installed, and tasks. An item that cannot be read may be firmware that nobody protects."""
