@@ -54,7 +54,7 @@ def _copy(image: Image, path: Path, copy: BinaryIO) -> None:
     left = image.size_bytes
     try:
         # Not blocking, so that a pipe put in place of the image cannot hold a conductor.
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), 'rb', buffering=0) as source:
+        with open(path, 'rb', buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as source:
             while chunk := source.read(_CHUNK):
                 left -= len(chunk)
                 if left < 0:

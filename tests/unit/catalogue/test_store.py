@@ -47,6 +47,16 @@ def test_what_changes_after_the_check_is_not_sent(path):
     assert DATA == upload.open().read()
 
 
+def test_a_folder_in_place_of_an_image_is_refused_and_leaves_nothing_open(path, tmp_path):
+    """A conductor runs for months: a file left open by each try would end it."""
+    wrong = replace(image(path), source=str(tmp_path))
+    for _ in range(2):
+        before = len(os.listdir('/proc/self/fd'))
+        with pytest.raises(ImageMissing, match='cannot be read: Is a directory'):
+            FileStore(folders=(tmp_path,)).open(wrong)
+        assert before == len(os.listdir('/proc/self/fd'))
+
+
 @pytest.mark.parametrize(
     ('data', 'says'),
     [

@@ -17,6 +17,7 @@ from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import DocumentError, StaleJob
+from baremetal_acc.locks.place import literal
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Flow, Item, ItemState, Job, Reset, ResetPurpose
@@ -229,6 +230,15 @@ def test_many_rules_are_read_in_no_time():
     began = time.monotonic()
     assert 20000 == len(baseline.parse('format = 1\n' + '[[rule]]\n' * 20000, 'baseline.toml').rules)
     assert 15 > time.monotonic() - began
+
+
+def test_a_value_that_is_nested_too_deeply_has_a_literal():
+    """It could be read where the stack was not as deep."""
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert '"nested too deeply"' == literal(deep)
+    assert '[[1]]' == literal([[1]])
 
 
 @pytest.mark.parametrize(('kind', 'field', 'value'), [
