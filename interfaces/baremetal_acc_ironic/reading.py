@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc import run
+from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
@@ -32,7 +33,7 @@ def take_stock(task: Any) -> Inventory:
         if changes:
             more = f'; and {len(changes) - _FOUND} more' if len(changes) > _FOUND else ''
             outcome.told(task.node, 'accelerators have changed: ' + '; '.join(changes[:_FOUND]) + more)
-        record.store(task, inventory)
+        record.store(task, judged(inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
         record.sync_firmware(task, inventory)
         memory.store(task.node, replace(mind, digest=record.digest(inventory)))
     return inventory
@@ -62,10 +63,11 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> None:
     work.refuse_interrupted(mind)
     target = target_of(task)
     tools = tools_of(task, mind)
+    evidence = work.evidence(mind, flow)
     inventory, verdict = run.check(
         target,
         tools,
-        work.evidence(mind, flow),
+        evidence,
         work.now(),
         lifecycle=mind.lifecycle,
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
@@ -75,4 +77,4 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
-    show(task, target, tools, inventory, verdict)
+    show(task, target, tools, inventory, verdict, (evidence, mind.lifecycle))

@@ -12,15 +12,18 @@ from oslo_log import log
 
 from baremetal_acc import assemble
 from baremetal_acc.decide.providers import node_traits
-from baremetal_acc.decide.verify import functions_in_play
+from baremetal_acc.decide.verify import functions_in_play, judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Target, Tools
 from baremetal_acc_ironic import placement, record, steps
 from baremetal_acc_ironic.node import Memory
 
 LOG = log.getLogger(__name__)
+
+Proof = tuple[tuple[Engagement, ...], int]
 
 _POWER = {PowerState.ON: states.POWER_ON, PowerState.OFF: states.POWER_OFF}
 
@@ -53,10 +56,14 @@ def tools(
     )
 
 
-def seen(task: Any, target: Target, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> None:
-    """Let Ironic show what was seen: inventory, firmware components, node traits. What of it fails is logged, no more."""
+def seen(task: Any, target: Target, with_tools: Tools, inventory: Inventory, verdict: Verdict, proof: Proof) -> None:
+    """Let Ironic show what was seen: inventory, firmware components, node traits. What of it fails is logged, no more.
+
+    :param proof: our records of locks, and the lifecycle that they must be of.
+    """
     try:
-        record.store(task, inventory)
+        evidence, lifecycle = proof
+        record.store(task, judged(inventory, evidence, lifecycle=lifecycle))
         record.sync_firmware(task, inventory)
         functions = functions_in_play(inventory, verdict, with_tools.baseline, target.node, with_tools.catalogue)
         record.sync_traits(task, node_traits(inventory, verdict, functions, others=target.node.traits))

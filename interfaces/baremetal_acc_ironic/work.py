@@ -283,7 +283,11 @@ def turn(task: Any) -> None:
     try:
         mind = memory.load(node)
         job = mind.job
-        if job is None or not _is_current(task, mind, job):
+        if job is None:
+            return
+        if not _is_current(task, job, mind):
+            if job.ended:
+                memory.store(node, replace(mind, job=None))
             return
         node.touch_provisioning()
         _turn(task, mind, job, resume=True)
@@ -298,13 +302,14 @@ def turn(task: Any) -> None:
         _abandon(task, f'unexpected {type(exc).__name__}: {exc}; the log of the conductor says more')
 
 
-def _is_current(task: Any, mind: Memory, job: Job) -> bool:
+def _is_current(task: Any, job: Job, mind: Memory) -> bool:
     """The node waits in the very step that began the job."""
     flow = outcome.FLOWS.get(task.node.provision_state)
     current = flow is job.flow and job.lifecycle == mind.lifecycle and job.node == task.node.uuid
     if current and flow is not None and job.step == _identity(task.node, _name(job), flow):
         return (getattr(task.node, _FLOW_STEPS[flow][0]) or {}).get('step') == _name(job)
-    LOG.warning('Node %s: %s is not resumed: its step, flow or lifecycle is over', task.node.uuid, job.step)
+    if not job.ended:
+        LOG.warning('Node %s: %s is not resumed: its step, flow or lifecycle is over', task.node.uuid, job.step)
     return False
 
 
@@ -397,7 +402,7 @@ def _end(
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     if look is not None and tools is not None:
-        show(task, target_of(task), tools, *look)
+        show(task, target_of(task), tools, *look, (mind.proven_by(job.engagements).evidence, job.lifecycle))
     mind = replace(
         proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
         opened=opened(mind, job, step, failed=bool(reasons)),
