@@ -8,6 +8,7 @@ A run that was killed left its job behind: the next ``apply --execute`` looks at
 import abc
 import argparse
 import getpass
+import json
 import sys
 import time
 import uuid
@@ -46,6 +47,7 @@ from baremetal_acc.model.job import (
     Publish,
     Release,
     Reset,
+    ResetPurpose,
     Verdict,
     Wait,
     Withdraw,
@@ -181,13 +183,15 @@ def _planned(prepared: Prepared) -> Result:
 
 def warn_of_unlock(prepared: Prepared) -> None:
     """Say which ways will be open to whom."""
+    held = any(isinstance(a, Reset) and a.purpose is ResetPurpose.HOLD for a in prepared.made.actions)
+    then = '; the host is left powered off' if held else ''
     for accelerator in prepared.inventory.accelerators:
         places = {(a.mechanism, a.ref, a.field) for a in prepared.made.actions if isinstance(a, Release)}
         opened = sorted({path for r in accelerator.locks if r.place in places for path in r.blocks})
         if opened:
             text.warn(
                 f'{prepared.entry.name}: {accelerator.label} will be open by {", ".join(opened)}: who controls the host can '
-                'write it until it is locked again; the host is left powered off'
+                f'write it until it is locked again{then}'
             )
 
 
@@ -490,7 +494,7 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
     rows = []
     for a in body['actions']:
         what = a['subject'] or a['image'] or ''
-        change = ' -> '.join(str(x) for x in (a['from'], a['to']) if x is not None)
+        change = ' -> '.join(_plain(x) for x in (a['from'], a['to']) if x is not None)
         if a['uri'] and a['action'] in ('release', 'engage', 'reset'):
             what = (what, ' '.join(filter(None, (a['bmc'], a['uri'], a['field']))))
         reset = f'then {a["reset"]}' if a['reset'] not in (None, 'none') and a['action'] != 'reset' else None
@@ -499,6 +503,11 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
     rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]
     rows += [(body['target'], n['device'], 'note', None, n['text'], None) for n in body['notes']]
     return rows
+
+
+def _plain(value: Any) -> str:
+    """A version as it is, and a value of a lock as the BMC writes it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _unfinished(job: Job) -> str:

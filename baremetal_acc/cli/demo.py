@@ -10,6 +10,7 @@ import sys
 
 from cliff import command
 
+from baremetal_acc.cli import text
 from baremetal_acc.cli.report import strict
 from baremetal_acc.errors import UsageError
 
@@ -21,6 +22,8 @@ class Demo(command.Command):
 
     All state and logs lie in one folder, which it names; everything that it started is stopped at the end.
     """
+
+    app_dist_name = text.PROGRAM
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """What the demo takes is passed on to it."""

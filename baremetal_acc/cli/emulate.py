@@ -8,12 +8,15 @@ from types import ModuleType
 
 from cliff import command
 
+from baremetal_acc.cli import text
 from baremetal_acc.cli.report import strict
 from baremetal_acc.errors import UsageError
 
 
 class Emulate(command.Command):
     """Serve an emulated machine with accelerators, or a recorded tree, until Ctrl-C. Needs the extra emulator."""
+
+    app_dist_name = text.PROGRAM
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The emulator's own arguments."""

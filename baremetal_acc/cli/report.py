@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import yaml
-from cliff import command, lister
+from cliff import lister
 
 from baremetal_acc.cli import exits, text
 from baremetal_acc.cli.bmcs import TargetEntry
@@ -42,6 +42,7 @@ class Report:
 class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
     """A command whose result is a report."""
 
+    app_dist_name = text.PROGRAM
     _report: Report
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -138,4 +139,4 @@ def failed(target: str, error: AccError) -> Exit:
     return exits.of(error)
 
 
-__all__ = ['Report', 'ReportCommand', 'command', 'each', 'failed', 'strict']
+__all__ = ['Report', 'ReportCommand', 'each', 'failed', 'strict']

@@ -249,9 +249,9 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _hold(inventory: Inventory, target: Target) -> bool:
-    """A tenant's code could run: the machine is a tenant's, and it is not known to be off."""
+    """A tenant's code could run: the machine is a tenant's, and its host is not known to be off."""
     facts = inventory.bmc(HOST)
-    return target.node.exposure is Exposure.TENANT and facts is not None and facts.power is not PowerState.OFF
+    return target.node.exposure is Exposure.TENANT and (facts is None or facts.power is not PowerState.OFF)
 
 
 def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId] | None:

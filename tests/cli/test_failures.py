@@ -1,0 +1,74 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""When the machine does not do as it is told: the exit code, what is said, and what is left."""
+
+from tests.cli.desk import target_of
+
+LOCK_ONLY = 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\n'
+
+
+def test_a_flash_that_fails_is_code_six_and_ends_locked(desk, emulated_machine):
+    """The BMC's own words are passed on; what was opened is shut again."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write(
+        'baseline.toml',
+        LOCK_ONLY + 'match = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n',
+    )
+    machine.fault('task-fails')
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 6 == done.code, done.err
+    assert ('failed', 'WriteFailed') == (
+        done.document['targets'][0]['outcome'],
+        done.document['targets'][0]['error']['type'],
+    )
+    assert 1 == len(done.errors)
+    assert 'flash FPGA1_FW' in done.errors[0]
+    assert 'Traceback' not in done.err
+    locks = desk.run('inventory', '-f', 'json').document['targets'][0]['accelerators']
+    assert ['locked'] == [a['device_lock'] for a in locks]
+    machine.clear_faults()
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+
+
+def test_a_lock_that_is_ignored_is_not_met(desk, emulated_machine):
+    """The BMC answers well and leaves it open: code 3, naming card, way and mechanism."""
+    machine = emulated_machine('gpu-server', gpus=1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', LOCK_ONLY)
+    machine.fault('lock-ignored')
+    done = desk.run('lock', '--execute', *desk.options)
+    assert 3 == done.code, done.err
+    assert 1 == len(done.errors)
+    for text in ('H100', 'lock host-device', 'unlocked', 'rule all'):
+        assert text in done.errors[0]
+
+
+def test_all_targets_are_worked_on_together(desk, emulated_machine):
+    """One that fails stops no other; the worst code is the command's."""
+    good, bad = (emulated_machine('fpga-server', flash_seconds=0.1, seed=s) for s in ('1', '2'))
+    desk.prepare(good)
+    desk.write(
+        'baseline.toml',
+        LOCK_ONLY + 'match = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n',
+    )
+    bad.fault('task-fails')
+    desk.bmcs({'bad': target_of(bad), 'good': target_of(good)})
+    done = desk.run('apply', '--all', '--execute', '-f', 'json', *desk.options)
+    assert 6 == done.code, done.err
+    assert {'bad': 'failed', 'good': 'done'} == {t['target']: t['outcome'] for t in done.document['targets']}
+    assert 0 == desk.run('verify', 'good', *desk.options).code
+
+
+def test_a_vanished_card_is_not_met(desk, emulated_machine):
+    """After everything held once, a card that is gone fails the verdict, until it is forgotten on purpose."""
+    machine = emulated_machine('gpu-server', gpus=2)
+    desk.prepare(machine)
+    desk.write('baseline.toml', LOCK_ONLY)
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    machine.fault('device-absent', device='GPU_1')
+    found = desk.run('verify', *desk.options)
+    assert 3 == found.code, found.err
+    assert 'the card seen before' in found.errors[0]
+    assert 0 == desk.run('apply', '--execute', '--forget-vanished', '--new-lifecycle', *desk.options).code
+    assert 0 == desk.run('verify', *desk.options).code

@@ -1,0 +1,157 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a verb is about, how a job that has ended counts, and that an unlock is not forgotten."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from baremetal_acc.cli import work
+from baremetal_acc.cli.act import _judged
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.state import TargetState, Unlocked
+from baremetal_acc.cli.work import Verb
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.model.job import (
+    CheckImage,
+    Done,
+    Engage,
+    Failed,
+    Finding,
+    Flash,
+    Flow,
+    ItemState,
+    Job,
+    Met,
+    Program,
+    Verdict,
+)
+from baremetal_acc.model.lock import LockState
+from tests.unit.decide import values as v
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def finding(subject: str, accelerator=v.GPU, met: Met = Met.NO) -> Finding:
+    return Finding(
+        accelerator=accelerator,
+        label='x',
+        subject=subject,
+        expected='a',
+        found='b',
+        met=met,
+        rule='r',
+        state=LockState.UNLOCKED,
+    )
+
+
+VERDICT = Verdict(
+    target='node-1',
+    findings=(
+        finding('firmware GPU_0'),
+        finding('lock host-device'),
+        finding('lock host-device', v.FPGA),
+        finding('lock'),
+        finding('function Slot0', v.FPGA),
+        finding('function Slot1', v.FPGA),
+        finding('present', None),
+        finding('lock bmc-network', met=Met.YES),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ('verb', 'devices', 'expected'),
+    [
+        (Verb.APPLY, None, 7),
+        (Verb.APPLY, {v.GPU}, 3),
+        (Verb.LOCK, None, 3),
+        (Verb.LOCK, {v.FPGA}, 1),
+        (Verb.PROGRAM, {v.FPGA}, 2),
+        (Verb.UNLOCK, None, 0),
+    ],
+)
+def test_a_verb_is_judged_by_what_it_is_about(verb, devices, expected):
+    """lock does not fail for old firmware, program not for another slot; apply is about everything."""
+    slots = ('slot0',) if verb is Verb.PROGRAM else ()
+    found = work.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
+    assert expected == len(found)
+    assert all(f.met is Met.NO for f in found)
+
+
+def test_an_unlock_is_not_met_until_it_is_undone():
+    """Also where the baseline asks for no lock at all: the mark alone fails."""
+    inventory = v.inventory(v.gpu(firmware=()))
+    rules = v.baseline(firmware=None, block=frozenset())
+    clean = verify(inventory, rules, v.NODE, (), (), lifecycle=1)
+    assert clean.met
+    state = TargetState(target='node-1', unlocked=(Unlocked(accelerator=v.GPU, at=NOW),))
+    marked = work.marked(clean, inventory, state)
+    assert ['lock'] == [f.subject for f in marked.unmet]
+    assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].found
+
+
+def ended(*states: tuple[type, ItemState], reasons: tuple[str, ...] = ()) -> Job:
+    """A job in which the actions of these kinds ended so."""
+    made = plan(
+        v.inventory(v.gpu(), v.fpga()), v.baseline(functions=(('Slot1', 'gzip'),)), v.NODE, [v.image(), v.function_image()]
+    )
+    job = begin(made, identity='1', node='n', flow=Flow.CLI, step='apply', lifecycle=1, now=NOW, timeout=timedelta(1))
+    wanted = dict(states)
+    items = tuple(replace(i, state=wanted.get(type(i.action), ItemState.DONE)) for i in job.items)
+    assert set(wanted) <= {type(i.action) for i in job.items}
+    return replace(job, items=items, reasons=reasons)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'expected'),
+    [
+        (Flash, Exit.WRITE_FAILED),
+        (Program, Exit.WRITE_FAILED),
+        (Engage, Exit.WRITE_FAILED),
+        (CheckImage, Exit.REFUSED),
+    ],
+)
+def test_a_job_that_failed_counts_by_what_failed(kind, expected):
+    """A write that went wrong is 6; an image that was not right, before anything was written, is a refusal."""
+    job = ended((kind, ItemState.FAILED), reasons=('because',))
+    code, _, error = _judged(job, Failed(reasons=job.reasons, wrote=True), (finding('firmware GPU_0'),))
+    assert expected is code
+    assert error is not None
+    assert 'because' in str(error)
+
+
+def test_a_job_without_a_failed_write_that_does_not_hold_is_not_met():
+    """Everything was written as it should, and a lock still reads open."""
+    unmet = (finding('lock host-device'),)
+    for outcome in (Failed(reasons=('x',), wrote=True), Done()):
+        code, word, error = _judged(ended(), outcome, unmet)
+        assert (Exit.NOT_MET, 'not-met') == (code, word)
+        assert str(unmet[0]) in str(error)
+
+
+def test_a_job_that_holds_is_done():
+    """And has nothing to say."""
+    assert (Exit.HOLDS, 'done', None) == _judged(ended(), Done(), ())
+
+
+def test_a_resumed_program_job_asks_for_its_functions_again():
+    """The baseline does not know them: the rule of the command line is made anew from the job."""
+    job = replace(ended(), step='program')
+    from baremetal_acc.run import Tools
+
+    tools = Tools(
+        connect=lambda _: pytest.fail('not opened'),
+        mechanisms=(),
+        baseline=v.baseline(),
+        catalogue=(),
+        images=None,  # type: ignore[arg-type]
+    )
+    again, devices, slots = work.resumed(job, tools)
+    assert ({v.FPGA}, ('Slot1',)) == (devices, slots)
+    assert (('Slot1', 'gzip'),) == again.baseline.rules[0].functions
+    assert {v.FPGA} == again.baseline.rules[0].match.ids
+    assert v.baseline().rules == again.baseline.rules[1:]
