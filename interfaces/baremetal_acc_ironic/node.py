@@ -66,6 +66,7 @@ class Memory:
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar digest: of the last inventory that was stored.
+    :ivar traits: those of the node that we set, and may take away again.
     """
 
     format: int = FORMAT
@@ -78,6 +79,7 @@ class Memory:
     opened: Opened | None = None
     overrides: tuple[Override, ...] = ()
     digest: str | None = None
+    traits: frozenset[str] = frozenset()
 
     @property
     def writing(self) -> bool:

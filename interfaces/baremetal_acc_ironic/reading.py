@@ -48,7 +48,7 @@ def verify(task: Any) -> None:
         flow = work.flow_of(task)
         mind = work.returned(task, memory.load(task.node), flow, steps.VERIFY)
         try:
-            _verify(task, mind, flow)
+            mind = _verify(task, mind, flow)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
@@ -59,7 +59,7 @@ def verify(task: Any) -> None:
         memory.store(task.node, mind)
 
 
-def _verify(task: Any, mind: Memory, flow: Flow) -> None:
+def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     work.refuse_interrupted(mind)
     target = target_of(task)
     tools = tools_of(task, mind)
@@ -77,4 +77,4 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
-    show(task, target, tools, inventory, verdict, (evidence, mind.lifecycle))
+    return show(task, mind, tools, inventory, verdict, evidence)

@@ -32,9 +32,6 @@ PLUGIN_KEY = 'baremetal_acc'
 
 FORMAT = 1
 
-TRAITS = 'CUSTOM_ACC_'
-"""Node traits that begin so are ours; no others are added or removed."""
-
 PREFIXES = {Kind.GPU: 'gpu', Kind.FPGA: 'fpga', Kind.DPU: 'dpu', Kind.NIC: 'acc-nic', Kind.ASIC: 'asic'}
 """First part of a firmware component's name. Ironic itself uses ``nic:``."""
 
@@ -168,18 +165,22 @@ def _cut(text: str | None) -> str | None:
 # ---------------------------------------------------------------------------------------------- traits and capabilities
 
 
-def sync_traits(task: Any, wanted: Iterable[str]) -> None:
-    """Make our traits on the node be these; those of others stay."""
+def sync_traits(task: Any, wanted: Iterable[str], ours: Iterable[str]) -> frozenset[str]:
+    """Make our traits on the node be these; those that others set stay, even if we would set them too.
+
+    :param ours: the traits that we set earlier.
+    :returns: those that are ours now.
+    """
     node = task.node
-    wanted = frozenset(wanted)
-    there = {t for t in objects.TraitList.get_by_node_id(task.context, node.id).get_trait_names() if t.startswith(TRAITS)}
-    for trait in sorted(there - wanted):
+    wanted, ours = frozenset(wanted), frozenset(ours)
+    there = frozenset(objects.TraitList.get_by_node_id(task.context, node.id).get_trait_names())
+    for trait in sorted((ours & there) - wanted):
         objects.Trait.destroy(task.context, node_id=node.id, trait=trait)
     for trait in sorted(wanted - there):
         objects.Trait(task.context, node_id=node.id, trait=trait).create()
-    if there != wanted:
-        node.traits = objects.TraitList.get_by_node_id(task.context, node.id)
-        node.obj_reset_changes(fields={'traits'})
+    node.traits = objects.TraitList.get_by_node_id(task.context, node.id)
+    node.obj_reset_changes(fields={'traits'})
+    return (wanted - there) | (ours & there & wanted)
 
 
 def capabilities(inventory: Inventory) -> dict[str, str]:

@@ -17,13 +17,12 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.run import Tools
 from baremetal_acc_ironic import placement, record, steps
 from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.target import target as target_of
 
 LOG = log.getLogger(__name__)
-
-Proof = tuple[tuple[Engagement, ...], int]
 
 _POWER = {PowerState.ON: states.POWER_ON, PowerState.OFF: states.POWER_OFF}
 
@@ -56,20 +55,25 @@ def tools(
     )
 
 
-def seen(task: Any, target: Target, with_tools: Tools, inventory: Inventory, verdict: Verdict, proof: Proof) -> None:
+def seen(
+    task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, verdict: Verdict, proof: tuple[Engagement, ...]
+) -> Memory:
     """Let Ironic show what was seen: inventory, firmware components, node traits. What of it fails is logged, no more.
 
-    :param proof: our records of locks, and the lifecycle that they must be of.
+    :param proof: our records of locks.
+    :returns: what is remembered, with the traits that are ours.
     """
+    node = target_of(task).node
     try:
-        evidence, lifecycle = proof
-        record.store(task, judged(inventory, evidence, lifecycle=lifecycle))
+        record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
         record.sync_firmware(task, inventory)
-        functions = functions_in_play(inventory, verdict, with_tools.baseline, target.node, with_tools.catalogue)
-        record.sync_traits(task, node_traits(inventory, verdict, functions, others=target.node.traits))
+        functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
+        wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
+        return replace(mind, traits=record.sync_traits(task, wanted, mind.traits))
     except Exception:
         # What a node shows is no reason to fail what was done to its cards.
         LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)
+        return mind
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:

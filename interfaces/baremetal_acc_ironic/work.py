@@ -402,7 +402,7 @@ def _end(
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     if look is not None and tools is not None:
-        show(task, target_of(task), tools, *look, (mind.proven_by(job.engagements).evidence, job.lifecycle))
+        mind = show(task, mind, tools, *look, mind.proven_by(job.engagements).evidence)
     mind = replace(
         proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
         opened=opened(mind, job, step, failed=bool(reasons)),

@@ -175,13 +175,15 @@ class TestRecord(IronicCase):
         return {c.component for c in objects.FirmwareComponentList.get_by_node_id(self.context, self.node.id)}
 
     def test_traits_of_others_stay(self) -> None:
-        """Ours come and go by their prefix."""
-        objects.TraitList.create(self.context, self.node.id, ['CUSTOM_GOLD', 'CUSTOM_ACC_OLD', 'HW_CPU_X86_VMX'])
+        """Only what we set is taken away, whatever its name."""
+        objects.TraitList.create(self.context, self.node.id, ['CUSTOM_GOLD', 'CUSTOM_ACC_OPERATORS', 'CUSTOM_ACC_GPU'])
         with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
-            record.sync_traits(task, {'CUSTOM_ACC_GPU'})
+            ours = record.sync_traits(task, {'CUSTOM_ACC_GPU', 'CUSTOM_ACC_FPGA'}, ())
+            assert frozenset({'CUSTOM_ACC_FPGA'}) == ours
+            assert frozenset() == record.sync_traits(task, (), ours)
             kept = set(task.node.traits.get_trait_names())
             task.node.save()
-        assert {'CUSTOM_GOLD', 'HW_CPU_X86_VMX', 'CUSTOM_ACC_GPU'} == kept
+        assert {'CUSTOM_GOLD', 'CUSTOM_ACC_OPERATORS', 'CUSTOM_ACC_GPU'} == kept
 
     def test_drift_says_what_changed(self) -> None:
         """Gone, new, another version, another function, another lock state."""
