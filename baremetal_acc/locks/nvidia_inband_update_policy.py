@@ -17,6 +17,7 @@ Source: CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp (facts/redfish.md, se
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
@@ -75,7 +76,7 @@ class InbandUpdatePolicy:
                         reason=reason,
                     )
                 )
-        return tuple(found)
+        return tuple(_together(found))
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
         """PATCH false.
@@ -90,6 +91,17 @@ class InbandUpdatePolicy:
         :raises BmcError: it was not accepted.
         """
         _write(writer, reading, enabled=True)
+
+
+def _together(found: list[LockReading]) -> Iterator[LockReading]:
+    """Two roots of trust of one device are two ways to it: one that is open leaves the other one partial."""
+    for r in found:
+        others = [o for o in found if (o.scope, o.part) == (r.scope, r.part) and o.state is not LockState.LOCKED_REPORTED]
+        if r.state is LockState.LOCKED_REPORTED and others:
+            reason = f'{others[0].ref.uri} protects it too, and is {others[0].state}'
+            yield replace(r, state=LockState.PARTIAL, reason=reason)
+        else:
+            yield r
 
 
 def _write(writer: Writer, reading: LockReading, *, enabled: bool) -> None:

@@ -304,6 +304,20 @@ def test_false_counts_only_from_a_root_of_trust_that_answers(bmc: Any, change: d
     assert (found.reason is None) == (state is LockState.LOCKED_REPORTED)
 
 
+def test_two_roots_of_trust_of_one_device_are_closed_together_or_not(bmc: Any) -> None:
+    """One that is open leaves a way in."""
+    _machine(bmc)
+    second = '/redfish/v1/Chassis/HGX_IRoT_GPU_0'
+    bmc.tree['/redfish/v1/Chassis']['Members'].append({'@odata.id': second})
+    bmc.tree[second] = json.loads(json.dumps(bmc.tree[EROT]))
+    bmc.tree[EROT]['Oem']['Nvidia']['InbandUpdatePolicyEnabled'] = False
+    assert {EROT: LockState.PARTIAL, second: LockState.UNLOCKED} == {
+        r.ref.uri: r.state for r in _read(bmc, InbandUpdatePolicy())
+    }
+    bmc.tree[second]['Oem']['Nvidia']['InbandUpdatePolicyEnabled'] = False
+    assert [LockState.LOCKED_REPORTED] * 2 == [r.state for r in _read(bmc, InbandUpdatePolicy())]
+
+
 def test_a_root_of_trust_known_by_its_name_alone_never_proves(bmc: Any) -> None:
     """ComponentsProtected is missing: true is unlocked, false is unknown."""
     _machine(bmc)

@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.redfish.task import STATES, state
-from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import HOST, Ref
 
@@ -110,6 +110,22 @@ def test_a_monitor_that_answers_with_the_result_has_ended(bmc: Any, reply: Calla
     bmc.replies['GET', MONITOR.uri] = reply(code, {'Message': 'done'} if code == 200 else None)
     with bmc.connect() as connection:
         assert TaskState.SUCCEEDED == connection.task(MONITOR).state
+
+
+def test_a_monitor_that_answers_with_an_error_has_failed(bmc: Any, reply: Callable[..., Any]) -> None:
+    """A client error is the operation's own result; of a task's resource, or with 500, it is just no answer."""
+    info = {'error': {'@Message.ExtendedInfo': [{'Message': 'the image is for another device'}]}}
+    bmc.replies['GET', MONITOR.uri] = reply(400, info)
+    bmc.replies['GET', TASK.uri] = reply(400, info)
+    with bmc.connect() as connection:
+        found = connection.task(MONITOR)
+        assert (TaskState.FAILED, 'HTTP 400') == (found.state, found.raw)
+        assert 'another device' in found.message
+        with pytest.raises(BmcRefused):
+            connection.task(TASK)
+        bmc.replies['GET', MONITOR.uri] = reply(500)
+        with pytest.raises(BmcRefused):
+            connection.task(MONITOR)
 
 
 def test_something_that_is_no_task_is_no_success(bmc: Any) -> None:

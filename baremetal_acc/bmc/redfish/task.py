@@ -82,6 +82,8 @@ def read(connector: Connector, ref: Ref) -> TaskReading:
             return TaskReading(
                 ref=ref, state=TaskState.GONE, raw=f'HTTP {exc.status}', message='the BMC no longer has the task'
             )
+        if _is_monitor(ref.uri) and exc.status is not None and exc.status < 500:
+            return TaskReading(ref=ref, state=TaskState.FAILED, raw=f'HTTP {exc.status}', message=short(exc.what))
         raise
     view = view_of(answer, ref.bmc)
     if view is not None and view.has('TaskState'):
