@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What if a card does not take its firmware? Success is what is read back; the locks are closed, and nothing is offered."""
+
+import pytest
+
+from tests.journey.conftest import GPU_NEW, GPU_OLD, Enrol
+
+pytestmark = pytest.mark.journey
+
+CARD = 'host/HGX_FW_GPU_0'
+
+
+@pytest.mark.parametrize(
+    ('fault', 'words'),
+    [
+        pytest.param({'name': 'task-vanishes'}, ['forgotten', 'version is not there'], id='the task vanishes'),
+        pytest.param(
+            {'name': 'task-completed-version-unchanged'}, [f'expected {GPU_NEW}', GPU_OLD], id='the task completes, and lies'
+        ),
+    ],
+)
+def test_a_card_that_keeps_its_firmware_fails_the_cleaning(enrol: Enrol, fault: dict[str, str], words: list[str]) -> None:
+    """Clean failed with card, component and reason; sent once; the host's ways closed; not published."""
+    node = enrol('gpu-server', 'flash', parameters={'gpus': 1})
+    node.machine.fault(device='GPU_0', **fault)
+    node.provision('provide')
+    found = node.settle()
+    assert 'clean failed' == found['provision_state'], found
+    assert 'available' not in node.seen
+    error = found['last_error']
+    assert [] == [w for w in (*words, node.name, 'HGX_FW_GPU_0') if w not in error], error
+    assert GPU_OLD == node.versions()[CARD]
+    assert 1 == len(node.uploads()), 'a write is never repeated'
+    assert [] == node.open_ways()
+    assert [] == node.offers()
+
+
+def test_after_the_repair_the_node_becomes_available(enrol: Enrol) -> None:
+    """A task that fails says why; maintenance is cleared, and nothing of the failed job stands in the way."""
+    node = enrol('gpu-server', 'flash', parameters={'gpus': 1})
+    node.machine.fault('task-fails', device='GPU_0', count=1)
+    node.provision('provide')
+    found = node.settle()
+    assert ('clean failed', True) == (found['provision_state'], found['maintenance'])
+    words = ('The device refused the image', 'HGX_FW_GPU_0', node.name)
+    assert [] == [w for w in words if w not in found['last_error']], found['last_error']
+    assert (GPU_OLD, [], []) == (node.versions()[CARD], node.open_ways(), node.offers())
+    node.recover()
+    node.to('provide', 'available')
+    assert (GPU_NEW, 2) == (node.versions()[CARD], len(node.uploads()))
+    assert ([], ['PGPU']) == (node.open_ways(), node.offers())
