@@ -3,6 +3,7 @@
 """Do driver and locks work with a BMC that behaves like one: over HTTPS, with sessions, tasks, banks and enforced locks?"""
 
 import io
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -373,3 +374,15 @@ def _no_expand() -> Any:
     from baremetal_acc.emulator.hw.parameters import Options
 
     return Options(expand=False)
+
+
+def test_nothing_secret_is_logged_by_anyone(emulated_machine: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    """At debug level, with urllib3's and sushy's own lines: neither password nor token nor the bytes of an image."""
+    machine = emulated_machine('gpu-server', flash_seconds=0.1)
+    with caplog.at_level(logging.DEBUG), connect(machine) as connection:
+        connection.look(now())
+        connection.push(Ref(bmc=BmcName('host'), uri=GPU_ITEM), upload(b'SECRET-IMAGE' * 100))
+        token = connection._connector._session.headers['X-Auth-Token']
+    assert 'POST /redfish/v1/SessionService/Sessions' in caplog.text
+    for secret in (machine.bmcs['host'].password, token, 'SECRET-IMAGE'):
+        assert secret not in caplog.text
