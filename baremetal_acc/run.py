@@ -79,8 +79,8 @@ class ImageStore(Protocol):
 class PlacementShell(Protocol):
     """What a job tells placement, bound to one node."""
 
-    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
-        """Take what is unclaimed of these devices out of service.
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
+        """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
 
         :raises PlacementError: somebody holds it, or placement did not do it.
         """
@@ -321,7 +321,7 @@ def _reset_came(item: Item, action: Reset, bmcs: _Bmcs) -> bool:
 
 
 def _needs_inventory(move: Move) -> bool:
-    return any(isinstance(move.job.items[p].action, Withdraw | Release | Flash | Program | Engage) for p in move.perform)
+    return any(isinstance(move.job.items[p].action, Release | Flash | Program | Engage) for p in move.perform)
 
 
 def _blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
@@ -342,8 +342,8 @@ def _perform(
     try:
         match item.action:
             case Withdraw() as action:
-                if tools.placement is not None and inventory is not None:
-                    tools.placement.withdraw(inventory, action.accelerators)
+                if tools.placement is not None:
+                    tools.placement.withdraw(action.accelerators)
             case CheckImage() as action:
                 tools.images.open(_image(tools, action.image))
             case Release() as action:
@@ -553,12 +553,23 @@ def _unprotected(verdict: Verdict) -> tuple[Finding, ...]:
 def _publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:
     if tools.placement is None:
         return ended(job, position, ItemState.DONE, now)
+    if job.reasons:
+        return _offer_nothing(job, position, tools.placement, now)
     inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
     functions = functions_in_play(inventory, verdict, tools.baseline, target.node, tools.catalogue)
     tools.placement.publish(inventory, verdict, functions)
     if job.demands_met and verdict.unmet:
         unmet = '; '.join(str(f) for f in verdict.unmet)
         return ended(job, position, ItemState.FAILED, now, f'since the final look something has changed: {unmet}')
+    return ended(job, position, ItemState.DONE, now)
+
+
+def _offer_nothing(job: Job, position: int, placement: PlacementShell, now: datetime) -> Job:
+    """After a failure nothing of the node is offered: not the cards that failed, nor those that have vanished since."""
+    try:
+        placement.withdraw(None)
+    except AccError as exc:
+        return ended(job, position, ItemState.FAILED, now, str(exc))
     return ended(job, position, ItemState.DONE, now)
 
 

@@ -29,12 +29,13 @@ class NodePlacement:
     publisher: Publisher
     root: str
 
-    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
-        """Take what is unclaimed of these devices out of service.
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
+        """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
 
         :raises PlacementError: somebody holds it, or placement did not do it.
         """
-        self.publisher.withdraw(self.root, frozenset(providers.card_uuid(self.root, a) for a in accelerators))
+        meant = None if accelerators is None else frozenset(providers.card_uuid(self.root, a) for a in accelerators)
+        self.publisher.withdraw(self.root, meant)
 
     def publish(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> None:
         """Make placement agree.

@@ -255,8 +255,10 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
         if _is(item.action, ResetPurpose.RESUME):
             return not held
         at = stage(item.action)
+        if at is Stage.PUBLISH:
+            return False  # what failed must not stay on offer
         # A host that is held is given back only at proven locks, so they are engaged for that alone.
-        return at <= Stage.WRITE or at is Stage.PUBLISH or not (job.opened or (held and at is Stage.ENGAGE))
+        return at <= Stage.WRITE or not (job.opened or (held and at is Stage.ENGAGE))
 
     items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
     return replace(job, items=items)

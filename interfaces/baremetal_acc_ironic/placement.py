@@ -40,9 +40,9 @@ class _NodeInPlacement:
         self._node_uuid = node_uuid
         self._consumer = consumer
 
-    def withdraw(self, inventory: Inventory, accelerators: Iterable[AcceleratorId]) -> None:
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        meant = frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
+        meant = None if accelerators is None else frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
         _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer)
 
     def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:

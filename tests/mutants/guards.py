@@ -357,6 +357,13 @@ GUARDS = (
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
+        name='leave on offer what has failed',
+        file=ADVANCE,
+        guard='            return False  # what failed must not stay on offer',
+        gone='            return True',
+        tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
         name='skip the digest check before the push',
         file=STORE,
         guard='    if digest.hexdigest() != image.digest.value:',

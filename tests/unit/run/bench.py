@@ -209,8 +209,8 @@ class Placement:
     def __init__(self, log: list) -> None:
         self.log = log
 
-    def withdraw(self, inventory, accelerators):
-        self.log.append('withdraw')
+    def withdraw(self, accelerators):
+        self.log.append('withdraw' if accelerators is not None else 'withdraw everything')
 
     def publish(self, inventory, verdict, functions):
         self.log.append('publish')

@@ -132,7 +132,7 @@ def test_a_bad_image_ends_the_job_before_anything_is_written():
     bench, _, outcome = finish(image_is_good=False)
     assert isinstance(outcome, Failed)
     assert not outcome.wrote
-    assert ['withdraw'] == bench.machine.log
+    assert ['withdraw', 'withdraw everything'] == bench.machine.log
     assert any('digest differs' in r for r in outcome.reasons)
 
 
@@ -220,6 +220,13 @@ def test_a_deploy_takes_evidence_of_its_own_flow():
     job, outcome = bench.run(bench.job(flow=Flow.DEPLOY, parts=frozenset({Part.LOCK})))
     assert isinstance(outcome, Done)
     assert ['deploy'] == [e.flow for e in job.engagements]
+
+
+def test_after_a_failure_nothing_is_offered():
+    """Neither the card that failed, nor one that was offered before and has vanished since."""
+    bench, _, _ = finish(lock_ignored=True)
+    assert 'withdraw everything' == bench.machine.log[-1]
+    assert 'publish' not in bench.machine.log
 
 
 def test_an_ended_job_does_nothing():
