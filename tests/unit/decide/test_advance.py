@@ -92,21 +92,21 @@ def test_a_write_that_was_sent_is_not_due_again():
     assert [engage()] == due(value)
 
 
-def test_after_a_failed_write_the_locks_are_engaged_and_nothing_is_published():
-    """Writes that were not begun are skipped."""
+def test_after_a_failed_write_the_locks_are_engaged_and_placement_is_told():
+    """Writes that were not begun are skipped; what is published after a failure is that nothing is offered."""
     value = job(flash(0), flash(1), engage(), Publish())
     value = ended(value, 0, ItemState.FAILED, v.NOW, 'broken')
     move = advance(value, Sight(), v.NOW, PATIENCE)
-    assert [ItemState.FAILED, ItemState.SKIPPED, ItemState.PLANNED, ItemState.SKIPPED] == [i.state for i in move.job.items]
+    assert [ItemState.FAILED, ItemState.SKIPPED, ItemState.PLANNED, ItemState.PLANNED] == [i.state for i in move.job.items]
     assert (2,) == move.perform
 
 
-def test_a_failure_before_the_first_write_skips_everything():
-    """There is nothing to close that was opened."""
+def test_a_failure_before_the_first_write_skips_everything_but_placement():
+    """There is nothing to close that was opened; the node is not offered."""
     value = job(Withdraw(accelerators=()), flash(0), engage(), Publish())
     value = ended(value, 0, ItemState.FAILED, v.NOW, 'held by an instance')
     move = advance(value, Sight(), v.NOW, PATIENCE)
-    assert {ItemState.FAILED, ItemState.SKIPPED} == {i.state for i in move.job.items}
+    assert [ItemState.FAILED, ItemState.SKIPPED, ItemState.SKIPPED, ItemState.PLANNED] == [i.state for i in move.job.items]
     assert Stage.VERIFY is current(move.job)
 
 
