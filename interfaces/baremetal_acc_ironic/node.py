@@ -66,6 +66,7 @@ class Memory:
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar digest: of the last inventory that was stored.
+    :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
     """
 
@@ -79,6 +80,7 @@ class Memory:
     opened: Opened | None = None
     overrides: tuple[Override, ...] = ()
     digest: str | None = None
+    looked: datetime | None = None
     traits: frozenset[str] = frozenset()
 
     @property

@@ -69,7 +69,7 @@ def seen(
         record.sync_firmware(task, inventory)
         functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
         wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
-        return replace(mind, traits=record.sync_traits(task, wanted, mind.traits))
+        return replace(mind, traits=record.sync_traits(task, wanted, mind.traits), looked=inventory.at)
     except Exception:
         # What a node shows is no reason to fail what was done to its cards.
         LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)

@@ -102,6 +102,7 @@ class TestAbort(JobCase):
         assert (GPU_OLD, (True, True)) == (self.version(GPU_0), self.closed())
         assert (life + 1, None) == (self.mind.lifecycle, self.mind.opened)
         assert any('takes over from update_accelerator_firmware' in e for e in self.history())
+        assert any('reconcile_accelerators waits for what the BMC is doing' in e for e in self.history())
 
     def test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back(self) -> None:
         """The node is active again, and the job is still stored: host off, locks engaged, host on, maintenance."""

@@ -3,9 +3,10 @@
 """Which steps does Ironic find, in which order do they run, and which arguments do they take?"""
 
 import pytest
-from ironic.common import states
+from ironic.common import exception, states
 from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
+from ironic.conf import CONF
 
 from baremetal_acc.errors import UsageError
 from baremetal_acc_ironic import policy, steps
@@ -58,6 +59,24 @@ class TestDiscovery(IronicCase):
     def test_the_table_of_steps_is_the_interface(self) -> None:
         """Steps, table and class name the same eight."""
         assert NAMES == set(steps.STEPS)
+
+    def test_validation_reads_the_operators_documents(self) -> None:
+        """``baremetal node validate`` says what a step would fail with."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            task.driver.firmware.validate(task)
+            path = self._folder / 'baseline.toml'
+            path.write_text('format = 1\n[[rule]]\nnmae = "x"\n')
+            with pytest.raises(exception.InvalidParameterValue, match=f'{path}, line 3'):
+                task.driver.firmware.validate(task)
+
+    def test_a_configuration_that_undoes_what_this_is_for_is_told_at_start(self) -> None:
+        """Both are silent in Ironic itself."""
+        self.config(group='api', middleware=['baremetal-acc-policy'])
+        assert [] == list(policy.shortcomings(CONF))
+        self.config(group='api', middleware=[], disallow_deploy_steps=['firmware.verify_accelerators', 'vendor.send_raw'])
+        first, second = policy.shortcomings(CONF)
+        assert '[api] middleware does not name baremetal-acc-policy' in first
+        assert '[api] disallow_deploy_steps names firmware.verify_accelerators' in second
 
     def test_a_wrong_argument_fails_the_step_before_any_bmc_is_asked(self) -> None:
         """The node's error names step, argument, value and what to do."""
