@@ -235,6 +235,7 @@ class Execution:
         self._placements = placements
         self._progress = progress
         self._results: dict[str, Result] = {}
+        self._targets: dict[str, Target] = {}
 
     def run(self) -> list[Result]:
         """Do it. What fails for one target does not stop the others.
@@ -242,15 +243,22 @@ class Execution:
         :raises KeyboardInterrupt: jobs are stored and can be resumed; that was said.
         """
         with ExitStack() as stack:
-            running = []
+            ready = []
             for entry in self._using.entries:
                 try:
+                    # Passwords are asked for one after another, before targets are looked at together.
+                    target = self._using.target(entry)
                     stack.enter_context(self._using.store.alone(entry.name))
-                    begun = self._begin(entry)
-                    if begun is not None:
-                        running.append(begun)
+                    self._targets[entry.name] = target
+                    ready.append(entry)
                 except AccError as exc:
                     self._results[entry.name] = _failure(entry, exc)
+            running = []
+            for entry, begun in each(ready, self._begin):
+                if isinstance(begun, AccError):
+                    self._results[entry.name] = _failure(entry, begun)
+                elif begun is not None:
+                    running.append(begun)
             try:
                 self._turn(running)
             except KeyboardInterrupt:
@@ -271,14 +279,25 @@ class Execution:
         found = state.unfinished
         if found is not None and self._goes_on_with(found):
             return self._resume(entry, state, tools, found)
-        prepared = work.look(self._using, entry, tools, state, self._request)
+        prepared = work.look(self._using, entry, tools, state, self._request, self._targets[entry.name])
         if self._request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)
         planned = _planned(prepared)
         if planned.document['outcome'] != 'planned':
             self._results[entry.name] = planned
+            if planned.document['outcome'] == 'holds':
+                self._remember(prepared)
             return None
         return self._start(prepared)
+
+    def _remember(self, prepared: Prepared) -> None:
+        """What is no longer believed is forgotten also where nothing has to be done."""
+        known = () if self._request.forget_vanished else prepared.state.known
+        if self._request.verb is Verb.APPLY and prepared.devices is None:
+            known = (*known, *(a.id for a in prepared.inventory.accelerators))
+        state = replace(prepared.state, lifecycle=prepared.lifecycle, known=tuple(sorted({*known})))
+        if state != prepared.state:
+            self._using.store.write(state)
 
     def _goes_on_with(self, found: Job) -> bool:
         """Whether the stored job is resumed. An unlock that was cut off is superseded by what locks again.
@@ -298,7 +317,7 @@ class Execution:
     def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
         text.note(f'{entry.name}: {_unfinished(found)}; looking at what became of it')
         tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
-        target = self._using.target(entry)
+        target = self._targets[entry.name]
         inventory = run.observe(target, tools, datetime.now(UTC))
         one = _Running(
             entry=entry,

@@ -126,8 +126,8 @@ def each(entries: Sequence[TargetEntry], work: Callable[[TargetEntry], T]) -> li
         except AccError as exc:
             return exc
 
-    if len(entries) == 1:
-        return [(entries[0], attempt(entries[0]))]
+    if len(entries) < 2:
+        return [(entry, attempt(entry)) for entry in entries]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return list(zip(entries, pool.map(attempt, entries), strict=True))
 

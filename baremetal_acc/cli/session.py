@@ -17,7 +17,7 @@ from oslo_config import cfg
 from baremetal_acc import assemble
 from baremetal_acc import conf as options
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.cli import bmcs
+from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
 from baremetal_acc.cli.state import Store, folder
 from baremetal_acc.decide.baseline import Baseline, Exposure
@@ -195,6 +195,8 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
         secret = Secret(source=Source.ENVIRONMENT, text=PASSWORD_VARIABLE)
     else:
         secret = Secret(source=Source.PROMPT)
+    if arguments.insecure:
+        text.warn('--insecure: the password goes to whoever answers at that address')
     verify: bool | str = False if arguments.insecure else arguments.verify_ca or True
     host = BmcEntry(
         name=HOST,

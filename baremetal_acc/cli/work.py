@@ -200,7 +200,8 @@ def relevant(
     def counts(finding: Finding) -> bool:
         if devices is not None and finding.accelerator not in devices:
             return False
-        locks = finding.subject.split()[0] == 'lock'
+        # Whoever is not seen is not locked: a device that has vanished, or one that nobody can tell the rules of.
+        locks = finding.subject.split()[0] in ('lock', 'present', 'rule')
         match verb:
             case Verb.APPLY:
                 return True

@@ -187,3 +187,21 @@ def test_state_is_for_the_owners_eyes(desk, emulated_machine):
         assert (0o700 if path.is_dir() else 0o600) == path.stat().st_mode & 0o777, path
     stored = Path(root / 'jobs' / 'node-1.json').read_text()
     assert machine.bmcs['host'].password not in stored
+
+
+def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machine):
+    """Other verbs that write are refused meanwhile: they would lose sight of what is open."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nblock = ["host-device"]\n')
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    path = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
+    state = json.loads(path.read_text())
+    state['job'] |= {'ended': False, 'verdict': None}
+    path.write_text(json.dumps(state))
+    refused = desk.run('program', '--slot', 'Slot0=gzip', '--execute', *desk.options)
+    assert 4 == refused.code
+    assert 'its unlock of' in refused.errors[0]
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 0 == desk.run('verify', *desk.options).code

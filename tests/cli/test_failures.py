@@ -70,5 +70,5 @@ def test_a_vanished_card_is_not_met(desk, emulated_machine):
     found = desk.run('verify', *desk.options)
     assert 3 == found.code, found.err
     assert 'the card seen before' in found.errors[0]
-    assert 0 == desk.run('apply', '--execute', '--forget-vanished', '--new-lifecycle', *desk.options).code
+    assert 0 == desk.run('apply', '--execute', '--forget-vanished', *desk.options).code
     assert 0 == desk.run('verify', *desk.options).code

@@ -53,9 +53,9 @@ def test_documents_validate(desk: Desk, emulated_machine, validate):
     validate('plan', printed('apply', 'node-1', '--execute', *desk.options))
     validate('plan', printed('plan', 'node-1', *desk.options))
     validate('plan', printed('unlock', 'node-1', *desk.options))
-    validate('verify', printed('verify', *desk.options))
-    validate('inventory', printed('inventory'))
-    for line in desk.run('inventory', '--stream').out.splitlines():
+    validate('verify', printed('verify', 'node-1', *desk.options))
+    validate('inventory', printed('inventory', 'node-1'))
+    for line in desk.run('inventory', 'node-1', '--stream').out.splitlines():
         validate('inventory', {'format': 1, 'targets': [json.loads(line)]})
 
 

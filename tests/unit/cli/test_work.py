@@ -68,14 +68,14 @@ VERDICT = Verdict(
     [
         (Verb.APPLY, None, 7),
         (Verb.APPLY, {v.GPU}, 3),
-        (Verb.LOCK, None, 3),
+        (Verb.LOCK, None, 4),
         (Verb.LOCK, {v.FPGA}, 1),
         (Verb.PROGRAM, {v.FPGA}, 2),
         (Verb.UNLOCK, None, 0),
     ],
 )
 def test_a_verb_is_judged_by_what_it_is_about(verb, devices, expected):
-    """lock does not fail for old firmware, program not for another slot; apply is about everything."""
+    """lock does not fail for old firmware but for a card that is not seen, program not for another slot; apply for all."""
     slots = ('slot0',) if verb is Verb.PROGRAM else ()
     found = work.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
     assert expected == len(found)
