@@ -293,11 +293,9 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool
         return WriteSight(seen=Seen.SILENT, message=exc.message)
     seen = classify(
         task=None if task is None else task.state,
-        begun=True,
         version=component.version,
         staged=component.staged,
         wanted=action.version,
-        expects=action.expects,
         busy=busy and task is None,
     )
     return WriteSight(seen=seen, message=None if task is None else task.message)

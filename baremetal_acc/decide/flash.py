@@ -20,8 +20,7 @@ class Seen(StrEnum):
     ``running``: the expected version runs. ``staged``: it waits for a reset. ``elsewhere``: another write keeps the BMC busy.
     ``working``: our task runs. ``succeeded``: our task says that it succeeded, and the version is not (yet) there. ``failed``:
     it says that it failed. ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was
-    ever seen, and the version is not there. ``moved``: before the write, the version is not the one that the plan saw.
-    ``silent``: the BMC does not answer.
+    ever seen, and the version is not there. ``silent``: the BMC does not answer.
     """
 
     RUNNING = 'running'
@@ -32,14 +31,12 @@ class Seen(StrEnum):
     FAILED = 'failed'
     VANISHED = 'vanished'
     NOTHING = 'nothing'
-    MOVED = 'moved'
     SILENT = 'silent'
 
 
 class Effect(StrEnum):
     """What follows. ``settle``: wait, but only for the time that a device may take to show the truth; then fail."""
 
-    SEND = 'send'
     WAIT = 'wait'
     SETTLE = 'settle'
     END = 'end'
@@ -55,7 +52,7 @@ class Next:
     why: str | None = None
 
 
-_P, _S, _R = ItemState.PLANNED, ItemState.SENT, ItemState.RUNNING
+_S, _R = ItemState.SENT, ItemState.RUNNING
 
 
 def _fail(why: str) -> Next:
@@ -66,23 +63,10 @@ def _settle(state: ItemState, why: str) -> Next:
     return Next(state=state, effect=Effect.SETTLE, why=why)
 
 
-_SEND = Next(state=_S, effect=Effect.SEND)
 _DONE = Next(state=ItemState.DONE, effect=Effect.END)
 _STAGED = Next(state=ItemState.STAGED, effect=Effect.END)
-_MOVED = _fail('the device is not what the plan saw any more')
 
 TABLE: dict[tuple[ItemState, Seen], Next] = {
-    # Not begun. What runs already was not put there by us: its digest was never checked.
-    (_P, Seen.RUNNING): _MOVED,
-    (_P, Seen.STAGED): _SEND,
-    (_P, Seen.ELSEWHERE): Next(state=_P, effect=Effect.WAIT),
-    (_P, Seen.WORKING): Next(state=_P, effect=Effect.WAIT),
-    (_P, Seen.SUCCEEDED): _SEND,
-    (_P, Seen.FAILED): _SEND,
-    (_P, Seen.VANISHED): _SEND,
-    (_P, Seen.NOTHING): _SEND,
-    (_P, Seen.MOVED): _MOVED,
-    (_P, Seen.SILENT): Next(state=_P, effect=Effect.WAIT),
     # Sent, and no answer seen: whether it arrived shows in the device or nowhere.
     (_S, Seen.RUNNING): _DONE,
     (_S, Seen.STAGED): _STAGED,
@@ -92,7 +76,6 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.FAILED): _fail('the BMC says that the update failed'),
     (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
-    (_S, Seen.MOVED): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
     (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
     # The BMC has a task for it.
     (_R, Seen.RUNNING): _DONE,
@@ -103,10 +86,13 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.FAILED): _fail('the BMC says that the update failed'),
     (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
-    (_R, Seen.MOVED): _settle(_R, 'the BMC shows neither a task nor the version'),
     (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
 }
-"""Every state in which a write is looked at, with everything a look can show. Ended states are not looked at."""
+"""Every state in which a write is looked at, with everything a look can show.
+
+What was not begun is not looked at: it begins by :func:`~baremetal_acc.decide.advance.advance`, and only if a fresh look shows
+the very device that the plan saw. Nothing here begins a write.
+"""
 
 
 def following(state: ItemState, seen: Seen, reset: ResetKind) -> Next:
@@ -122,17 +108,14 @@ def following(state: ItemState, seen: Seen, reset: ResetKind) -> Next:
 def classify(
     *,
     task: TaskState | None,
-    begun: bool,
     version: str | None,
     staged: str | None,
     wanted: str,
-    expects: str | None,
     busy: bool,
 ) -> Seen:
     """What a look shows.
 
     :param task: of our own task, None when none is known.
-    :param begun: the write was sent (or was about to be).
     :param busy: another task keeps the BMC from taking more.
     """
     if task is TaskState.ACTIVE:
@@ -149,6 +132,4 @@ def classify(
         return Seen.SUCCEEDED
     if task is TaskState.GONE:
         return Seen.VANISHED
-    if not begun and version != expects:
-        return Seen.MOVED
     return Seen.NOTHING

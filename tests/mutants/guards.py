@@ -199,7 +199,7 @@ GUARDS = (
         name='send again what was sent and not answered',
         file=FLASH,
         guard="    (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),",
-        gone='    (_S, Seen.NOTHING): _SEND,',
+        gone='    (_S, Seen.NOTHING): Next(state=ItemState.PLANNED, effect=Effect.WAIT),',
         tests='tests/unit/decide/test_flash.py',
     ),
     Guard(
@@ -233,7 +233,7 @@ GUARDS = (
     Guard(
         name='go on writing after a failure',
         file=ADVANCE,
-        guard='        return at <= Stage.WRITE or at is Stage.PUBLISH or not (job.opened or (held and at is Stage.ENGAGE))',
+        guard='        return at <= Stage.WRITE or not (job.opened or (held and at is Stage.ENGAGE))',
         gone='        return False',
         tests='tests/unit/run/test_tick.py',
     ),

@@ -290,4 +290,4 @@ def test_whatever_happens_a_job_ends_and_nothing_passes_unproven(faults, hold, c
     else:
         assert replace(job).reasons
     if hold and bench.machine.power is PowerState.ON and 'power Off' in bench.machine.log:
-        assert bench.machine.closed or faults.get('lock_lost_on_reset')
+        assert bench.machine.closed
