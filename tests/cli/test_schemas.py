@@ -70,15 +70,28 @@ def test_a_schema_can_fail(validate):
             validate('verify', {'format': 1, 'targets': [target]})
 
 
-def test_a_recorded_machine_agrees_with_the_truth(desk: Desk, emulated_recording, shared):
-    """The inventory of a served recording is what compare.py of the recordings expects."""
-    for name in ('nvidia/bluefield3', 'dmtf/rackmount'):
-        site = emulated_recording(shared / 'recordings' / name, needs_login=False)
-        bmc = site.bmcs['recording']
-        done = desk.run('inventory', '--address', bmc.address, '--verify-ca', str(bmc.verify_ca), '-f', 'json')
-        assert 0 == done.code, done.err
-        actual = desk.write('actual.json', done.out)
-        compare = shared / 'recordings' / 'compare.py'
-        expected = shared / 'recordings' / name / 'expected.yaml'
-        told = subprocess.run([sys.executable, compare, expected, actual], capture_output=True, text=True, check=False)
-        assert (0, 'agrees\n') == (told.returncode, told.stdout)
+RECORDINGS = (
+    'dell/r750-h100-bluefield2',
+    'dmtf/rackmount',
+    'dmtf/smartnic',
+    'hpe/dl380a-gen11-2xh100nvl',
+    'lenovo/sr670v2-8xl40-bluefield2',
+    'nvidia/bluefield3',
+    'nvidia/gh200',
+    'supermicro/hgx-h100-8gpu',
+)
+
+
+@pytest.mark.parametrize('name', RECORDINGS)
+def test_a_recorded_machine_agrees_with_the_truth(name, desk: Desk, emulated_recording, shared, validate):
+    """The inventory of a served recording validates, and is what compare.py of the recordings expects, locks included."""
+    site = emulated_recording(shared / 'recordings' / name, needs_login=False)
+    bmc = site.bmcs['recording']
+    done = desk.run('inventory', '--address', bmc.address, '--verify-ca', str(bmc.verify_ca), '-f', 'json')
+    assert 0 == done.code, done.err
+    validate('inventory', done.document)
+    actual = desk.write('actual.json', done.out)
+    compare = shared / 'recordings' / 'compare.py'
+    expected = shared / 'recordings' / name / 'expected.yaml'
+    told = subprocess.run([sys.executable, compare, expected, actual], capture_output=True, text=True, check=False)
+    assert (0, 'agrees\n') == (told.returncode, told.stdout)
