@@ -6,6 +6,7 @@ A real ConductorManager runs the flows; only its threads are gone: workers run a
 """
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             if not waits and (mind.job is None or mind.job.ended):
                 return str(self.node.provision_state)
             self.poll()
+            time.sleep(0.02)  # the machine needs the interpreter, too
         raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
 
     def to_active(self) -> None:

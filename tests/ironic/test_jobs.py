@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to a job when Ironic is restarted, a step is aborted, a node is undeployed, or a BMC falls silent?"""
 
+import copy
+import time
+from dataclasses import replace
 from typing import Any
 
 from ironic.common import rpc, states
@@ -33,6 +36,11 @@ class JobCase(IronicCase):
                 return
             self.poll()
         raise AssertionError(f'nothing was written: {self.mind}, {self.node.last_error}')
+
+    def wait_for_power(self, wanted: str) -> None:
+        """The machine takes its time."""
+        while self.machine.truth()['systems']['host']['power'] != wanted:
+            time.sleep(0.02)
 
     def closed(self) -> tuple[bool, ...]:
         """The machine's truth about the locks."""
@@ -105,17 +113,23 @@ class TestAbort(JobCase):
         assert any('reconcile_accelerators waits for what the BMC is doing' in e for e in self.history())
 
     def test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back(self) -> None:
-        """The node is active again, and the job is still stored: host off, locks engaged, host on, maintenance."""
+        """The node is active again, and somebody has powered it on: host off first, locks engaged, host on, maintenance."""
         self.serve(UPDATE)
         self.until_writing()
         self.node.refresh()
         self.node.provision_state, self.node.service_step = states.ACTIVE, {}
         self.node.save()
+        self.machine.power('On')
+        self.wait_for_power('On')
         self.machine.reset_log()
         assert states.ACTIVE == self.settle()
         assert (None, None) == (self.mind.job, self.mind.opened)
         assert ((True, True), 'On') == (self.closed(), self.machine.truth()['systems']['host']['power'])
         assert [] == self.uploads()
+        asked = [str(e) for e in self.machine.log()]
+        assert 'ForceOff' in asked[0]
+        assert 'InbandUpdatePolicyEnabled' in asked[1]
+        assert "'On'" in asked[-1]
         assert self.node.maintenance is True
         assert 'was interrupted; all locks are engaged again' in self.node.maintenance_reason
 
@@ -174,6 +188,35 @@ class TestTimeout(JobCase):
         self.poll()
         assert (None, []) == (self.mind.job, self.machine.log())
         assert self.node.maintenance is False
+
+
+class TestStale(JobCase):
+    """A job goes on in the very step, flow and life of the node that began it, and nowhere else."""
+
+    def still(self) -> None:
+        """Poll: nothing happens, and the job is kept for whoever takes over."""
+        self.node.save()
+        self.machine.reset_log()
+        self.poll()
+        assert [] == self.machine.log()
+        assert (states.CLEANWAIT, True) == (self.node.provision_state, self.mind.job is not None)
+
+    def test_it_is_not_resumed_in_another_life_step_or_place(self) -> None:
+        """The same step with other arguments, at another place, in another life of the node, or another step."""
+        self.clean()
+        self.node.refresh()
+        step, info, mind = self.node.clean_step, copy.deepcopy(self.node.driver_internal_info), self.mind
+        memory.store(self.node, replace(mind, lifecycle=mind.lifecycle + 1))
+        self.still()
+        self.node.driver_internal_info = copy.deepcopy(info) | {'clean_step_index': 3}
+        self.still()
+        self.node.driver_internal_info, self.node.clean_step = copy.deepcopy(info), step | {'args': {'devices': ['x']}}
+        self.still()
+        self.node.clean_step = step | {'step': 'lock_accelerators'}
+        self.still()
+        self.node.clean_step = step
+        self.node.save()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
 
 
 class TestSilence(JobCase):
