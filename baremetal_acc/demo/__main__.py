@@ -23,7 +23,7 @@ from baremetal_acc.demo.story import Story
 from baremetal_acc.errors import UsageError
 
 PRODUCT = 'acc-server'
-FLASH_SECONDS = '2'
+FLASH_SECONDS = '1.5'
 """Long enough to be seen, short enough to be waited for."""
 
 INTERRUPTED = 130

@@ -14,7 +14,7 @@ import requests
 SECONDS = 60
 """How long one answer may take: Ironic's API and its conductor share one busy process."""
 
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.4
 
 Json = dict[str, Any]
 
@@ -74,7 +74,7 @@ class Http:
 class Ironic(Http):
     """Ironic's API."""
 
-    WAITED = 'provision_state,last_error,reservation,power_state,maintenance,driver_internal_info'
+    WAITED = 'provision_state,last_error,reservation,power_state,maintenance'
 
     def __init__(self, base: str) -> None:
         super().__init__(base, {'X-OpenStack-Ironic-API-Version': 'latest'})

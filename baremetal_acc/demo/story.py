@@ -96,11 +96,12 @@ class Story:
                 'name': 'gold-1',
                 'driver': 'redfish-acc',
                 'resource_class': NODE_CLASS,
-                # Nothing is imaged in this story: what is shown happens out of band, and needs no ramdisk.
+                # Nothing is imaged and no BIOS is set in this story: what is shown happens out of band, without a ramdisk.
                 'deploy_interface': 'noop',
                 'boot_interface': 'fake',
                 'network_interface': 'noop',
                 'management_interface': 'noop',
+                'bios_interface': 'no-bios',
                 'driver_info': {
                     'redfish_address': host.address,
                     'redfish_username': host.username,

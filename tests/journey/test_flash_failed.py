@@ -50,3 +50,30 @@ def test_after_the_repair_the_node_becomes_available(enrol: Enrol) -> None:
     node.to('provide', 'available')
     assert (GPU_NEW, 2) == (node.versions()[CARD], len(node.uploads()))
     assert ([], ['PGPU']) == (node.open_ways(), node.offers())
+
+
+@pytest.mark.parametrize(
+    'fault',
+    [
+        pytest.param({'name': 'task-vanishes', 'completes': True}, id='the task vanishes, and the write goes on'),
+        pytest.param({'name': 'bmc-restart', 'completes': True}, id='the BMC restarts, and the image is in'),
+    ],
+)
+def test_what_was_written_is_found_without_a_task(enrol: Enrol, fault: dict[str, object]) -> None:
+    """Nothing is taken for granted, and nothing is sent twice: the card is looked at, and it has the image."""
+    node = enrol('gpu-server', 'flash', parameters={'gpus': 1})
+    node.machine.fault(device='GPU_0', count=1, **fault)
+    node.to('provide', 'available')
+    assert (GPU_NEW, 1) == (node.versions()[CARD], len(node.uploads()))
+    assert ([], ['PGPU']) == (node.open_ways(), node.offers())
+
+
+def test_an_upload_that_was_cut_is_not_taken_for_done(enrol: Enrol) -> None:
+    """Whether the image arrived cannot be told from the answer, for there is none; the card still has its old version."""
+    node = enrol('gpu-server', 'flash', parameters={'gpus': 1})
+    node.machine.fault('upload-cut', count=1)
+    node.provision('provide')
+    found = node.settle()
+    assert 'clean failed' == found['provision_state'], found
+    assert 'HGX_FW_GPU_0' in found['last_error'], found['last_error']
+    assert (GPU_OLD, [], []) == (node.versions()[CARD], node.open_ways(), node.offers())
