@@ -31,8 +31,9 @@ lint: .venv/.installed-test
 docs: .venv/.installed-test
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html doc/source doc/build/html
 
+# A file's tests stay together, one worker for each core: much of the time goes to waiting for real services.
 check: .venv/.installed-test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 .venv/.made: constraints.txt
 	@echo 'Making .venv with $(PYTHON)'
