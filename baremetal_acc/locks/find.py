@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which lock mechanisms are installed?"""
 
+import functools
 from typing import cast
 
 import stevedore
@@ -12,6 +13,7 @@ from baremetal_acc.locks.api import Mechanism
 GROUP = 'baremetal_acc.locks'
 
 
+@functools.cache
 def mechanisms() -> tuple[Mechanism, ...]:
     """All of them, sorted by name.
 

@@ -103,13 +103,14 @@ def _always_true(reader: Reader, uri: str) -> bool:
     """Every item of the item's own collection and of FirmwareInventory says true, and at least one of them is Updateable.
 
     FirmwareInventory has the BMC's own images: that we closed all slots of all cards makes no BMC one that says true of all.
+    Where that cannot be asked, true has to be taken for nothing.
     """
     members: list[object] = []
     for collection in dict.fromkeys((uri.rsplit('/', 1)[0], *_firmware_inventory(reader))):
         try:
             found = reader.get(collection).body.get('Members')
         except BmcError:
-            return False
+            return True
         members += found if isinstance(found, list) else ()
     if len(members) < FEWEST:
         return False

@@ -174,7 +174,12 @@ def test_the_bmcs_own_words_are_in_the_error(bmc: Any, reply: Callable[..., Any]
         'https://user@192.0.2.1/redfish/v1',
         'file:///etc/passwd',
         '/redfish/v1/\r\nX: y',
+        '//[',
+        'http://[::1',
+        '/redfish/v1/\ud800',
+        '/redfish/v1/' + 'a' * 1_000_000,
     ],
+    ids=lambda link: ascii(link)[:40],
 )
 def test_a_link_off_the_bmc_is_not_followed(bmc: Any, link: str) -> None:
     """Neither another host, nor another port or scheme of the same one."""

@@ -150,6 +150,31 @@ def test_write_protected_everywhere_is_unknown(bmc: Any) -> None:
     assert {LockState.LOCKED_REPORTED} == {r.state for r in _read(bmc, WriteProtected())}
 
 
+def test_write_protected_says_nothing_where_the_other_items_cannot_be_asked(bmc: Any) -> None:
+    """Whether it is true of everything cannot be told, so true is not taken for closed."""
+    _machine(bmc)
+    bmc.tree[f'{ITEMS}/GPU']['WriteProtected'] = True
+    assert {LockState.LOCKED_REPORTED} == {r.state for r in _read(bmc, WriteProtected())}
+    with bmc.connect() as connection:
+        look = connection.look(NOW)
+        reader = look.reader
+        refused = BmcRefused(bmc='host', what='HTTP 500')
+
+        class Deaf:
+            """The reader, but for the collection."""
+
+            name, session, peek = reader.name, reader.session, reader.peek
+
+            def get(self, uri: str) -> Any:
+                """Read."""
+                if uri.rstrip('/') == ITEMS:
+                    raise refused
+                return reader.get(uri)
+
+        readings = [r for a in look.accelerators for r in WriteProtected().read(a, [Deaf()], NOW)]
+    assert {LockState.UNKNOWN} == {r.state for r in readings}
+
+
 def test_slots_that_are_all_write_protected_are_not_a_bmc_that_says_true_of_everything(bmc: Any) -> None:
     """Three slots that we closed, in a collection of their own: the BMC's own images still say otherwise."""
     _machine(bmc)

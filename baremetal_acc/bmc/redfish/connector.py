@@ -49,6 +49,9 @@ LOG = logging.getLogger(__name__)
 MAX_ANSWER = 32 * 1024 * 1024
 """Bytes of one answer, unpacked. The largest seen, an expanded collection of 106 items, has 0.1 MiB."""
 
+MAX_URI = 2048
+"""Characters. Real ones are shorter than 200; a longer one is an attack on whoever prints or stores it."""
+
 CONNECT_TIMEOUT = 10.0
 """Seconds for the connection itself. Answers are slow (23 s seen), connections are not."""
 
@@ -272,13 +275,15 @@ class Connector(sushy.connector.Connector):
 
         :raises BmcAnswerInvalid: it leads elsewhere.
         """
-        whole = urljoin(f'{self._origin[0]}://{self._origin[1]}/', uri.strip())
         try:
+            whole = urljoin(f'{self._origin[0]}://{self._origin[1]}/', uri.strip()[: MAX_URI + 1])
             parts = urlsplit(whole)
             same = (parts.scheme, _authority(parts.scheme, parts.hostname, parts.port)) == self._origin
+            clean = len(whole) <= MAX_URI and not any(ord(c) < 33 or ord(c) == 127 for c in whole)
+            whole.encode()  # a lone surrogate is no text that could be sent, or kept as an identity
         except ValueError:
             same = False
-        if not same or parts.username is not None or any(ord(c) < 33 or ord(c) == 127 for c in whole):
+        if not same or not clean or parts.username is not None:
             raise BmcAnswerInvalid(bmc=self.label, what=f'a link leads off the BMC and is not followed: {uri[:200]!r}')
         return parts.path + (f'?{parts.query}' if parts.query else '')
 
