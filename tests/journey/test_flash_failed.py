@@ -60,12 +60,13 @@ def test_after_the_repair_the_node_becomes_available(enrol: Enrol) -> None:
     ],
 )
 def test_what_was_written_is_found_without_a_task(enrol: Enrol, fault: dict[str, object]) -> None:
-    """Nothing is taken for granted, and nothing is sent twice: the card is looked at, and it has the image."""
-    node = enrol('gpu-server', 'flash', parameters={'gpus': 1})
-    node.machine.fault(device='GPU_0', count=1, **fault)
+    """Nothing is taken for granted, and nothing is sent twice: the slot is looked at, and it holds the function."""
+    node = enrol('fpga-server', 'functions')
+    node.machine.fault(device='FPGA1', count=1, **fault)
     node.to('provide', 'available')
-    assert (GPU_NEW, 1) == (node.versions()[CARD], len(node.uploads()))
-    assert ([], ['PGPU']) == (node.open_ways(), node.offers())
+    slots = {e['body']['Targets'][0].rsplit('/', 1)[-1] for e in node.uploads()}
+    assert ({'FPGA1_Slot0', 'FPGA1_Slot1'}, 2) == (slots, len(node.uploads()))
+    assert ([], ['CUSTOM_ACC_FN_AES', 'CUSTOM_ACC_FN_GZIP']) == (node.open_ways(), node.offers())
 
 
 def test_an_upload_that_was_cut_is_not_taken_for_done(enrol: Enrol) -> None:
