@@ -140,6 +140,20 @@ class RedfishAccFirmware(RedfishFirmware):
         """Make placement agree with what holds."""
         return work.start(task, steps.PUBLISH, arguments)
 
+    def get_deploy_steps(self, task: Any) -> list[Any]:
+        """Our steps; a deploy that would leave out the verification ends here.
+
+        :raises InstanceDeployFailure: an argument, a deploy template or Ironic's configuration leaves it out.
+        """
+        if task.node.provision_state in (states.DEPLOYING, states.DEPLOYWAIT):
+            why = reading.left_out(task)
+            if why is not None:
+                raise exception.InstanceDeployFailure(
+                    f'node {task.node.name or task.node.uuid}: {steps.VERIFY.name} is left out of this deploy by {why}, and '
+                    'without it nothing proves that the locks hold'
+                )
+        return list(super().get_deploy_steps(task))
+
     # --------------------------------------------------------------------------------------------------------- periodics
 
     @METRICS.timer('RedfishAccFirmware.turn_jobs')

@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What do the steps do that only read: take stock, and verify?"""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+
+from ironic import objects
+from ironic.conf import CONF
 
 from baremetal_acc import run
 from baremetal_acc.decide.verify import judged
@@ -37,6 +41,29 @@ def take_stock(task: Any) -> Inventory:
         record.sync_firmware(task, inventory)
         memory.store(task.node, replace(mind, digest=record.digest(inventory)))
     return inventory
+
+
+def left_out(task: Any) -> str | None:
+    """By what the verification is left out of the deploy that begins; None if it is not.
+
+    Arguments go before templates, and both before our own default; what is disallowed goes without a word (ironic 39.0.0,
+    conductor/steps.py, _get_all_deployment_steps and set_node_deployment_steps).
+    """
+    if f'firmware.{steps.VERIFY.name}' in (CONF.api.disallow_deploy_steps or []):
+        return '[api] disallow_deploy_steps'
+    node = task.node
+    asked = _priorities(node.driver_internal_info.get('user_deploy_steps') or [])
+    if asked:
+        return None if max(asked) > 0 else 'the priority 0 in its deploy steps'
+    traits = node.instance_info.get('traits') or []
+    templates = objects.DeployTemplate.list_by_names(task.context, traits) if traits else []
+    asked = [priority for template in templates for priority in _priorities(template.steps)]
+    return 'the priority 0 in a deploy template' if asked and max(asked) <= 0 else None
+
+
+def _priorities(given: Iterable[Mapping[str, Any]]) -> list[int]:
+    """The priorities that deploy steps give to the verification."""
+    return [s['priority'] for s in given if (s['interface'], s['step']) == ('firmware', steps.VERIFY.name)]
 
 
 def verify(task: Any) -> None:

@@ -107,3 +107,16 @@ def test_evidence_of_cleaning_or_of_an_earlier_deploy_is_none(enrol: Enrol) -> N
     assert 'deploy failed' == found['provision_state'], found
     assert 'host-device' in found['last_error'], found
     assert ['active'] == [s for s in node.seen if s == 'active'], 'only the deploy with its own evidence'
+
+
+def test_no_deploy_step_of_a_user_takes_the_verification_out(enrol: Enrol) -> None:
+    """Whoever may deploy may send deploy steps; with the priority 0 for both of ours the deploy fails and says so."""
+    node = enrol('gpu-server', 'locks', automated_clean=False, parameters={'gpus': 1})
+    node.to('provide', 'available')
+    verify = SKIP_LOCK[0] | {'step': 'verify_accelerators'}
+    found = node.deploy(deploy_steps=[*SKIP_LOCK, verify])
+    assert 'deploy failed' == found['provision_state'], found
+    assert 'verify_accelerators is left out of this deploy' in found['last_error'], found['last_error']
+    assert 'active' not in node.seen
+    found = node.deploy()
+    assert ('active', []) == (found['provision_state'], node.open_ways()), found['last_error']

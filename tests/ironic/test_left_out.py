@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Can a deploy be made to go without its verification? Whoever may deploy may send deploy steps, so it must not."""
+
+from typing import Any
+
+from ironic import objects
+from ironic.common import states
+
+from tests.ironic.case import IronicCase
+
+NAME = 'verify_accelerators'
+UUID = 'b5a9f3a0-5f0d-4f6e-9d58-0a9a4b1c2d3e'
+
+
+def step(priority: int) -> dict[str, Any]:
+    """The verification with another priority."""
+    return {'interface': 'firmware', 'step': NAME, 'args': {}, 'priority': priority}
+
+
+class TestLeftOut(IronicCase):
+    """A machine whose cards are open, and need nothing but locks."""
+
+    baseline = 'format = 1\n\n[[rule]]\nname = "closed"\nblock = ["host-device"]\n'
+
+    def deployed(self, *deploy_steps: dict[str, Any]) -> str:
+        """The state after a deploy with these steps."""
+        self.service.do_node_deploy(self.context, self.node.uuid, deploy_steps=list(deploy_steps) or None)
+        return self.settle()
+
+    def refused(self, *deploy_steps: dict[str, Any]) -> None:
+        """The deploy fails before anything is done, and says why."""
+        assert states.DEPLOYFAIL == self.deployed(*deploy_steps)
+        assert f'node node-1: {NAME} is left out of this deploy' in str(self.node.last_error)
+        assert {False} == {closed for name, closed in self.locks().items() if 'ERoT' in name}
+
+    def test_not_by_an_argument(self) -> None:
+        """Priority 0 disables a step of Ironic's own; not this one. The next deploy is not held by it."""
+        self.refused(step(0))
+        assert 'priority 0 in its deploy steps' in str(self.node.last_error)
+        assert states.ACTIVE == self.deployed(step(105)), self.node.last_error
+
+    def test_not_by_a_template(self) -> None:
+        """Nor in a deploy template that the instance's traits choose."""
+        template = objects.DeployTemplate(self.context, uuid=UUID, name='CUSTOM_QUICK', steps=[step(0)], extra={})
+        template.create()
+        objects.TraitList.create(self.context, self.node.id, ['CUSTOM_QUICK'])
+        self.node.instance_info = {'traits': ['CUSTOM_QUICK']}
+        self.node.save()
+        self.refused()
+        assert 'priority 0 in a deploy template' in str(self.node.last_error)
+
+    def test_not_by_configuration(self) -> None:
+        """Ironic takes disallowed steps out without a word."""
+        self.config(disallow_deploy_steps=[f'firmware.{NAME}'], group='api')
+        self.refused()
+        assert 'disallow_deploy_steps' in str(self.node.last_error)
