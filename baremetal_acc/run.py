@@ -540,10 +540,10 @@ def _wait_for_updates(bmc: Connection, action: Reset) -> None:
 def _open_locks(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Finding, ...]:
     """The locks that do not hold, read over fresh sessions: with one of them open the host must not run."""
     _, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
-    return _unprotected(verdict)
+    return unprotected(verdict)
 
 
-def _unprotected(verdict: Verdict) -> tuple[Finding, ...]:
+def unprotected(verdict: Verdict) -> tuple[Finding, ...]:
     """Locks that do not hold, and devices that nobody could ask: whoever is not seen is not locked."""
     return tuple(f for f in verdict.unmet if f.subject == 'present' or f.subject.startswith(('lock ', 'rule ')))
 
@@ -583,22 +583,22 @@ def _final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         lost = Verdict(target=job.target, findings=())
         return replace(job, verdict=lost, reasons=(*job.reasons, f'the final look failed: {exc}'))
     wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
-    unprotected = _unprotected(verdict)
+    still_open = unprotected(verdict)
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
-    unmet = verdict.unmet if not job.reasons else unprotected if job.writing else ()
+    unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
     if patient and wrote and any(_may_settle(f) for f in unmet):
         return job
     tools.observed(inventory, verdict)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, verdict)
-    if unprotected:
+    if still_open:
         reasons += _taken_back(job, target, tools)
     return replace(job, verdict=verdict, reasons=(*job.reasons, *reasons))
 
 
 def _left_open(job: Job, inventory: Inventory, verdict: Verdict) -> Iterator[str]:
     """Locks that this job released, was to engage again and left open: also those that the baseline does not ask for."""
-    told = {f.accelerator for f in _unprotected(verdict)}
+    told = {f.accelerator for f in unprotected(verdict)}
     engaged = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Engage)}
     for item in job.items:
         action = item.action

@@ -152,7 +152,7 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
 
 def _end(task: Any, mind: Memory, job: Job) -> None:
     node = task.node
-    unmet = [] if job.verdict is None else [str(f) for f in job.verdict.unmet if f.subject.startswith('lock ')]
+    unmet = [] if job.verdict is None else [str(f) for f in run.unprotected(job.verdict)]
     reasons = list(dict.fromkeys((*job.reasons, *unmet)))
     if reasons or job.verdict is None:
         text = 'locks could not be brought back: ' + '; '.join(reasons)

@@ -69,8 +69,6 @@ _FLOW_STEPS = {
     Flow.SERVICE: ('service_step', 'service_step_index'),
 }
 
-_BEGUN = (ItemState.SENT, ItemState.RUNNING, ItemState.STAGED, ItemState.DONE, ItemState.FAILED)
-
 Look = tuple[Inventory, Verdict]
 
 
@@ -446,7 +444,7 @@ def _lasts(task: Any, job: Job) -> bool:
 
 def proven(mind: Memory, job: Job, *, failed: bool, lasting: bool) -> Memory:
     """What is remembered, with what a job proved and without what it released."""
-    released = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Release) and i.state in _BEGUN}
+    released = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Release) and i.state.begun}
     mind = replace(mind, evidence=tuple(e for e in mind.evidence if e.place not in released))
     if failed and job.flow is Flow.DEPLOY:
         return mind.without_evidence_of(Flow.DEPLOY)
@@ -466,18 +464,18 @@ def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None
 
 
 def open_locks(job: Job) -> bool:
-    """The final look found a lock that does not hold."""
-    return job.verdict is not None and any(f.subject.startswith('lock ') for f in job.verdict.unmet)
+    """The final look found a lock that does not hold, or a device that nobody could ask."""
+    return job.verdict is not None and bool(run.unprotected(job.verdict))
 
 
 def touched(job: Job) -> bool:
     """It has begun to change something."""
-    return any(i.state in _BEGUN and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in job.items)
+    return any(i.state.begun and isinstance(i.action, Release | Flash | Program | Reset | Engage) for i in job.items)
 
 
 def wrote(job: Job) -> bool:
     """It has begun to release a lock or to write an image."""
-    return any(i.state in _BEGUN and isinstance(i.action, Release | Flash | Program) for i in job.items)
+    return any(i.state.begun and isinstance(i.action, Release | Flash | Program) for i in job.items)
 
 
 def _results(job: Job) -> str:
