@@ -296,8 +296,8 @@ GUARDS = (
     Guard(
         name='leave a host on that lost a lock when it was given back',
         file=RUN,
-        guard='    if unprotected:\n',
-        gone='    if False:\n',
+        guard='    if still_open:\n        reasons += _taken_back',
+        gone='    if False:\n        reasons += _taken_back',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
