@@ -216,7 +216,9 @@ async def _control(bmcs: list[Bmc], reader: asyncio.StreamReader, writer: asynci
         bmc.asked.clear()
         bmc.connections = bmc.logins = bmc.unchanged = bmc.peak = 0
     body = json.dumps(counts).encode()
-    writer.write(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n' % len(body))
+    writer.write(
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n' % len(body)
+    )
     writer.write(body)
     await writer.drain()
     writer.close()
@@ -242,7 +244,11 @@ async def _serve(arguments: argparse.Namespace) -> None:
     servers = []
     for bmc in bmcs:
         server = await loop.create_server(
-            lambda bmc=bmc: Speaker(bmc, tree, knobs), '127.0.0.1', 0, ssl=context, backlog=256  # type: ignore[misc]
+            lambda bmc=bmc: Speaker(bmc, tree, knobs),
+            '127.0.0.1',
+            0,
+            ssl=context,
+            backlog=256,  # type: ignore[misc]
         )
         servers.append(server)
         ports.append(server.sockets[0].getsockname()[1])

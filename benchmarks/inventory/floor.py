@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How fast can an inventory of one BMC be at best, if every request takes its time and only so many run at once?
+
+The requests that are needed stand in files (``needed/*.txt``), one on a line, with the request whose answer names it. From them
+follow the floor, ``max(depth x delay, requests x delay / slots)``, and the best schedule: what greedy scheduling of these
+requests on these slots takes, since the first and the last requests cannot overlap with others.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+NEEDED = Path(__file__).parent / 'needed'
+
+BASE = 'base'
+"""Counts always. Lines of another group count when the client read one of them: lock places of mechanisms it may not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request that is needed.
+
+    :ivar after: number of the request whose answer names it; 0 for the first. The last of a list waits for all others.
+    :ivar members: how many members its answer has put in by $expand.
+    :ivar why: what it is needed for.
+    """
+
+    number: int
+    after: int
+    group: str
+    members: int
+    method: str
+    target: str
+    why: str
+
+    def line(self) -> str:
+        """As it stands in a file."""
+        return (
+            f'{self.number:>3} {self.after:>3} {self.group:<4} {self.members:>3} {self.method:<6} {self.target}  # {self.why}'
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a BMC takes for a request: seconds, seconds more for each expanded member, and how many requests at a time."""
+
+    delay: float
+    slots: int
+    member_delay: float = 0.0
+
+    def of(self, request: Request) -> float:
+        """Seconds of one request."""
+        return self.delay + request.members * self.member_delay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """The requests of one inventory, from the service root to the logout."""
+
+    requests: tuple[Request, ...]
+
+    @property
+    def depth(self) -> int:
+        """Requests that must follow one another."""
+        return len(self._chain())
+
+    def only(self, groups: Iterable[str]) -> 'Needed':
+        """The list without the lines of other groups."""
+        wanted = {BASE, *groups}
+        return Needed(requests=tuple(r for r in self.requests if r.group in wanted))
+
+    def targets(self, group: str | None = None) -> frozenset[str]:
+        """What is asked for, with its method."""
+        return frozenset(f'{r.method} {r.target}' for r in self.requests if group in (None, r.group))
+
+    def floor(self, cost: Cost) -> float:
+        """Seconds below which nobody can be: the longest chain, or all the work on all the slots."""
+        chain = sum(cost.of(r) for r in self._chain(cost))
+        return max(chain, sum(map(cost.of, self.requests)) / cost.slots)
+
+    def schedule(self, cost: Cost) -> float:
+        """Seconds of a client that asks for each at once when it knows of it, the longest remaining chain first."""
+        below: dict[int, list[Request]] = {}
+        for request in self.requests[:-1]:
+            below.setdefault(request.after, []).append(request)
+        remaining: dict[int, float] = {}
+        for request in reversed(self.requests[:-1]):
+            remaining[request.number] = cost.of(request) + max(
+                (remaining[child.number] for child in below.get(request.number, ())), default=0.0
+            )
+        ready: list[tuple[float, int, Request]] = []
+        busy: list[tuple[float, int, Request]] = []
+        now = 0.0
+
+        def release(after: int) -> None:
+            for child in below.get(after, ()):
+                heapq.heappush(ready, (-remaining[child.number], child.number, child))
+
+        release(0)
+        while ready or busy:
+            while ready and len(busy) < cost.slots:
+                _, number, request = heapq.heappop(ready)
+                heapq.heappush(busy, (now + cost.of(request), number, request))
+            now, number, _ = heapq.heappop(busy)
+            release(number)
+        return now + cost.of(self.requests[-1])
+
+    def _chain(self, cost: Cost | None = None) -> list[Request]:
+        """The longest chain from the first request to the last, in requests or in seconds."""
+        by_number = {r.number: r for r in self.requests}
+        best: list[Request] = []
+        length = -1.0
+        for request in self.requests[:-1]:
+            chain = [request]
+            while chain[-1].after in by_number:
+                chain.append(by_number[chain[-1].after])
+            taken = sum(cost.of(r) for r in chain) if cost is not None else float(len(chain))
+            if taken > length:
+                best, length = chain, taken
+        return [*reversed(best), *self.requests[-1:]]
+
+
+def better(needed: Iterable[Needed], cost: Cost) -> float:
+    """The floor of the better of several ways."""
+    return min(way.floor(cost) for way in needed)
+
+
+def parse(text: str) -> Needed:
+    """The list of a file.
+
+    :raises ValueError: a line is none, or its parent does not come before it.
+    """
+    found: list[Request] = []
+    seen = {0}
+    for position, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith('#'):
+            continue
+        stated, _, why = line.partition('  # ')
+        fields = stated.split()
+        if len(fields) != 6 or not why:
+            raise ValueError(f'line {position}: NUMBER AFTER GROUP MEMBERS METHOD TARGET  # WHY expected')
+        number, after, members = int(fields[0]), int(fields[1]), int(fields[3])
+        if after not in seen or number in seen:
+            raise ValueError(f'line {position}: request {number} after {after}: out of order')
+        seen.add(number)
+        found.append(
+            Request(
+                number=number,
+                after=after,
+                group=fields[2],
+                members=members,
+                method=fields[4],
+                target=fields[5],
+                why=why.strip(),
+            )
+        )
+    if len(found) < 2 or found[-1].method != 'DELETE':
+        raise ValueError('the last request of an inventory is its logout')
+    return Needed(requests=tuple(found))
+
+
+def load(recording: str, *, expand: bool) -> Needed:
+    """The list of a recording, such as ``supermicro/hgx-h100-8gpu``."""
+    way = 'expand' if expand else 'plain'
+    return parse((NEEDED / f'{recording.replace("/", "-")}.{way}.txt').read_text(encoding='utf-8'))

@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which requests does an inventory of a recorded BMC need? Writes ``needed/*.txt``, to be checked by hand.
+
+A resource is needed when
+
+* the standard puts devices there, so that only reading it tells whether one is there: Systems, Chassis, Managers (a card's own
+  BMC is one), Processors, PCIeDevices with their functions (PCI ids), NetworkAdapters with their processors, NetworkInterfaces
+  (which System has which adapter), AccelerationFunctions;
+* it may be firmware of a device: all items of both inventories, since RelatedItem stands in the item;
+* the recording's truth (``expected.yaml``) names it as a resource of a device and our client read it, which it does only where
+  no other resource names it;
+* it is the place of a lock (group ``lock``: counts when the client read such places);
+* it is on the way to one of those;
+* a collection names it and nothing is there (404): only asking tells.
+
+What the client asked beyond these is listed at the end of the file, as a comment.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.inventory.floor import BASE, NEEDED, Request, parse
+
+ROOT = '/redfish/v1'
+SESSIONS = f'{ROOT}/SessionService/Sessions'
+QUERY = '?$expand=.($levels=1)'
+
+PLACES = (
+    (r'(Systems|Chassis)', 'devices are below'),
+    (r'Systems/[^/]+', 'what it has; a DPU is one'),
+    (r'Chassis/[^/]+', 'what it has; a card is one'),
+    (r'Managers(/[^/]+)?', "a card's own BMC is one"),
+    (r'Systems/[^/]+/Processors(/[^/]+)?', 'may be an accelerator'),
+    (r'Chassis/[^/]+/NetworkAdapters/[^/]+/Processors(/[^/]+)?', 'makes a NIC a DPU'),
+    (r'.*/AccelerationFunctions(/[^/]+)?', 'functions'),
+    (r'(Systems|Chassis)/[^/]+/PCIeDevices(/[^/]+)?', 'may be an accelerator'),
+    (r'.*/PCIeDevices/[^/]+/PCIeFunctions(/[^/]+)?', 'PCI ids'),
+    (r'Chassis/[^/]+/NetworkAdapters(/[^/]+)?', 'may be a DPU'),
+    (r'Systems/[^/]+/NetworkInterfaces(/[^/]+)?', 'which System has which adapter'),
+    (r'UpdateService', 'the way to the firmware'),
+    (r'UpdateService/(Firmware|Software)Inventory(/[^/]+)?', 'may be firmware of a device'),
+)
+"""Where the standard puts what an inventory is made of. Source: DSP8010 2025.4, the links of these resources."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """A recorded tree, by URI."""
+
+    folder: Path
+    documents: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in self.folder.rglob('index.json'):
+            uri = '/' + '/'.join(path.parent.relative_to(self.folder).parts)
+            try:
+                self.documents[uri] = json.loads(path.read_text(encoding='utf-8'))
+            except ValueError:
+                self.documents[uri] = {}
+
+    def links(self, uri: str) -> list[str]:
+        """URIs that a resource names, in order."""
+        return list(dict.fromkeys(link for link in _links(self.documents.get(uri)) if link != uri))
+
+    def members(self, uri: str) -> list[str]:
+        """Members of a collection."""
+        body = self.documents.get(uri)
+        found = body.get('Members') if isinstance(body, dict) else None
+        return [place for m in found if (place := _place(m.get('@odata.id')))] if isinstance(found, list) else []
+
+    def complete(self, uri: str) -> bool:
+        """A resource that a client can take from an expanded collection."""
+        body = self.documents.get(uri)
+        return isinstance(body, dict) and all(isinstance(body.get(n), str) and body[n] for n in ('@odata.id', 'Id', 'Name'))
+
+
+def _place(uri: object) -> str | None:
+    return uri.partition('#')[0].rstrip('/') if isinstance(uri, str) and uri.startswith(ROOT) else None
+
+
+def _links(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            place = _place(inner) if name == '@odata.id' else None
+            if place is not None:
+                yield place
+            else:
+                yield from _links(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _links(inner)
+
+
+def _by_place(uri: str) -> str | None:
+    below = uri.removeprefix(ROOT).strip('/')
+    return next((why for pattern, why in PLACES if re.fullmatch(pattern, below)), None)
+
+
+def _truth(expected: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """Resources of devices, and places of locks, with what they are for."""
+    devices: dict[str, str] = {}
+    locks: dict[str, str] = {}
+    for kind in ('accelerators', 'ambiguous', 'platform_devices', 'not_accelerators'):
+        for item in expected.get(kind) or ():
+            if not isinstance(item, dict):
+                continue
+            for uri in (*(item.get('uris') or ()), item.get('uri')):
+                place = _place(uri if isinstance(uri, str) else (uri or {}).get('uri'))
+                if place:
+                    devices.setdefault(place, f'is {item.get("label") or kind}')
+            for lock in item.get('locks') or ():
+                if place := _place(lock.get('uri')):
+                    locks.setdefault(place, f'lock {lock.get("mechanism")}')
+    for lock in expected.get('platform_locks') or ():
+        if isinstance(lock, dict) and (place := _place(lock.get('uri'))):
+            locks.setdefault(place, f'lock {lock.get("mechanism")}')
+    return devices, locks
+
+
+def reasons(tree: Tree, expected: Any, asked: frozenset[str]) -> dict[str, tuple[str, str, str]]:
+    """Every needed resource: what names it, its group, what for. In the order in which a client learns of them."""
+    devices, locks = _truth(expected)
+
+    def why(uri: str, named_by: str) -> tuple[str, str] | None:
+        reason = _by_place(uri)
+        home = uri.rpartition('/')[0]
+        if tree.members(home) and uri not in tree.members(home) and uri not in asked:
+            reason = None  # seen by chance: no collection names it, and nobody looks for devices where it is named
+        if reason is None and uri in devices and uri in asked:
+            reason = devices[uri]
+        if reason is not None:
+            return BASE, reason if uri in tree.documents or not tree.members(named_by) else 'named, and only asking tells (404)'
+        return ('lock', locks[uri]) if uri in locks and uri in tree.documents else None
+
+    found: dict[str, tuple[str, str, str]] = {ROOT: ('', BASE, 'where everything begins')}
+    waiting = [ROOT]
+    while waiting:
+        uri = waiting.pop(0)
+        for link in tree.links(uri):
+            if link in found:
+                continue
+            reason = why(link, uri)
+            if reason is not None and (link in tree.documents or link in tree.members(uri)):
+                found[link] = (uri, *reason)
+                waiting.append(link)
+    # What is needed and named only by resources that are not: the way there, over the whole tree.
+    for uri, reason in {**locks, **{u: w for u, w in devices.items() if u in asked}}.items():
+        if uri not in found and uri in tree.documents:
+            group = 'lock' if uri in locks and uri not in devices else BASE
+            way = _way(tree, found, uri)
+            for position, step in enumerate(way[1:], 1):
+                last = step == uri
+                found[step] = (way[position - 1], group, reason if last else f'the way to {uri.removeprefix(ROOT + "/")}')
+    return found
+
+
+def _way(tree: Tree, found: dict[str, Any], uri: str) -> list[str]:
+    """The shortest way from what is needed to a resource."""
+    before: dict[str, str] = {}
+    waiting = list(found)
+    seen = set(found)
+    while waiting:
+        at = waiting.pop(0)
+        if at == uri:
+            way = [at]
+            while way[-1] in before:
+                way.append(before[way[-1]])
+            return way[::-1]
+        for link in tree.links(at):
+            if link not in seen and link in tree.documents:
+                seen.add(link)
+                before[link] = at
+                waiting.append(link)
+    return []
+
+
+def requests(tree: Tree, found: dict[str, tuple[str, str, str]], *, expand: bool) -> list[Request]:
+    """The requests, each after the first one whose answer names it."""
+    inside: dict[str, str] = {}
+    for uri in found if expand else ():
+        for member in tree.members(uri):
+            if member in found and tree.complete(member):
+                inside.setdefault(member, uri)
+    brings: dict[str, list[str]] = {}
+    for member, uri in inside.items():
+        brings.setdefault(uri, []).append(member)
+    made = [
+        Request(number=1, after=0, group=BASE, members=0, method='GET', target=f'{ROOT}/', why=found[ROOT][2]),
+        Request(number=2, after=1, group=BASE, members=0, method='POST', target=SESSIONS, why='login'),
+    ]
+    waiting = [(2, ROOT)]  # after the login, whatever the root names
+    asked = {ROOT}
+    while waiting:
+        after, uri = waiting.pop(0)
+        for link in tree.links(uri):
+            if link in asked or link not in found or link in inside:
+                continue
+            asked.add(link)
+            _, group, why = found[link]
+            members = brings.get(link, [])
+            made.append(
+                Request(
+                    number=len(made) + 1,
+                    after=after,
+                    group=group,
+                    members=sum(1 for m in tree.members(link) if m in tree.documents) if members else 0,
+                    method='GET',
+                    target=link + (QUERY if members else ''),
+                    why=f'{why}, with its members' if members else why,
+                )
+            )
+            waiting += [(len(made), document) for document in (link, *members)]
+    last = len(made) + 1
+    made.append(
+        Request(number=last, after=last - 1, group=BASE, members=0, method='DELETE', target=f'{SESSIONS}/1', why='logout')
+    )
+    return made
+
+
+def main() -> None:
+    """Write both lists of a recording."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('recording', type=Path, help='folder with expected.yaml and redfish/')
+    parser.add_argument('--name', help='of the lists; the last two parts of the folder')
+    parser.add_argument('--asked', type=Path, help='counts of the server after one plain inventory by our client')
+    arguments = parser.parse_args()
+    name = arguments.name or '-'.join(arguments.recording.resolve().parts[-2:])
+    tree = Tree(arguments.recording)
+    expected = yaml.safe_load((arguments.recording / 'expected.yaml').read_text(encoding='utf-8'))
+    counts = json.loads(arguments.asked.read_text(encoding='utf-8')) if arguments.asked else {'asked': {}}
+    asked = frozenset(t.removeprefix('GET ').partition('?')[0].rstrip('/') for t in counts['asked'] if t.startswith('GET '))
+    found = reasons(tree, expected, asked)
+    for expand in (False, True):
+        made = requests(tree, found, expand=expand)
+        way = 'with $expand' if expand else 'without $expand'
+        lines = [
+            '# SPDX-FileCopyrightText: The baremetal-acc authors',
+            '# SPDX-License-Identifier: Apache-2.0',
+            f'# Needed for an inventory of {name}, {way}. Made by benchmarks/inventory/needed.py, checked by hand.',
+            '# NUMBER AFTER GROUP MEMBERS METHOD TARGET  # WHY; lines of group lock count when the client reads such places.',
+            *(request.line() for request in made),
+        ]
+        lines += [f'# asked by the client, not needed: {uri}' for uri in sorted(asked - set(found))]
+        text = '\n'.join(lines) + '\n'
+        parse(text)
+        path = NEEDED / f'{name}.{"expand" if expand else "plain"}.txt'
+        path.write_text(text, encoding='utf-8')
+        base = sum(1 for r in made if r.group == BASE)
+        print(f'{path.name}: {base} requests and {len(made) - base} for locks')
+        if not expand:
+            for uri in sorted(asked - set(found)):
+                print(f'  asked, not needed: {uri}', file=sys.stderr)
+
+
+if __name__ == '__main__':
+    main()
