@@ -57,7 +57,21 @@ class Patience:
         :param left: seconds that the caller still has.
         :raises BmcError: the last try's error.
         """
+        try:
+            return once()
+        except Later as later:
+            first = later
+        return self._again(once, first, left)
+
+    def _again(self, once: Callable[[], T], first: Later, left: Callable[[], float]) -> T:
+        """Begin with a first try that has failed: tenacity is for those few reads that need it."""
         paused = 0.0
+        tries = iter((first,))
+
+        def attempt() -> T:
+            for known in tries:
+                raise known
+            return once()
 
         def pause(state: tenacity.RetryCallState) -> float:
             outcome = state.outcome
@@ -78,7 +92,7 @@ class Patience:
             retry=tenacity.retry_if_exception_type(Later), wait=pause, stop=enough, sleep=sleep, reraise=True
         )
         try:
-            return retrying(once)
+            return retrying(attempt)
         except Later as later:
             raise later.error from later.__cause__
 

@@ -5,13 +5,16 @@
 sushy's own connector opens a connection for each request, sends writes again after a timeout, and drops If-Match after
 a 412 (facts/redfish.md, section 4.2). This one keeps connections and one TLS context, sends a write exactly once,
 repeats reads within bounds, follows nothing off the BMC's origin, bounds what it reads, and turns every failure into
-an error of ours. sushy's resources run on it as on theirs.
+an error of ours. sushy's resources run on it as on theirs. Images are pushed by requests; all else is small and goes over
+:mod:`.transport`, which costs a fifth of it.
 """
 
 import contextlib
 import functools
 import json
 import logging
+import os
+import re
 import ssl
 import threading
 import time
@@ -28,9 +31,12 @@ import sushy.auth
 import sushy.connector
 import urllib3
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
+from requests.utils import requote_uri
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish.message import Said, said
+from baremetal_acc.bmc.redfish.transport import Reply, TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -63,6 +69,12 @@ PUSH_TIMEOUT = 600.0
 
 REDIRECTS = 3
 
+_HEAD = re.compile(r'[^\r\n\x00\u0100-\U0010ffff]*(?:\r\n[!#$%&\'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*)*')
+"""Request line and headers. Tokens and ETags come from the BMC: none may end a line. Source: RFC 9110, section 5."""
+
+_PLAIN = re.compile(r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
+"""A path that means what it says: nothing to resolve, unquote or refuse in it. Most are."""
+
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
@@ -83,20 +95,84 @@ class Answer:
     """What came back, with a status below 400.
 
     :ivar url: where it came from in the end, a path on the BMC.
+    :ivar seconds: that the BMC took, without the time to connect.
     """
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     url: str
+    seconds: float = 0.0
+
+
+class _Whole(requests.Response):
+    """A response that has all of its content.
+
+    :ivar seconds: that the BMC took, without the time to connect.
+    """
+
+    is_redirect = False  # we follow redirects ourselves; requests need not prepare that
+
+    def __init__(self, request: requests.PreparedRequest, reply: Reply) -> None:
+        # Not the inherited one: it makes a cookie jar and more for each answer.
+        self.request = request
+        self.url = str(request.url)
+        self.status_code = reply.status
+        self.headers = CaseInsensitiveDict(reply.headers)
+        self.seconds = reply.seconds
+        self.history = []
+        self.reason = ''
+        self.encoding = self.raw = None
+        self._content = reply.content
+        self._content_consumed = True
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class _Adapter(HTTPAdapter):
-    """One TLS context for all connections: loading trust roots for each costs 17 to 34 ms of CPU."""
+    """One TLS context for all connections: loading trust roots for each costs 17 to 34 ms of CPU.
 
-    def __init__(self, context: ssl.SSLContext | None, connections: int) -> None:
+    What has no streamed body goes over the lean transport.
+    """
+
+    def __init__(self, context: ssl.SSLContext | None, connections: int, host: str, port: int) -> None:
         self._context = context
+        self._lean = Transport(host, port, context, lambda: MAX_ANSWER)
         super().__init__(pool_connections=1, pool_maxsize=connections, max_retries=0, pool_block=True)
+
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> requests.Response:
+        """One request; the response has its whole content already, unless a stream was pushed."""
+        body = request.body
+        if body is not None and not isinstance(body, bytes):
+            return super().send(request, stream=stream, timeout=timeout, verify=verify, cert=cert, proxies=proxies)
+        connect, read = timeout
+        parts = urlsplit(str(request.url))
+        target = (parts.path or '/') + (f'?{parts.query}' if parts.query else '')
+        lines = [f'{request.method} {target} HTTP/1.1', f'Host: {parts.netloc}']
+        lines += [f'{name}: {value}' for name, value in request.headers.items()]
+        if body is not None:
+            lines.append(f'Content-Length: {len(body)}')
+        head = '\r\n'.join(lines)
+        if not _HEAD.fullmatch(head):
+            raise TransportError('a value that cannot stand in a header was to be sent')
+        reply = self._lean.exchange(
+            f'{head}\r\n\r\n'.encode('latin-1'), body, connect=connect, timeout=read, again=request.method in _READS
+        )
+        return _Whole(request, reply)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._lean.close()
+        super().close()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         if self._context is not None:
@@ -226,8 +302,10 @@ class Connector(sushy.connector.Connector):
             {'Accept': 'application/json', 'Accept-Encoding': 'identity', 'OData-Version': '4.0', 'User-Agent': 'baremetal-acc'}
         )
         context = _context(address) if parts[0] == 'https' else None
-        session.mount(f'{parts[0]}://', _Adapter(context, max(1, address.concurrency)))
+        host, port = _host(address)
+        session.mount(f'{parts[0]}://', _Adapter(context, max(1, address.concurrency), host, port))
         self._session = session
+        self._headers: CaseInsensitiveDict[str] | None = None
         self._timeout = max(1.0, address.timeout.total_seconds())
 
     # ---- what the package uses ----
@@ -275,6 +353,8 @@ class Connector(sushy.connector.Connector):
 
         :raises BmcAnswerInvalid: it leads elsewhere.
         """
+        if len(uri) <= MAX_URI and _PLAIN.fullmatch(uri):
+            return uri
         try:
             whole = urljoin(f'{self._origin[0]}://{self._origin[1]}/', uri.strip()[: MAX_URI + 1])
             parts = urlsplit(whole)
@@ -358,26 +438,29 @@ class Connector(sushy.connector.Connector):
         :raises Later: no answer; a read may try again.
         """
         self.requests += 1
-        url = f'{self._origin[0]}://{self._origin[1]}{path}'
+        request = self._request(method, path, data, headers, anonymous=anonymous)
         started = time.monotonic()
-        # None takes the header of the session away: a login must not carry an old token.
-        sent: dict[str, Any] = {**headers, **({'X-Auth-Token': None} if anonymous else {})}
         status: object = 'no answer'
         try:
-            with self._session.request(
-                method,
-                url,
-                data=data,  # type: ignore[arg-type]  # bytes, or a Streamed, which requests takes as an iterable with a length
-                headers=sent,
-                auth=_no_auth if anonymous else None,
-                # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
-                timeout=(min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout), timeout),
-                allow_redirects=False,
-                stream=True,
+            # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
+            first = min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout)
+            with self._session.send(
+                request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}
             ) as response:
-                content = self._body(response, path, started + timeout)
+                whole = isinstance(response, _Whole)
+                content = response.content if whole else self._body(response, path, started + timeout)
                 status = response.status_code
-                return Answer(status=response.status_code, headers=response.headers, content=content, url=path)
+                return Answer(
+                    status=response.status_code,
+                    headers=response.headers,
+                    content=content,
+                    url=path,
+                    seconds=response.seconds if isinstance(response, _Whole) else response.elapsed.total_seconds(),
+                )
+        except TooSlow as exc:
+            raise BmcUnreachable(bmc=self.label, uri=path, what=str(exc)) from exc
+        except TooLong as exc:
+            raise BmcAnswerInvalid(bmc=self.label, uri=path, what=str(exc)) from exc
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as exc:
             error = self._broken(exc, path, method)
             if isinstance(error, BmcUntrusted):
@@ -386,6 +469,44 @@ class Connector(sushy.connector.Connector):
         finally:
             # Neither bodies nor headers: they hold passwords and tokens.
             LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, path, status, time.monotonic() - started)
+
+    def _request(
+        self, method: str, path: str, data: object, headers: Mapping[str, str], *, anonymous: bool
+    ) -> requests.PreparedRequest:
+        """A request as requests would prepare it, without its search for proxies, cookies and hooks in every place."""
+        known = self._headers
+        if known is None:
+            known = self._headers = CaseInsensitiveDict({n: str(v) for n, v in self._session.headers.items()})
+            if isinstance(self._session.auth, tuple):
+                probe = requests.PreparedRequest()
+                probe.headers = known
+                requests.auth.HTTPBasicAuth(*self._session.auth)(probe)
+        if headers or anonymous:
+            known = CaseInsensitiveDict({**known, **headers})
+            if anonymous:  # a login must not carry an old token
+                known.pop('X-Auth-Token', None)
+                known.pop('Authorization', None)
+        url = f'{self._origin[0]}://{self._origin[1]}{path}'
+        request = requests.PreparedRequest()
+        request.method = method
+        request.url = url if _PLAIN.fullmatch(path) else requote_uri(url)
+        request.headers = known
+        request.body = data  # type: ignore[assignment]  # bytes, or a Streamed, which requests takes as an iterable
+        if data is not None and not isinstance(data, bytes):
+            request.headers = CaseInsensitiveDict({**known, 'Content-Length': str(len(data))})  # type: ignore[arg-type]
+        request.hooks = {}
+        request._cookies = self._session.cookies  # type: ignore[attr-defined]  # empty for ever: its policy takes none
+        return request
+
+    def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
+        """Called by the login."""
+        self._headers = None
+        super().set_http_basic_auth(username, password)
+
+    def set_http_session_auth(self, session_auth_token: str) -> None:
+        """Called by the login."""
+        super().set_http_session_auth(session_auth_token)
+        self._headers = None
 
     def _body(self, response: requests.Response, path: str, deadline: float) -> bytes:
         """The body, unpacked, bounded in size and in time."""
@@ -445,10 +566,6 @@ class Connector(sushy.connector.Connector):
         raise error
 
 
-def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    return request
-
-
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:
     return {**(headers or {}), **({'If-Match': etag} if isinstance(etag, str) else {})}
 
@@ -486,29 +603,45 @@ def _authority(scheme: str, host: str | None, port: int | None) -> str:
     return name if port in (None, {'https': 443, 'http': 80}.get(scheme)) else f'{name}:{port}'
 
 
+def _host(address: BmcAddress) -> tuple[str, int]:
+    """Where to connect to."""
+    parts = urlsplit(address.address)
+    return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
+
+
 def _context(address: BmcAddress) -> ssl.SSLContext:
-    """The one TLS context.
+    """The TLS context for a BMC; BMCs that are trusted by the same file share one.
 
     :raises BmcUntrusted: verify_ca cannot be used.
     """
-    if address.verify_ca is True:
-        return ssl.create_default_context()
-    if address.verify_ca is False:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
-    place = Path(address.verify_ca)
+    if isinstance(address.verify_ca, bool):
+        return _trusting(address.verify_ca, 0)
     try:
-        if place.is_dir():
-            return ssl.create_default_context(capath=str(place))
-        return ssl.create_default_context(cafile=str(place))
+        return _trusting(address.verify_ca, os.stat(address.verify_ca).st_mtime_ns)
     except (OSError, ssl.SSLError) as exc:
         raise BmcUntrusted(
             bmc=address.label,
             what=f'verify_ca {address.verify_ca} cannot be used: {exc.strerror or exc}',
             hint='name a PEM file of CAs',
         ) from exc
+
+
+@functools.lru_cache(maxsize=64)
+def _trusting(verify_ca: bool | str, changed: int) -> ssl.SSLContext:
+    """The context for one way of trusting.
+
+    :param changed: when the file was written: a new one is read anew.
+    """
+    if verify_ca is True:
+        return ssl.create_default_context()
+    if verify_ca is False:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if Path(verify_ca).is_dir():
+        return ssl.create_default_context(capath=verify_ca)
+    return ssl.create_default_context(cafile=verify_ca)
 
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:
@@ -525,6 +658,8 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
 
 def _reason(exc: BaseException) -> str:
     """Why there is no answer, in words."""
+    if isinstance(exc, TransportError):
+        return str(exc)
     causes = list(_causes(exc))
 
     def among(*kinds: type[BaseException]) -> bool:

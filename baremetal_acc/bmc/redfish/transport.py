@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How do a request and its answer get over a connection that is kept?
+
+A look is many small requests, a fleet is many looks: what a request costs decides how many BMCs one process can read. Sockets
+and TLS are Python's own, messages are parsed by llhttp (package httptools). An answer is bounded in size, number of headers
+and time, whatever it says of itself, and a connection that brought anything odd is not used again.
+"""
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httptools
+
+MAX_HEAD = 64 * 1024
+"""Bytes of status line and headers. The largest seen has 1 KiB."""
+
+PIECE = 64 * 1024
+
+
+class TransportError(OSError):
+    """The peer did not keep to HTTP, or to the bounds."""
+
+
+class TooLong(TransportError):
+    """The answer is longer than it may be."""
+
+
+class TooSlow(TransportError):
+    """The answer did not end in time."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """What came back.
+
+    :ivar headers: names in lower case; several of one name are joined with a comma.
+    :ivar seconds: from the request's first byte to the answer's last.
+    """
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+    seconds: float
+
+
+class Transport:
+    """Connections to one host. Safe to use from several threads; each request has a connection for itself.
+
+    :param context: for TLS, None for plain HTTP.
+    :param limit: bytes of a body, unpacked; asked for each answer.
+    """
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, limit: Callable[[], int]) -> None:
+        self._host = host
+        self._port = port
+        self._context = context
+        self._limit = limit
+        self._idle: list[_Link] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def exchange(self, head: bytes, body: bytes | None, *, connect: float, timeout: float, again: bool) -> Reply:
+        """Send one request and read its answer.
+
+        :param head: request line and headers, complete. ``body``: what follows, None for nothing.
+        :param connect: seconds for a new connection. ``timeout``: seconds for the answer.
+        :param again: it may be sent once more when a kept connection turns out to be closed: true for reads only.
+        :raises OSError: no connection, no answer, or one that breaks the rules; ``ssl.SSLError``: no TLS, or no trust.
+        """
+        link = self._kept()
+        if link is not None:
+            try:
+                return self._over(link, head, body, timeout)
+            except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                if not again or link.heard:
+                    raise
+        return self._over(_Link(self._host, self._port, self._context, connect), head, body, timeout)
+
+    def close(self) -> None:
+        """Close all connections that nobody uses; the others follow when their answer is there."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+    def _kept(self) -> '_Link | None':
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                link = self._idle.pop()
+            if link.is_quiet():
+                return link
+            link.close()
+
+    def _over(self, link: '_Link', head: bytes, body: bytes | None, timeout: float) -> Reply:
+        try:
+            reply, keep = link.exchange(head, body, timeout, self._limit())
+        except BaseException:
+            link.close()
+            raise
+        with self._lock:
+            keep = keep and not self._closed
+            if keep:
+                self._idle.append(link)
+        if not keep:
+            link.close()
+        return reply
+
+
+class _Link:
+    """One connection.
+
+    :ivar heard: something of the answer to the current request has come.
+    """
+
+    __slots__ = ('_poll', '_socket', 'heard')
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        plain = socket.create_connection((host, port), timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                plain.settimeout(max(0.1, deadline - time.monotonic()))
+                self._socket: socket.socket = context.wrap_socket(plain, server_hostname=host)
+            else:
+                self._socket = plain
+        except BaseException:
+            plain.close()
+            raise
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        self.heard = False
+
+    def is_quiet(self) -> bool:
+        """Nothing has come that nobody asked for, neither an answer nor the end."""
+        return not self._poll.poll(0)
+
+    def close(self) -> None:
+        """Close it at once."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+    def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
+        """Send, and read the answer; whether the connection can be used again."""
+        self.heard = False
+        started = time.monotonic()
+        deadline = started + timeout
+        self._socket.settimeout(timeout)
+        self._socket.sendall(head + body if body is not None else head)
+        message = _Message(limit)
+        while not message.complete:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TooSlow('the answer did not end in time')
+            self._socket.settimeout(left)
+            try:
+                piece = self._socket.recv(PIECE)
+            except TimeoutError:
+                if self.heard:
+                    raise TooSlow('the answer did not end in time') from None
+                raise
+            except ssl.SSLEOFError:
+                piece = b''
+            if not piece:
+                if not message.ends_with_connection:
+                    raise ConnectionResetError('the connection was closed before the answer was complete')
+                break
+            self.heard = True
+            message.feed(piece)
+        reply = Reply(message.status, message.headers, message.content(), time.monotonic() - started)
+        return reply, message.keep
+
+
+class _Message:
+    """One answer while it is read. The methods that llhttp calls are those named ``on_``."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        self._head = 0
+        self._in_head = True
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._unpack: _Unpack | None = None
+        self._more = False
+        self.headers: dict[str, str] = {}
+        self.status = 0
+        self.complete = False
+        self.keep = False
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """The body has no length of its own: the end of the connection is its end."""
+        framed = 'content-length' in self.headers or 'transfer-encoding' in self.headers
+        return not self._in_head and not framed
+
+    def feed(self, piece: bytes) -> None:
+        """Take what came."""
+        if self._in_head:
+            self._head += len(piece)
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            raise TransportError('the answer wants to switch protocols') from None
+        except httptools.HttpParserError as exc:
+            own = exc.__context__
+            if isinstance(own, TransportError):
+                raise own from None
+            if not self.complete:
+                raise TransportError(f'the answer is no HTTP: {str(exc)[:100]}') from None
+        if self._in_head and self._head > MAX_HEAD:
+            raise TransportError(f'more than {MAX_HEAD} bytes of headers')
+        self.keep = self.keep and not self._more
+
+    def content(self) -> bytes:
+        """The body, unpacked."""
+        if self._unpack is not None:
+            self._unpack.finish()
+        return b''.join(self._parts)
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            self._more = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._more:
+            return
+        key = name.decode('latin-1').lower()
+        text = value.decode('latin-1')
+        self.headers[key] = f'{self.headers[key]}, {text}' if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        if self._more:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            self.headers.clear()  # an interim answer; the real one follows
+            return
+        self._in_head = False
+        coding = self.headers.get('content-encoding', '').strip().lower()
+        if coding not in ('', 'identity'):
+            self._unpack = _Unpack(coding)
+
+    def on_body(self, body: bytes) -> None:
+        if self._more:
+            return
+        if self._unpack is not None:
+            body = self._unpack.more(body, self._limit - self._size)
+        self._size += len(body)
+        if self._size > self._limit:
+            raise TooLong(f'the answer is longer than {self._limit} bytes')
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        if self.status >= 200 and not self.complete:
+            self.complete = True
+            self.keep = self._parser.should_keep_alive()
+
+
+class _Unpack:
+    """Takes a body out of its compression, never more than asked for. We ask for none; some peers compress all the same."""
+
+    def __init__(self, coding: str) -> None:
+        if coding not in ('gzip', 'x-gzip', 'deflate'):
+            raise TransportError(f'the answer is packed in a way that was not asked for: {coding[:40]!r}')
+        self._engine = zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+    def more(self, packed: bytes, most: int) -> bytes:
+        """The next piece, one byte more than allowed at most."""
+        try:
+            return self._engine.decompress(packed, max(1, most + 1))
+        except zlib.error as exc:
+            raise TransportError('the answer cannot be unpacked') from exc
+
+    def finish(self) -> None:
+        """Complain about what is missing."""
+        if not self._engine.eof:
+            raise TransportError('the packed answer is cut off')
