@@ -153,13 +153,13 @@ def reasons(tree: Tree, expected: Any, asked: frozenset[str]) -> dict[str, tuple
                 found[link] = (uri, *reason)
                 waiting.append(link)
     # What is needed and named only by resources that are not: the way there, over the whole tree.
-    for uri, reason in {**locks, **{u: w for u, w in devices.items() if u in asked}}.items():
+    for uri, purpose in {**locks, **{u: w for u, w in devices.items() if u in asked}}.items():
         if uri not in found and uri in tree.documents:
             group = 'lock' if uri in locks and uri not in devices else BASE
             way = _way(tree, found, uri)
             for position, step in enumerate(way[1:], 1):
                 last = step == uri
-                found[step] = (way[position - 1], group, reason if last else f'the way to {uri.removeprefix(ROOT + "/")}')
+                found[step] = (way[position - 1], group, purpose if last else f'the way to {uri.removeprefix(ROOT + "/")}')
     return found
 
 
