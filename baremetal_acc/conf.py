@@ -63,6 +63,16 @@ OPTIONS = [
     ),
     cfg.FloatOpt('bmc_budget', default=300.0, min=1, help='Seconds that reading one BMC may take as a whole.'),
     cfg.IntOpt('bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time.'),
+    cfg.IntOpt(
+        'fleet_at_once',
+        default=256,
+        min=1,
+        max=4096,
+        help=(
+            'Targets that the command line takes an inventory of at a time. One that waits for its BMC for more than some '
+            'seconds no longer counts, up to four times as many. The more targets, the fewer requests to one BMC at a time.'
+        ),
+    ),
 ]
 
 

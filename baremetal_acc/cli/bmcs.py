@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which targets does the operator have, and how are their BMCs reached? ``bmcs.yaml``, read key by key."""
+"""Which targets does the operator have, and how are their BMCs reached? ``bmcs.yaml``, read key by key.
 
+The same may come as lines of JSON, one target per line, from a file or from standard input: what an inventory system gives.
+"""
+
+import json
 import os
 import re
 import stat
@@ -10,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import yaml
@@ -22,8 +27,16 @@ from baremetal_acc.model.toml import did_you_mean
 
 FORMAT = 1
 
-MAX_SIZE = 1024 * 1024
+MAX_SIZE = 4 * 1024 * 1024
 """Bytes. A thousand targets take about 300 KiB."""
+
+MAX_DEPTH = 20
+"""Levels. A list of targets has six. The loader in C is recursive: without a bound it takes the whole process with it."""
+
+STDIN = '-'
+"""Stands for standard input where the file is named."""
+
+STDIN_LABEL = 'standard input'
 
 MAX_PASSWORD_SIZE = 4096
 """Bytes of a password file. Real passwords are shorter; a log given by mistake is longer."""
@@ -125,22 +138,34 @@ def load(path: Path) -> tuple[TargetEntry, ...]:
     """
     try:
         with path.open('rb') as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            data = stream.read(MAX_SIZE + 1)
-        text = data.decode('utf-8')
+            return read(stream, str(path))
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
-    except UnicodeDecodeError:
-        raise DocumentError(path=str(path), what='is not UTF-8') from None
+
+
+def read(stream: BinaryIO, label: str) -> tuple[TargetEntry, ...]:
+    """The targets that come from an open file or a pipe, read to its end.
+
+    :param label: how messages call it; paths are relative to the folder that it names, else to the working directory.
+    :raises DocumentError: it is wrong, or a file that holds a password and that others may read.
+    """
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+        data = stream.read(MAX_SIZE + 1)
+        text = data.decode('utf-8-sig')
+    except UnicodeDecodeError as exc:
+        line = data.count(b'\n', 0, exc.start) + 1
+        raise DocumentError(path=label, line=line, what='is not UTF-8') from None
     if len(data) > MAX_SIZE:
-        raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes')
-    targets, holds_password = parse(text, str(path))
-    if holds_password is not None and mode & OPEN_TO_OTHERS:
+        raise DocumentError(path=label, what=f'longer than {MAX_SIZE} bytes', hint='give fewer targets at a time')
+    targets, holds_password = parse(text, label)
+    # A pipe belongs to the two that it connects.
+    if holds_password is not None and stat.S_ISREG(mode) and mode & OPEN_TO_OTHERS:
         raise DocumentError(
-            path=str(path),
+            path=label,
             line=holds_password,
             what=f'holds a password, and others may read the file (mode {stat.S_IMODE(mode):04o})',
-            hint=f'chmod 600 {path}, or use password_env or password_file',
+            hint=f'chmod 600 {label}, or use password_env or password_file',
         )
     return targets
 
@@ -150,6 +175,8 @@ def parse(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
 
     :raises DocumentError: it is wrong; names file and line, never a password.
     """
+    if _is_lines(text):
+        return _parse_lines(text, path)
     document = _read(text, path)
     document.only('format', 'targets')
     number = document.integer('format', minimum=0)
@@ -166,10 +193,12 @@ def resolve(
     entry: TargetEntry,
     environ: Mapping[str, str],
     prompt: Callable[[str], str] | None,
+    password_of: Callable[[Path], str] | None = None,
 ) -> tuple[BmcAddress, ...]:
     """The BMCs of a target with their passwords.
 
     :param prompt: asks a person; None where nobody can be asked.
+    :param password_of: reads a file of a password; :func:`read_password` when None.
     :raises UsageError: a password is nowhere to be found.
     :raises DocumentError: a password file cannot be read, or others may read it.
     """
@@ -178,7 +207,7 @@ def resolve(
             name=bmc.name,
             address=bmc.address,
             username=bmc.username,
-            password=None if bmc.username is None else _password(entry, bmc, environ, prompt),
+            password=None if bmc.username is None else _password(entry, bmc, environ, prompt, password_of or read_password),
             verify_ca=bmc.verify_ca,
             system=bmc.system,
             parallel_updates=bmc.parallel_updates,
@@ -329,13 +358,23 @@ class _Map:
 _STR, _INT, _BOOL, _NULL = (f'tag:yaml.org,2002:{name}' for name in ('str', 'int', 'bool', 'null'))
 
 
+_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+"""In C where PyYAML was built with it: ten times as fast, which a list of thousands of targets needs."""
+
+
 def _read(text: str, path: str) -> _Map:
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        depth = 0
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                line = None if event.start_mark is None else event.start_mark.line + 1
+                raise DocumentError(path=path, line=line, what='nested too deeply')
+        root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as exc:
         line = None if exc.problem_mark is None else exc.problem_mark.line + 1
         raise DocumentError(path=path, line=line, what=f'no valid YAML: {_harmless(exc.problem)}') from None
-    except yaml.YAMLError:
+    except (yaml.YAMLError, UnicodeError):
         raise DocumentError(path=path, what='no valid YAML: a character that YAML does not allow') from None
     except RecursionError:
         raise DocumentError(path=path, what='nested too deeply') from None
@@ -366,6 +405,77 @@ def _map(node: yaml.MappingNode, path: str, name: str, line: int, lines: _Lines)
     return _Map(path, name, line, found, lines)
 
 
+def _is_lines(text: str) -> bool:
+    """Whether a text is lines of JSON, one target on each, and not one document, which may be an object too."""
+    first = text.lstrip().partition('\n')[0]
+    if not first.startswith('{'):
+        return False
+    try:
+        return 'targets' not in json.loads(first)
+    except (ValueError, RecursionError):
+        return f'"{TARGET}"' in first
+
+
+def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
+    """The targets of lines of JSON: each has the keys of a target, and its name as ``target``.
+
+    :raises DocumentError: one is wrong.
+    """
+    lines = _Lines()
+    found: dict[str, TargetEntry] = {}
+    at: dict[str, int] = {}
+    for number, line in enumerate(text.split('\n'), 1):
+        if not line.strip():
+            continue
+        try:
+            root = _node(json.loads(line, object_pairs_hook=_Pairs), number)
+        except RecursionError:
+            raise DocumentError(path=path, line=number, what='nested too deeply') from None
+        except ValueError as exc:
+            what = exc.msg if isinstance(exc, json.JSONDecodeError) else 'a number that is too long'
+            raise DocumentError(path=path, line=number, what=f'no valid JSON: {what}', hint='one target per line') from None
+        if not isinstance(root, yaml.MappingNode):
+            raise DocumentError(
+                path=path, line=number, what=f'mapping expected, {_kind(root)} found', hint='one target per line'
+            )
+        table = _map(root, path, '', number, lines)
+        name = table.string(TARGET)
+        if name is None:
+            raise table.error(None, f'{TARGET} is missing', f'each line names its target: {{"{TARGET}": NAME, "bmcs": ...}}')
+        if name in found:
+            raise table.error(TARGET, f'{name!r} is there twice, first in line {at[name]}')
+        del table.nodes[TARGET]
+        table.name = f'target {name}' if NAME.fullmatch(name) else ''
+        found[name] = _target(name, table)
+        at[name] = number
+    return tuple(found.values()), lines.password
+
+
+class _Pairs(list[tuple[str, object]]):
+    """A JSON object with all that it says, keys that are there twice included."""
+
+
+def _node(value: object, line: int) -> yaml.Node:
+    """JSON as the reader of YAML would give it, every key in that line."""
+    mark = yaml.Mark('', 0, line - 1, 0, None, 0)
+    match value:
+        case _Pairs():
+            pairs = [(yaml.ScalarNode(_STR, key, mark, mark), _node(inner, line)) for key, inner in value]
+            return yaml.MappingNode('tag:yaml.org,2002:map', pairs, mark, mark)
+        case list():
+            return yaml.SequenceNode('tag:yaml.org,2002:seq', [_node(inner, line) for inner in value], mark, mark)
+        case bool():
+            return yaml.ScalarNode(_BOOL, 'true' if value else 'false', mark, mark)
+        case None:
+            return yaml.ScalarNode(_NULL, '', mark, mark)
+        case int():
+            return yaml.ScalarNode(_INT, str(value), mark, mark)
+        case float():
+            return yaml.ScalarNode('tag:yaml.org,2002:float', str(value), mark, mark)
+        case _:
+            return yaml.ScalarNode(_STR, str(value), mark, mark)
+
+
 def _kind(node: yaml.Node | None) -> str:
     match node:
         case yaml.MappingNode():
@@ -386,6 +496,9 @@ _BMC = ('address', 'username', *(s.value for s in Source if s is not Source.PROM
 
 _IRONIC = tuple({'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in _BMC)
 """The host's BMC as an Ironic node's driver_info names it, so that it can be copied to the letter."""
+
+TARGET = 'target'
+"""Key of a target's name where each line is one."""
 
 _ABOUT = ('resource_class', 'traits', 'exposure', 'acc_exposure', 'node')
 
@@ -489,7 +602,13 @@ def _uuid(table: _Map, key: str) -> str | None:
         raise table.error(key, f'{text!r} is no UUID') from None
 
 
-def _password(entry: TargetEntry, bmc: BmcEntry, environ: Mapping[str, str], prompt: Callable[[str], str] | None) -> str:
+def _password(
+    entry: TargetEntry,
+    bmc: BmcEntry,
+    environ: Mapping[str, str],
+    prompt: Callable[[str], str] | None,
+    password_of: Callable[[Path], str],
+) -> str:
     where = f'BMC {bmc.name} of {entry.name}'
     match bmc.secret:
         case Secret(source=Source.LITERAL, text=str(text)):
@@ -499,7 +618,7 @@ def _password(entry: TargetEntry, bmc: BmcEntry, environ: Mapping[str, str], pro
                 raise UsageError(argument=where, what=f'the environment has no {name} with the password')
             return environ[name]
         case Secret(source=Source.FILE, text=str(path)):
-            return read_password(Path(path))
+            return password_of(Path(path))
         case _:
             if prompt is None:
                 hint = 'give password, password_env or password_file in bmcs.yaml, or run it at a terminal'

@@ -3,16 +3,25 @@
 """``baremetal-acc inventory``: which accelerators are there, what do they run, and are they locked?"""
 
 import argparse
+import contextlib
 import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from baremetal_acc.cli import exits, render, session, text
+import yaml
+
+from baremetal_acc.cli import exits, fleet, render, session, text
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.progress import Count
+from baremetal_acc.cli.report import DUMPER, Report, ReportCommand, failed
 from baremetal_acc.cli.session import Session
-from baremetal_acc.cli.state import TargetState
+from baremetal_acc.cli.state import Store, TargetState
+from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model import inventory as model
@@ -21,11 +30,29 @@ from baremetal_acc.run import Target, Tools, observe
 COLUMNS = ('Target', 'Kind', 'Model', 'Identity', 'Firmware', 'Functions', 'Lock')
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What became of one target, in the form in which it is printed: a tenth of the memory of what was read.
+
+    :ivar part: lines of a document, or rows of a table.
+    :ivar gaps: what could not be read, in one sentence.
+    """
+
+    part: Any
+    error: AccError | None = None
+    gaps: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
 class Inventory(ReportCommand):
     """List the accelerators of targets with firmware, functions and locks. Writes nothing to a BMC.
 
-    With -f json or yaml it prints one document of all targets (see the schema inventory.json in the documentation).
+    Takes any number of targets, some hundreds at a time. With -f json or yaml it prints one document of all targets (see the
+    schema inventory.json in the documentation).
     """
+
+    _streamed = False
+    _left = False
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Targets, and how to print them."""
@@ -33,65 +60,185 @@ class Inventory(ReportCommand):
         parser.add_argument(
             '--stream', action='store_true', help='print each target as one line of JSON as soon as it was read'
         )
+        parser.add_argument('--no-progress', action='store_true', help='do not count targets on the terminal')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Look at every target."""
         using = session.begin(arguments, writes=False)
-        tools = using.tools(documents=False)
-        targets = {e.name: using.attempt(e) for e in using.entries}
+        entries = using.entries
+        verbosity = self.app.options.verbose_level
+        self._streamed = arguments.stream
+        form = _FORMS['stream' if arguments.stream else arguments.formatter if arguments.formatter in _FORMS else 'table']
+        kept: list[Any] = [None] * (0 if arguments.stream else len(entries))
+        # What -v logs would come between.
+        counting = len(entries) > 1 and not arguments.no_progress and verbosity == 1
+        count = Count(sys.stderr, len(entries), quiet=not counting)
+        tally = _Tally(total=len(entries))
+        looking, limits, connections = self._looking(using, form)
+        running: fleet.Fleet[tuple[int, TargetEntry, Target | AccError], Found] = fleet.Fleet(
+            looking, limits, beat=count.draw, stopping=connections.stop
+        )
+        # Passwords are asked for here, one after another.
+        wanted = [(number, entry, using.attempt(entry, limits.each)) for number, entry in enumerate(entries)]
+        with fleet.interrupted_by_ctrl_c(running.stop) as interrupted:
+            results = running.results(wanted)
+            try:
+                for (number, entry, _), found in results:
+                    if arguments.stream:
+                        self.app.stdout.write(found.part)
+                        self.app.stdout.flush()
+                    else:
+                        kept[number] = found.part
+                    if found.warnings or found.gaps or found.error:
+                        count.clear()
+                    tally.add(entry.name, found)
+                    count.ended(failed=found.error is not None)
+            except BrokenPipeError:
+                # Nobody reads on. Those in progress log out, and nothing is said.
+                running.stop()
+                for _ in results:
+                    pass
+                raise
+            finally:
+                count.clear()
+                self._left = bool(running.left_behind)
+        if interrupted.is_set():
+            tally.codes.add(Exit.INTERRUPTED)
+            self._fill(kept, entries, form)
+        if verbosity > 0:
+            tally.say(interrupted=interrupted.is_set())
+        return form.report(kept, exits.worst(tally.codes))
 
-        def one(entry: TargetEntry) -> dict[str, Any]:
-            target = targets[entry.name]
+    def _looking(
+        self, using: Session, form: '_Form'
+    ) -> tuple[Callable[[tuple[int, TargetEntry, Target | AccError]], Found], fleet.Bounds, fleet.Connections]:
+        """How to look at one target, and at how many at a time."""
+        group = using.conf[GROUP]
+        limits = fleet.bounds(
+            len(using.entries),
+            max((len(e.bmcs) for e in using.entries), default=1),
+            at_once=group.fleet_at_once,
+            each=group.bmc_concurrency,
+        )
+        tools = using.tools(documents=False)
+        connections = fleet.Connections(tools.connect)
+        tools = replace(tools, connect=connections)
+
+        def one(wanted: tuple[int, TargetEntry, Target | AccError]) -> Found:
+            _, entry, target = wanted
+            warnings: list[str] = []
             try:
                 if isinstance(target, AccError):
                     raise target
-                body = render.inventory(entry.name, look(target, using, tools))
-                code = Exit.HOLDS
-                _mention_gaps(body)
+                body = render.inventory(entry.name, look(target, using.store, tools, warnings.append))
             except AccError as exc:
-                body = render.inventory(entry.name, None, exc)
-                code = failed(entry.name, exc)
-            codes.append(code)
-            if arguments.stream:
-                # One write for each line: lines of several threads do not mix.
-                self.app.stdout.write(json.dumps(body) + '\n')
-                self.app.stdout.flush()
-            return body
+                return Found(part=form.part(render.inventory(entry.name, None, exc)), error=exc)
+            except Exception as exc:
+                # A defect of ours that one machine brings to light must not cost the inventory of all others.
+                if self.app.options.debug:
+                    raise
+                error = AccError(f'internal error: {type(exc).__name__}: {exc}', hint='run it again with --debug and report it')
+                return Found(part=form.part(render.inventory(entry.name, None, error)), error=error)
+            return Found(part=form.part(body), gaps=_gaps(body), warnings=tuple(warnings))
 
-        codes: list[Exit] = []
-        bodies = [body for _, body in each(using.entries, one) if not isinstance(body, AccError)]
-        self._streamed = arguments.stream
-        return Report(
-            document=render.document(bodies),
-            columns=COLUMNS,
-            rows=tuple(row for body in bodies for row in _rows(body)),
-            code=exits.worst(codes),
-        )
+        return one, limits, connections
+
+    def _fill(self, kept: list[Any], entries: Iterable[TargetEntry], form: '_Form') -> None:
+        """A document names every target; those that nobody came to say so."""
+        error = AccError('not read: the run was interrupted')
+        for number, entry in enumerate(entries):
+            if number < len(kept) and kept[number] is None:
+                kept[number] = form.part(render.inventory(entry.name, None, error))
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Nothing more to print when every target has been printed already."""
         return 0 if self._streamed else super().produce_output(parsed_args, column_names, data)
 
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Called by cliff. Does not wait for targets that did not even end when they were told to."""
+        code = Exit.OUR_FAULT
+        try:
+            code = Exit(super().run(parsed_args))
+        except BrokenPipeError:
+            code = Exit.HOLDS
+            if not self._left:
+                raise
+        except KeyboardInterrupt:
+            code = Exit.INTERRUPTED
+            self._left = True
+        if self._left:
+            # Python would wait for their threads.
+            with contextlib.suppress(OSError):
+                sys.stderr.flush()
+            os._exit(code)
+        return code
 
-def look(target: Target, using: Session, tools: Tools) -> model.Inventory:
+
+@dataclass(slots=True)
+class _Tally:
+    """What all targets came to."""
+
+    total: int
+    read: int = 0
+    gaps: int = 0
+    failed: int = 0
+    codes: set[Exit] = field(default_factory=set)
+
+    def add(self, name: str, found: Found) -> None:
+        """Count one, and say what is to be said about it."""
+        for warning in found.warnings:
+            text.warn(warning)
+        if found.gaps is not None:
+            text.warn(found.gaps)
+            self.gaps += 1
+        if found.error is None:
+            self.read += 1
+        else:
+            self.failed += 1
+            self.codes.add(failed(name, found.error))
+
+    def say(self, *, interrupted: bool) -> None:
+        """The last line, where there is more than one target."""
+        summary = f'{self.read} read, {self.gaps} with gaps, {self.failed} failed'
+        if interrupted:
+            missing = self.total - self.read - self.failed
+            text.note(f'interrupted: {missing} of {self.total} targets were not read; {summary}')
+        elif self.total > 1:
+            text.note(summary)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """How targets are printed.
+
+    :ivar part: the part of one target.
+    :ivar report: all of them in the order of the list.
+    """
+
+    part: Callable[[dict[str, Any]], Any]
+    report: Callable[[list[Any], Exit], Report]
+
+
+def look(target: Target, store: Store, tools: Tools, warn: Callable[[str], None]) -> model.Inventory:
     """A target as it is now, its locks judged by what we remember.
 
     :raises BmcError: a BMC cannot be spoken to.
     """
     try:
-        remembered = using.store.read(target.name)
+        remembered = store.read(target.name)
     except StaleJob as exc:
-        text.warn(str(exc))
+        warn(str(exc))
         remembered = TargetState(target=target.name)
     seen = observe(target, tools, datetime.now(UTC))
     return judged(seen, remembered.engagements, lifecycle=remembered.lifecycle)
 
 
-def _mention_gaps(body: dict[str, Any]) -> None:
-    if body['gaps']:
-        first = body['gaps'][0]
-        more = f', and {len(body["gaps"]) - 1} more' if len(body['gaps']) > 1 else ''
-        text.warn(f'{body["target"]}: not all could be read: {first["bmc"]} {first["uri"]}: {first["reason"]}{more}')
+def _gaps(body: dict[str, Any]) -> str | None:
+    if not body['gaps']:
+        return None
+    first = body['gaps'][0]
+    more = f', and {len(body["gaps"]) - 1} more' if len(body['gaps']) > 1 else ''
+    return f'{body["target"]}: not all could be read: {first["bmc"]} {first["uri"]}: {first["reason"]}{more}'
 
 
 def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -115,3 +262,38 @@ def _model(vendor: str | None, model: str | None) -> str | None:
     if vendor and model and model.casefold().startswith(vendor.casefold()):
         return model
     return ' '.join(filter(None, (vendor, model))) or None
+
+
+def _whole(start: str, between: str, end: str, parts: Iterable[str], code: Exit) -> Report:
+    """A document, put together from the text of its targets: the text of the whole would be, and costs less memory."""
+    pieces = [start]
+    for part in parts:
+        pieces += [part, between]
+    pieces[-1] = end
+    return Report(document=None, columns=COLUMNS, rows=(), code=code, pieces=pieces)
+
+
+_FORMS = {
+    'stream': _Form(
+        # One write for each line.
+        part=lambda body: json.dumps(body) + '\n',
+        report=lambda kept, code: Report(document=None, columns=COLUMNS, rows=(), code=code),
+    ),
+    'json': _Form(
+        part=lambda body: json.dumps(body, indent=2).replace('\n', '\n    '),
+        report=lambda kept, code: _whole(
+            f'{{\n  "format": {render.FORMAT},\n  "targets": [\n    ', ',\n    ', '\n  ]\n}\n', kept, code
+        ),
+    ),
+    'yaml': _Form(
+        part=lambda body: yaml.dump([body], Dumper=DUMPER, sort_keys=False),
+        report=lambda kept, code: _whole(f'format: {render.FORMAT}\ntargets:\n', '', '', kept, code),
+    ),
+    'table': _Form(
+        part=lambda body: _rows(body),
+        report=lambda kept, code: Report(
+            document=None, columns=COLUMNS, rows=tuple(row for rows in kept for row in rows), code=code
+        ),
+    ),
+}
+"""The formats; each that is not here is one of a table's."""

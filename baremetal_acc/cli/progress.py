@@ -1,9 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How far are the jobs? Bars that move on a terminal, one line for each change elsewhere; both on standard error."""
+"""How far are the jobs, and how far is a fleet? Bars and counts that move on a terminal; both on standard error.
+
+Elsewhere each change of a job is one line, and a fleet is not counted.
+"""
 
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from baremetal_acc.cli.text import PROGRAM, printable
@@ -12,6 +16,9 @@ from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import AcceleratorId
 
 _BAR = 24
+
+_PAUSE = 0.2
+"""Seconds between two drawings of a count."""
 
 _BUSY = (ItemState.SENT, ItemState.RUNNING)
 
@@ -86,6 +93,59 @@ class Progress:
         if self._drawn:
             self._stream.write(f'\x1b[{self._drawn}A\x1b[J')
             self._drawn = 0
+
+
+class Count:
+    """Counts the targets of a fleet on one line that moves. Nothing where there is no terminal.
+
+    :param quiet: show nothing.
+    """
+
+    def __init__(self, stream: TextIO, total: int, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._total = total
+        self._moving = stream.isatty() and not quiet
+        self._clock = clock
+        self._begun = clock()
+        self._drawn: float | None = None
+        self._done = 0
+        self._failed = 0
+
+    def ended(self, *, failed: bool) -> None:
+        """One target more is done."""
+        self._done += 1
+        self._failed += failed
+        if self._moving and (self._drawn is None or self._clock() - self._drawn >= _PAUSE):
+            self.draw()
+
+    def draw(self) -> None:
+        """Show how far it is."""
+        if self._moving:
+            self._drawn = self._clock()
+            self._stream.write(f'\r{self._line()[: shutil.get_terminal_size().columns - 1]}\x1b[K')
+            self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line, so that something else can be printed."""
+        if self._drawn is not None:
+            self._drawn = None
+            self._stream.write('\r\x1b[K')
+            self._stream.flush()
+
+    def _line(self) -> str:
+        passed = self._clock() - self._begun
+        parts = [f'{self._done} of {self._total} done', f'{self._failed} failed']
+        if self._done and passed > 0:
+            rate = self._done / passed
+            parts += [f'{rate:.1f} per second', f'{_duration((self._total - self._done) / rate)} left']
+        return f'{PROGRAM}: {", ".join(parts)}'
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f'{whole} s'
+    return f'{whole // 60} min {whole % 60} s' if whole < 3600 else f'{whole // 3600} h {whole % 3600 // 60} min'
 
 
 def _bar(percent: int | None) -> str:

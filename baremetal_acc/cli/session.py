@@ -3,6 +3,7 @@
 """What does a command work with? Configuration, targets and tools, from its arguments and the environment."""
 
 import argparse
+import functools
 import getpass
 import os
 import sys
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
     if writes:
         which.add_argument('--all', action='store_true', help='all targets of the list')
     which.add_argument(
-        '--bmcs', metavar='FILE', help=f'list of targets and their BMCs (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)'
+        '--bmcs',
+        metavar='FILE',
+        help=f'list of targets and their BMCs, - for standard input (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)',
     )
     one = parser.add_argument_group('one BMC that is in no list')
     one.add_argument('--address', metavar='URL', help='https://HOST[:PORT] of the BMC')
@@ -65,6 +68,7 @@ class Session:
     """What one command works with.
 
     :ivar prompt: asks a person for a password; None where nobody can be asked.
+    :ivar password_of: reads a file of a password, each but once: a fleet has one for all.
     """
 
     conf: cfg.ConfigOpts
@@ -72,30 +76,29 @@ class Session:
     environ: Mapping[str, str]
     prompt: Callable[[str], str] | None
     entries: tuple[TargetEntry, ...]
+    password_of: Callable[[Path], str] = bmcs.read_password
 
-    def target(self, entry: TargetEntry) -> Target:
+    def target(self, entry: TargetEntry, concurrency: int | None = None) -> Target:
         """A target with its passwords.
 
+        :param concurrency: requests to one BMC at a time; None leaves it to the configuration.
         :raises UsageError: a password is nowhere to be found. ``DocumentError``: its file is wrong.
         """
         group = self.conf[options.GROUP]
+        timeout, budget = timedelta(seconds=group.bmc_timeout), timedelta(seconds=group.bmc_budget)
+        at_a_time = group.bmc_concurrency if concurrency is None else concurrency
 
         def tuned(address: BmcAddress) -> BmcAddress:
-            return replace(
-                address,
-                timeout=timedelta(seconds=group.bmc_timeout),
-                budget=timedelta(seconds=group.bmc_budget),
-                concurrency=group.bmc_concurrency,
-            )
+            return replace(address, timeout=timeout, budget=budget, concurrency=at_a_time)
 
         facts = entry.facts(Exposure(group.default_exposure))
-        found = bmcs.resolve(entry, self.environ, self.prompt)
+        found = bmcs.resolve(entry, self.environ, self.prompt, self.password_of)
         return Target(name=entry.name, node=facts, bmcs=tuple(tuned(address) for address in found))
 
-    def attempt(self, entry: TargetEntry) -> Target | AccError:
+    def attempt(self, entry: TargetEntry, concurrency: int | None = None) -> Target | AccError:
         """The same, its error as a value: passwords are asked for one after another, before targets are read at once."""
         try:
-            return self.target(entry)
+            return self.target(entry, concurrency)
         except AccError as exc:
             return exc
 
@@ -128,8 +131,9 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
         conf=conf,
         store=Store(root=folder(environ)),
         environ=environ,
-        prompt=getpass.getpass if sys.stdin.isatty() else None,
+        prompt=getpass.getpass if sys.stdin.isatty() and arguments.bmcs != bmcs.STDIN else None,
         entries=(_single(arguments, environ),) if arguments.address else _listed(arguments, environ, writes=writes),
+        password_of=functools.cache(bmcs.read_password),
     )
 
 
@@ -169,8 +173,12 @@ def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes
     names = (*arguments.names, *arguments.target)
     if names and writes and arguments.all:
         raise UsageError(argument='--all', what='and names of targets exclude each other')
-    path = bmcs.find(arguments.bmcs, environ)
-    found = bmcs.choose(bmcs.load(path), names)
+    if arguments.bmcs == bmcs.STDIN:
+        path, listed = Path(bmcs.STDIN_LABEL), bmcs.read(sys.stdin.buffer, bmcs.STDIN_LABEL)
+    else:
+        path = bmcs.find(arguments.bmcs, environ)
+        listed = bmcs.load(path)
+    found = bmcs.choose(listed, names)
     if writes and not names and not arguments.all and len(found) > 1:
         what = f'{path} lists {len(found)} targets: which one is meant?'
         raise UsageError(argument='--target', what=what, hint='name it, or say --all')

@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How are thousands of targets worked on in one process, without one holding up another?
+
+Each target in progress has a thread of its own, since the core is synchronous. A bound says how many there may be. One that
+only waits for its BMC soon counts no more: dead and hanging BMCs, however many and wherever in the list, leave their places
+to others. A second bound, on threads and open files, holds for all of them together.
+"""
+
+import resource
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+from baremetal_acc.bmc.api import BmcAddress, Connection
+from baremetal_acc.errors import AccError, BmcUnreachable
+
+PATIENCE = 5.0
+"""Seconds, see :class:`Bounds`. Real BMCs answer one request within a second, seldom within 20."""
+
+GRACE = 5.0
+"""Seconds that targets in progress have to log out when the run is stopped."""
+
+BEAT = 1.0
+"""Seconds between two signs of life while nothing ends."""
+
+FACTOR = 4
+"""So many times the bound may be in progress at a time, those that no longer count included."""
+
+SPARE_FILES = 64
+"""Open files that are no connections: output, state, modules."""
+
+T = TypeVar('T')
+R = TypeVar('R')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much may be in progress at a time.
+
+    :ivar at_once: targets that count.
+    :ivar most: targets, those that no longer count included; each has a thread.
+    :ivar each: requests at a time to one BMC.
+    :ivar patience: idle seconds after which a target no longer counts: what this process could have done meanwhile, it did.
+    """
+
+    at_once: int
+    most: int
+    each: int
+    patience: float = PATIENCE
+
+
+def bounds(targets: int, bmcs: int, *, at_once: int, each: int, files: int | None = None) -> Bounds:
+    """The bounds for a run.
+
+    With many targets each BMC is asked for fewer things at a time: the fleet fills this machine anyway, and a connection less
+    is a TLS handshake less.
+
+    :param bmcs: of the target that has most of them.
+    :param at_once: targets in progress, as the operator wants it. ``each``: requests to one BMC at a time, alike.
+    :param files: that may be open; None asks the system, and raises the soft limit as far as it lets us.
+    """
+    each = max(1, min(each, at_once // max(1, targets)))
+    needed = max(1, bmcs) * each
+    most = min(at_once * FACTOR, targets)
+    if files is None:
+        files = _open_files(most * needed + SPARE_FILES)
+    most = max(1, min(most, (files - SPARE_FILES) // needed))
+    return Bounds(at_once=min(at_once, most), most=most, each=each)
+
+
+def idle() -> float:
+    """A clock of the seconds in which this process had nothing to do.
+
+    While it is busy, a target that takes long says nothing about its BMC, and more targets at a time would only make it longer.
+    """
+    return time.monotonic() - time.process_time()
+
+
+class Fleet(Generic[T, R]):
+    """Does something for every target, and gives the results in the order in which they come.
+
+    :param work: what to do for one. What it raises ends the run: what concerns one target only is its result.
+    :param beat: called now and then while results are waited for.
+    :param stopping: called once when the run was stopped, to make those in progress end soon.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        limits: Bounds,
+        *,
+        beat: Callable[[], None] = lambda: None,
+        stopping: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = idle,
+        grace: float = GRACE,
+    ) -> None:
+        self._work = work
+        self._limits = limits
+        self._beat = beat
+        self._stopping = stopping
+        self._clock = clock
+        self._grace = grace
+        self._most = limits.most
+        self._ended: SimpleQueue[tuple[int, R | None, BaseException | None] | None] = SimpleQueue()
+        self._running: dict[int, tuple[T, float]] = {}
+        self._stopped = False
+
+    @property
+    def left_behind(self) -> tuple[T, ...]:
+        """Targets that are in progress; after :meth:`results` those that did not end in time."""
+        return tuple(item for item, _ in self._running.values())
+
+    def stop(self) -> None:
+        """Begin no more. May be called from a signal handler, which interrupts anything: it takes no lock of ours."""
+        self._stopped = True
+        self._ended.put(None)
+
+    def results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
+        """What became of each, as soon as it is known; after :meth:`stop` those that end within the grace.
+
+        Nothing is kept, and nothing is begun while a result waits to be taken: who takes them slowly is not run over.
+        """
+        waiting = enumerate(items)
+        following = next(waiting, None)
+        until: float | None = None
+        while True:
+            while following is not None and not self._stopped and self._room() and self._begin(*following):
+                following = next(waiting, None)
+            if self._stopped and until is None:
+                until = time.monotonic() + self._grace
+                self._stopping()
+            if not self._running or (until is not None and time.monotonic() > until):
+                return
+            try:
+                ended = self._ended.get(timeout=BEAT if until is None else 0.1)
+            except Empty:
+                self._beat()
+                continue
+            if ended is not None:
+                number, result, failed = ended
+                item, _ = self._running.pop(number)
+                if failed is not None:
+                    raise failed
+                yield item, result  # type: ignore[misc]  # there is a result where nothing failed
+
+    def _room(self) -> bool:
+        if len(self._running) >= self._most:
+            return False
+        if len(self._running) < self._limits.at_once:
+            return True
+        since = self._clock() - self._limits.patience
+        return sum(begun > since for _, begun in self._running.values()) < self._limits.at_once
+
+    def _begin(self, number: int, item: T) -> bool:
+        def attempt() -> None:
+            try:
+                self._ended.put((number, self._work(item), None))
+            except BaseException as exc:  # noqa: BLE001 - it is raised again where results are waited for
+                self._ended.put((number, None, exc))
+
+        self._running[number] = item, self._clock()
+        try:
+            # A thread that hangs must not hold up the end of the process.
+            threading.Thread(target=attempt, name=f'fleet-{number}', daemon=True).start()
+        except RuntimeError as exc:
+            del self._running[number]
+            if not self._running:
+                raise AccError('the system gives us no thread', hint='raise its limit of threads or processes') from exc
+            self._most = len(self._running)
+            return False
+        return True
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A connection that can be told to ask its BMC for nothing more, from another thread; whoever uses it logs out."""
+
+    def stop(self) -> None:
+        """Every read from now on fails at once."""
+
+
+class Connections:
+    """Opens connections, and knows those that are open.
+
+    :param connect: as in :class:`~baremetal_acc.run.Tools`.
+    """
+
+    def __init__(self, connect: Callable[[BmcAddress], Connection]) -> None:
+        self._connect = connect
+        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+
+    def __call__(self, address: BmcAddress) -> Connection:
+        """Open one.
+
+        :raises BmcError: as the driver.
+        """
+        if self._stopped.is_set():
+            raise BmcUnreachable(bmc=address.label, what='not asked: the run was stopped')
+        made = self._connect(address)
+        with self._lock:
+            self._open.add(made)
+        if self._stopped.is_set():
+            _stop(made)
+        return made
+
+    def stop(self) -> None:
+        """Open no more, and let the looks that are under way end soon."""
+        self._stopped.set()
+        with self._lock:
+            found = list(self._open)
+        for connection in found:
+            _stop(connection)
+
+
+def _stop(connection: Connection) -> None:
+    if isinstance(connection, Stoppable):
+        connection.stop()
+
+
+@contextmanager
+def interrupted_by_ctrl_c(stop: Callable[[], None]) -> Iterator[threading.Event]:
+    """The first Ctrl-C calls ``stop`` and interrupts nothing, so that no line is cut in two; the second is a KeyboardInterrupt.
+
+    :returns: is set when there was one.
+    """
+    happened = threading.Event()
+
+    def first(number: int, frame: FrameType | None) -> None:
+        happened.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop()
+
+    before = signal.getsignal(signal.SIGINT)
+    # Signals are the main thread's, and who started us in the background may have had them ignored.
+    ours = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, first)
+    try:
+        yield happened
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def _open_files(wanted: int) -> int:
+    """How many files may be open, after the soft limit was raised as far as it is wanted and allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    reachable = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if reachable > soft:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
+            return reachable
+    return soft
