@@ -7,17 +7,30 @@ The shipped table is ``data/devices.toml``; files of the operator are read befor
 
 import functools
 import importlib.resources
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model import toml
 from baremetal_acc.model.accelerator import Kind
 
 FORMAT = 1
+
+PCI = re.compile(r'(?:\*|0x(?:[0-9a-f?]{4}|[0-9a-f?]{0,3}\*)):(?:\*|0x(?:[0-9a-f?]{4}|[0-9a-f?]{0,3}\*))', re.ASCII)
+"""A pattern for PCI ids, as they are written here: always four digits, with ``*`` and ``?`` for any."""
+
+TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}', re.ASCII)
+"""A trait of ours. Source: placement API, traits: at most 255 characters."""
+
+REMEMBERED = 4096
+"""Answers that a table keeps. Machines have few products; a hostile one may invent names without end."""
+
+T = TypeVar('T')
 
 
 class Class(StrEnum):
@@ -62,12 +75,51 @@ class Maker:
     texts: tuple[str, ...]
 
 
+class _Patterns(Generic[T]):
+    """The first of several things one of whose patterns matches. Answers are remembered: one table serves a fleet."""
+
+    def __init__(self, rows: Sequence[tuple[tuple[str, ...], T]]) -> None:
+        self._rows = [(_compiled(patterns), found) for patterns, found in rows if patterns]
+        self._any = _compiled(p for patterns, _ in rows for p in patterns)
+        self._known: dict[str, T | None] = {}
+
+    def first(self, text: str) -> T | None:
+        """The first that matches, or None."""
+        if text in self._known:
+            return self._known[text]
+        found = None
+        if self._any(text):
+            found = next((found for matches, found in self._rows if matches(text)), None)
+        if len(self._known) < REMEMBERED:
+            self._known[text] = found
+        return found
+
+
+def _compiled(patterns: Iterable[str]) -> Callable[[str], object]:
+    """Whether a text matches one of several patterns. No pattern matches nothing."""
+    return re.compile('|'.join(f'(?:{translate(p)})' for p in patterns) or r'(?!)').match
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
     """The table. Earlier rows win."""
 
     rows: tuple[Row, ...]
     makers: tuple[Maker, ...]
+    _ids: _Patterns[Row] = field(init=False, repr=False, compare=False)
+    _compute_ids: _Patterns[Row] = field(init=False, repr=False, compare=False)
+    _names: _Patterns[Row] = field(init=False, repr=False, compare=False)
+    _texts: _Patterns[Maker] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = {
+            '_ids': _Patterns([(row.pci, row) for row in self.rows if not row.display]),
+            '_compute_ids': _Patterns([(row.pci, row) for row in self.rows]),
+            '_names': _Patterns([(tuple(n.casefold() for n in row.names), row) for row in self.rows]),
+            '_texts': _Patterns([(tuple(t.casefold() for t in maker.texts), maker) for maker in self.makers]),
+        }
+        for name, patterns in found.items():
+            object.__setattr__(self, name, patterns)
 
     def by_pci(self, vendor_id: str | None, device_id: str | None, *, display: bool) -> Row | None:
         """The row for PCI ids.
@@ -77,24 +129,18 @@ class Devices:
         """
         if vendor_id is None or device_id is None:
             return None
-        ids = f'{vendor_id}:{device_id}'
-        return next(
-            (row for row in self.rows if (display or not row.display) and any(fnmatchcase(ids, p) for p in row.pci)), None
-        )
+        return (self._compute_ids if display else self._ids).first(f'{vendor_id}:{device_id}')
 
     def by_name(self, name: str | None) -> Row | None:
         """The row for a model name."""
-        if name is None:
-            return None
-        text = name.casefold()
-        return next((row for row in self.rows if any(fnmatchcase(text, p.casefold()) for p in row.names)), None)
+        return None if name is None else self._names.first(name.casefold())
 
     def vendor(self, text: str | None) -> str | None:
         """The normalised name of a vendor; the text itself when the table does not know it."""
         if text is None:
             return None
-        low = text.casefold()
-        return next((m.name for m in self.makers if any(fnmatchcase(low, p.casefold()) for p in m.texts)), text)
+        maker = self._texts.first(text.casefold())
+        return text if maker is None else maker.name
 
 
 @functools.cache
@@ -128,13 +174,18 @@ def load(paths: Iterable[Path] = ()) -> Devices:
 
 def _read(text: str, path: str) -> Devices:
     document = toml.read(text, path, format_version=FORMAT)
-    rows = tuple(_row(table) for table in document.tables('device'))
+    seen: dict[tuple[str, bool], int] = {}
+    rows = tuple(_row(table, seen) for table in document.tables('device'))
     makers = tuple(_maker(table) for table in document.tables('vendor'))
     document.finish()
     return Devices(rows=rows, makers=makers)
 
 
-def _row(table: toml.Table) -> Row:
+def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
+    """One row.
+
+    :param seen: patterns of the rows before it, and their lines: a pattern that stands twice would count once.
+    """
     kind = table.choice('kind', Class, required=True)
     pci = table.strings('pci') or ()
     names = table.strings('names') or ()
@@ -148,12 +199,25 @@ def _row(table: toml.Table) -> Row:
         model=table.string('model'),
         traits=frozenset(table.strings('traits') or ()),
     )
-    if not row.pci and not row.names:
-        raise table.error(None, 'needs pci or names')
-    for pattern in row.pci:
-        if pattern.count(':') != 1:
-            raise table.error('pci', f'{pattern!r} is no 0xVVVV:0xDDDD')
     table.finish()
+    if not row.pci and not row.names:
+        raise table.error(None, 'needs pci or names', 'pci = ["0xVVVV:0xDDDD"], or names = ["Model *"]')
+    for pattern in row.pci:
+        if PCI.fullmatch(pattern) is None:
+            hint = 'write four digits each, * and ? for any: "0x10de:0x2330", "0x1da3:*"'
+            raise table.error('pci', f'{pattern!r} is no 0xVVVV:0xDDDD', hint)
+    for pattern in row.names:
+        if not any(c.isalnum() for c in pattern):
+            raise table.error('names', f'{pattern!r} would match every device', 'name the beginning of the model')
+    for trait in sorted(row.traits):
+        if TRAIT.fullmatch(trait) is None:
+            raise table.error('traits', f'{trait!r} is no trait', 'CUSTOM_ and then A to Z, 0 to 9 and _')
+    for key, patterns in (('pci', row.pci), ('names', tuple(n.casefold() for n in row.names))):
+        for pattern in patterns:
+            line = seen.setdefault((pattern, row.display), table.line)
+            if line != table.line:
+                hint = f'the row of line {line} has it already, and the first one counts'
+                raise table.error(key, f'{pattern!r} stands twice', hint)
     return row
 
 

@@ -11,7 +11,11 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
 class Kind(StrEnum):
-    """What a device is for. NIC means an accelerating NIC that is no DPU; ASIC any other AI or codec chip."""
+    """What a device computes with. NIC means an accelerating NIC that is no DPU; ASIC any other AI or codec chip.
+
+    Computational storage has no kind of its own: the standard has no word for it, and what a tenant uses of such a drive is its
+    FPGA or its chip. It carries the trait :data:`COMPUTATIONAL_STORAGE`.
+    """
 
     GPU = 'GPU'
     FPGA = 'FPGA'
@@ -20,8 +24,15 @@ class Kind(StrEnum):
     ASIC = 'ASIC'
 
 
+COMPUTATIONAL_STORAGE = 'CUSTOM_COMPUTATIONAL_STORAGE'
+"""Trait of an accelerator that is a drive too: one of its PCIe functions is a storage controller."""
+
+
 class IdentitySource(StrEnum):
-    """Which value identifies the device. Serial numbers are not unique on real machines, so a UUID comes first."""
+    """Which value identifies the device. Serial numbers are not unique on real machines, so a UUID comes first.
+
+    ``serial`` stands for the serial number, with the location where two devices of a BMC have the same one.
+    """
 
     UUID = 'uuid'
     SERIAL = 'serial'
@@ -51,6 +62,7 @@ class Function:
 
     :ivar id: the resource's Id.
     :ivar type: AccelerationFunctionType, raw text where the BMC uses a word of its own.
+    :ivar state: Status.State as given; ``health`` likewise.
     """
 
     ref: Ref
@@ -60,6 +72,8 @@ class Function:
     uuid: str | None = None
     version: str | None = None
     manufacturer: str | None = None
+    state: str | None = None
+    health: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +102,8 @@ class Accelerator:
     :ivar refs: every resource that is this device, sorted; ``primary`` is the best one to show.
     :ivar system: the ComputerSystem it hangs under, the one that a reset of the device goes through, or None.
     :ivar health: Status.Health as given.
+    :ivar health_rollup: Status.HealthRollup as given: of the device and everything below it.
+    :ivar state: Status.State as given: Enabled, Disabled, StandbyOffline, ...
     """
 
     id: AcceleratorId
@@ -109,6 +125,8 @@ class Accelerator:
     traits: frozenset[str] = frozenset()
     system: Ref | None = None
     health: str | None = None
+    health_rollup: str | None = None
+    state: str | None = None
 
     @property
     def label(self) -> str:

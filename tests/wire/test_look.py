@@ -84,8 +84,8 @@ def test_a_processor_and_a_card_without_links_are_joined_by_serial_and_model(bmc
     assert f'{DEVICES}/244' in [ref.uri for ref in found.refs]
 
 
-def test_a_serial_number_that_two_of_each_share_joins_nothing(bmc: Any) -> None:
-    """Which card belongs to which processor cannot be told: all stay apart, and a gap says so."""
+def test_a_serial_number_that_two_of_each_share_names_no_card(bmc: Any) -> None:
+    """Which card belongs to which processor cannot be told: there are two of them, and gaps say what was guessed."""
     for n in range(2):
         _gpu(bmc, f'GPU{n}', SerialNumber='SAME')
         _card(
@@ -96,8 +96,9 @@ def test_a_serial_number_that_two_of_each_share_joins_nothing(bmc: Any) -> None:
             Model='NVIDIA H100 NVL',
         )
     look = bmc.look()
-    assert 4 == len(look.accelerators)
-    assert any('taken for different devices' in gap.reason for gap in look.gaps)
+    assert [f'uri:host:{PROCESSORS}/GPU{n}' for n in range(2)] == [a.id for a in look.accelerators]
+    assert 1 == sum('taken for different devices' in gap.reason for gap in look.gaps)
+    assert 2 == sum('by their order' in gap.reason for gap in look.gaps)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish.identify import Device, extension_text, function, own_version
-from baremetal_acc.bmc.redfish.parse import View, component, last, uuid_of
-from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
+from baremetal_acc.bmc.redfish.identify import Device, extension_text, function, ordinal, own_version, staged_version
+from baremetal_acc.bmc.redfish.parse import View, component, last, parent, uuid_of, version_of
+from baremetal_acc.bmc.redfish.walk import Tree, Walk
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap
@@ -22,8 +22,8 @@ from baremetal_acc.model.ref import Ref
 SLOT = re.compile(r'^/?FPGA/ReconfigurationSlots/(\d{1,4})$')
 """A JSON pointer to a slot: the fragment of a RelatedItem. Source: RFC 6901."""
 
-ORDINAL = re.compile(r'(?:^|[_-])(?P<word>GPU|FPGA|DPU)(?:[_-][A-Za-z]+)?[_-]?(?P<number>\d{1,3})$', re.IGNORECASE)
-"""``GPU1``, ``GPU_0``, ``HGX_FW_GPU_SXM_1``."""
+DEEPEST = 12
+"""Segments that are taken off a link to find the device above it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,29 +41,38 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     """The items of each device, in the order of the devices."""
     tree = walk.tree
     found = [Items() for _ in devices]
+    if not devices:
+        return found
     owner = {uri: n for n, device in enumerate(devices) for uri in device.uris()}
     trusted = _roots_of_trust(walk, owner)
     images = _linked_images(walk, devices)
     ordinals = _ordinals(devices)
     slots = _slot_functions(walk, devices)
+    ids = _ids(devices) if quirks.item_id_ends_with_device_id() else {}
+    path = quirks.item_slot()
+    places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
-        place = _by_related(walk, view, owner, trusted, slots)
+        related = view.links('RelatedItem')
+        place = _by_related(walk, view, related, owner, trusted, slots)
         if place is not None and isinstance(place, _Slot):
             found[place.device].slots.setdefault((place.processor, place.index), component(view))
             continue
         number, certain = place, True
         if number is None:
             number = images.get(uri)
-        if number is None and quirks.item_id_ends_with_device_id():
-            number = _by_id(view, devices, quirks)
-        if number is None:
-            number = _by_slot(view, devices, quirks)
-        if number is None and not view.links('RelatedItem'):
-            number, certain = ordinals.get(_ordinal(view.id) or ('', -1)), False
+        if number is None and ids:
+            number = _by_id(view, ids, quirks)
+        if number is None and path is not None and places:
+            number = places.get(view.text(*path) or '')
+        if number is None and not related:
+            number, certain = ordinals.get(ordinal(view.id) or ('', -1)), False
         if number is not None:
             found[number].components.append(component(view, certain=certain))
+        elif not related and view.body.get('RelatedItem') not in (None, []):
+            reason = 'cannot be read: it may be firmware of a device, and nobody would see that'
+            walk.gaps.append(Gap(ref=view.ref, field='RelatedItem', reason=reason, hides=True))
     for device, items in zip(devices, found, strict=True):
-        items.components = _with_staged(walk, items.components)
+        items.components = _with_own_staged(device, _with_staged(walk, items.components))
         if not any(c.certain for c in items.components):
             own = own_version(device)
             if own is not None:
@@ -106,11 +115,16 @@ class _Slot:
 
 
 def _by_related(
-    walk: Walk, view: View, owner: dict[str, int], trusted: dict[str, int], slots: dict[str, _Slot]
+    walk: Walk,
+    view: View,
+    related: tuple[str, ...],
+    owner: dict[str, int],
+    trusted: dict[str, int],
+    slots: dict[str, _Slot],
 ) -> int | _Slot | None:
     """By RelatedItem."""
     places = []
-    for link in view.links('RelatedItem'):
+    for link in related:
         bare, _, fragment = link.partition('#')
         place = walk.place(bare)
         if place is None:
@@ -127,9 +141,10 @@ def _by_related(
     if named:
         return named[0]
     for place in places:
-        below = [(len(uri), n) for uri, n in owner.items() if within(place, uri)]
-        if below:
-            return max(below)[1]
+        for _ in range(DEEPEST):
+            place = parent(place)
+            if place in owner or place in trusted:
+                return owner.get(place, trusted.get(place))
     return None
 
 
@@ -166,37 +181,41 @@ def _linked_images(walk: Walk, devices: list[Device]) -> dict[str, int]:
     return found
 
 
-def _by_id(view: View, devices: list[Device], quirks: Quirks) -> int | None:
+def _ids(devices: list[Device]) -> dict[str, int]:
+    """Devices by the Ids of their resources."""
+    found: dict[str, int] = {}
+    for n, device in enumerate(devices):
+        for uri in sorted(device.uris()):
+            found.setdefault(last(uri), n)
+    return found
+
+
+def _by_id(view: View, ids: dict[str, int], quirks: Quirks) -> int | None:
     """By an Id that ends with two underscores and the Id of a resource of the device."""
     head, mark, tail = view.id.rpartition('__')
     if not mark or (quirks.inventory_keeps_old_versions() and head.startswith(('Current-', 'Previous-'))):
         return None
-    return next((n for n, device in enumerate(devices) if any(last(uri) == tail for uri in device.uris())), None)
+    return ids.get(tail)
 
 
-def _by_slot(view: View, devices: list[Device], quirks: Quirks) -> int | None:
-    """By the slot that item and device name alike, if only one device names it."""
-    path = quirks.item_slot()
-    slot = view.text(*path) if path is not None else None
-    if slot is None:
-        return None
-    found = [n for n, d in enumerate(devices) if any(extension_text(e, 'Location') == slot for e in d.extensions.values())]
-    return found[0] if len(found) == 1 else None
+def _slots(devices: list[Device]) -> dict[str, int]:
+    """Devices by the slot that their extension resources name, if only one device names it."""
+    found: dict[str, set[int]] = {}
+    for n, device in enumerate(devices):
+        for view in device.extensions.values():
+            if (slot := extension_text(view, 'Location')) is not None:
+                found.setdefault(slot, set()).add(n)
+    return {slot: next(iter(numbers)) for slot, numbers in found.items() if len(numbers) == 1}
 
 
 def _ordinals(devices: list[Device]) -> dict[tuple[str, int], int]:
     """Devices by kind and the number in the Id they are shown with; numbers that two devices share say nothing."""
     found: dict[tuple[str, int], list[int]] = {}
     for n, device in enumerate(devices):
-        key = _ordinal(last(device.primary.ref.uri))
+        key = ordinal(last(device.primary.ref.uri))
         if key is not None:
             found.setdefault(key, []).append(n)
     return {key: numbers[0] for key, numbers in found.items() if len(numbers) == 1}
-
-
-def _ordinal(text: str) -> tuple[str, int] | None:
-    match = ORDINAL.search(text)
-    return (match.group('word').upper(), int(match.group('number'))) if match else None
 
 
 def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
@@ -235,19 +254,48 @@ def _function_in(walk: Walk, processor: View, slot: View, slot_id: str, known: d
 def _with_staged(walk: Walk, components: list[Component]) -> list[Component]:
     """Put the version of an item that is staged and not active to its active twin: same SoftwareId, or same name.
 
+    Without a twin it is a component of which only the version to come is known.
     Source: DSP8010 2025.4, SoftwareInventory v1_12: Active, Staged.
     """
     tree: Tree = walk.tree
-    staged = [c for c in components if _flags(tree.items[c.ref.uri]) == (False, True)] if components else []
-    rest = [c for c in components if c not in staged]
+    rest: list[Component] = []
+    staged: list[Component] = []
+    for c in components:
+        (staged if _flags(tree.items[c.ref.uri]) == (False, True) else rest).append(c)
+    twins: dict[tuple[str, str], int] = {}
+    for n, c in enumerate(rest if staged else ()):
+        for key in _twin_keys(c):
+            twins.setdefault(key, n)
     for waiting in staged:
-        for n, c in enumerate(rest):
-            if (waiting.software_id and waiting.software_id == c.software_id) or (waiting.name and waiting.name == c.name):
-                rest[n] = replace(c, staged=waiting.version)
-                break
+        n = next((twins[key] for key in _twin_keys(waiting) if key in twins), -1)
+        if n >= 0:
+            rest[n] = replace(rest[n], staged=waiting.version)
         else:
-            rest.append(waiting)
+            rest.append(replace(waiting, version=None, staged=waiting.version))
     return rest
+
+
+def _twin_keys(c: Component) -> list[tuple[str, str]]:
+    return [(word, text) for word, text in (('SoftwareId', c.software_id), ('Name', c.name)) if text]
+
+
+def _with_own_staged(device: Device, components: list[Component]) -> list[Component]:
+    """Put the version that the card itself says is staged to the one component that runs the version it says it runs.
+
+    Source: DSP8010 2025.4, PCIeDevice v1_21_0: FirmwareVersion, StagedVersion.
+    """
+    staged = staged_version(device)
+    if staged is None or not any(c.certain for c in components):
+        return components
+    running = {version_of(view, 'FirmwareVersion') for view in device.pcie_devices.values()} - {None}
+    same = [n for n, c in enumerate(components) if c.certain and c.version in running]
+    if len(same) != 1:
+        own = own_version(device)
+        return components if own is None else [own, *components]
+    found = list(components)
+    if found[same[0]].staged is None:
+        found[same[0]] = replace(found[same[0]], staged=staged)
+    return found
 
 
 def _flags(view: View) -> tuple[bool | None, bool | None]:

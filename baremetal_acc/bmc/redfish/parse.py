@@ -7,8 +7,7 @@ becomes a Gap, and the rest comes. After this module there are only types.
 """
 
 import re
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document, JsonObject
@@ -20,25 +19,58 @@ from baremetal_acc.model.ref import Ref
 LONGEST = 256
 """Characters of one text. Longer ones are no names, versions or numbers."""
 
+MOST = 2000
+"""Elements of one array. Real ones have up to a few hundred; what comes after is told as one gap."""
+
 SENTINELS = frozenset({
     '', '-', '-*', 'n/a', 'na', 'nil', 'none', 'null', '(null)', 'unknown', 'not available', 'version not available',
     'not applicable',    'to be filled by o.e.m.', 'default string', 'cpldserialnumber',
 })  # fmt: skip
 """What BMCs write for "there is none", without case. Seen in the recordings."""
 
+_LONGEST_SENTINEL = max(map(len, SENTINELS))
 
-@dataclass(frozen=True, slots=True)
+_PADDING = ' \t\r\n\v\f\0'
+
+HEX32 = re.compile('[0-9a-f]{32}', re.ASCII)
+
+HEX = re.compile(r'(?P<prefix>0x)?(?P<digits>[0-9a-f]{1,8})(?P<suffix>h)?', re.ASCII)
+
+COMPUTES = frozenset({0x03, 0x0B, 0x12})
+"""Base classes of what may be an accelerator: display, coprocessor, processing accelerator.
+
+Source: PCI Code and ID Assignment Specification, class codes.
+"""
+
+
+class Gaps(list[Gap]):
+    """Gaps in the order in which they were noticed, each of them once. A hostile BMC makes tens of thousands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: set[Gap] = set()
+
+    def append(self, gap: Gap) -> None:
+        """Add one that is not there yet."""
+        if gap not in self._known:
+            self._known.add(gap)
+            super().append(gap)
+
+
+@dataclass(slots=True, eq=False)
 class View:
     """One resource, or an object within it, read field by field.
 
     :ivar gaps: what was odd is added here; one list is shared by a whole look.
     :ivar at: the place of this object in its resource: ``FPGA/ReconfigurationSlots/0``.
+    :ivar ids: of a PCIeFunction, once :func:`pci_ids` has worked them out.
     """
 
     ref: Ref
     body: JsonObject
     gaps: list[Gap] = field(repr=False)
     at: str = ''
+    ids: PciIds | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def of(cls, document: Document, gaps: list[Gap]) -> 'View':
@@ -57,25 +89,42 @@ class View:
     def text(self, *path: str) -> str | None:
         """A text without blanks around it; None for null, absent and sentinels."""
         value = self._value(path)
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            if value is not None:
-                self._odd(path, f'text expected, {_kind(value)} found')
+        if value is None:
             return None
-        text = ' '.join(''.join(c if c.isprintable() else ' ' for c in str(value)[: 4 * LONGEST]).split())
-        if len(text) > LONGEST:
-            self._odd(path, f'longer than {LONGEST} characters')
-            text = text[:LONGEST]
-        return None if text.casefold() in SENTINELS or not text.strip('0-:. ') else text
+        if isinstance(value, str):
+            text = value.strip()
+        elif isinstance(value, int) and not isinstance(value, bool):
+            self._odd(path, 'text expected, a number found: taken as text')
+            text = _digits(value)
+        else:
+            self._odd(path, f'text expected, {_kind(value)} found')
+            return None
+        if len(text) > LONGEST or not text.isprintable() or '  ' in text:
+            text = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: 4 * LONGEST]).split())
+            if len(text) > LONGEST:
+                self._odd(path, f'longer than {LONGEST} characters')
+                text = text[:LONGEST]
+        return None if _is_sentinel(text) or not text.strip('0-:. ') else text
 
     def literal(self, *path: str) -> str | None:
-        """A text as it is, stripped: for versions and words of an enumeration, where ``0`` is a value."""
+        """A text as it is, stripped: for versions and words of an enumeration, where ``0`` is a value.
+
+        Two texts that differ stay different: what cannot be printed becomes a question mark, it does not vanish.
+        """
         value = self._value(path)
-        if not isinstance(value, str):
-            if value is not None:
-                self._odd(path, f'text expected, {_kind(value)} found')
+        if value is None:
             return None
-        text = ''.join(c for c in value.strip()[:LONGEST] if c.isprintable())
-        return None if text.casefold() in SENTINELS else text
+        if not isinstance(value, str):
+            self._odd(path, f'text expected, {_kind(value)} found')
+            return None
+        text = value.strip(_PADDING)
+        if len(text) > LONGEST:
+            self._odd(path, f'longer than {LONGEST} characters')
+            text = text[: LONGEST - 1] + '\u2026'
+        if not text.isprintable():
+            self._odd(path, 'holds characters that cannot be printed')
+            text = ''.join(c if c.isprintable() else '\ufffd' for c in text)
+        return None if _is_sentinel(text) else text
 
     def boolean(self, *path: str) -> bool | None:
         """True or false; None for null, absent and anything else."""
@@ -99,7 +148,7 @@ class View:
         value = self._value(path)
         if value is None:
             return None
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             self._odd(path, f'object expected, {_kind(value)} found')
             return None
         return View(self.ref, value, self.gaps, self._place(path))
@@ -113,8 +162,8 @@ class View:
             self._odd(path, f'array expected, {_kind(value)} found')
             return ()
         return tuple(
-            View(self.ref, item, self.gaps, f'{self._place(path)}/{n}') if isinstance(item, Mapping) else None
-            for n, item in enumerate(value)
+            View(self.ref, item, self.gaps, f'{self._place(path)}/{n}') if isinstance(item, dict) else None
+            for n, item in enumerate(self._bounded(path, value))
         )
 
     def link(self, *path: str) -> str | None:
@@ -122,7 +171,7 @@ class View:
         value = self._value(path)
         if value is None:
             return None
-        uri = value.get('@odata.id') if isinstance(value, Mapping) else None
+        uri = value.get('@odata.id') if isinstance(value, dict) else None
         if isinstance(uri, str) and uri:
             return uri
         self._odd(path, 'link expected')
@@ -131,17 +180,17 @@ class View:
     def links(self, *path: str) -> tuple[str, ...]:
         """The URIs of an array of links; a single link counts as an array of one."""
         value = self._value(path)
-        if isinstance(value, Mapping):
-            one = self.link(*path)
-            return (one,) if one else ()
         if value is None:
             return ()
+        if isinstance(value, dict):
+            one = self.link(*path)
+            return (one,) if one else ()
         if not isinstance(value, list):
             self._odd(path, f'array of links expected, {_kind(value)} found')
             return ()
         found = []
-        for n, item in enumerate(value):
-            uri = item.get('@odata.id') if isinstance(item, Mapping) else None
+        for n, item in enumerate(self._bounded(path, value)):
+            uri = item.get('@odata.id') if isinstance(item, dict) else None
             if isinstance(uri, str) and uri:
                 found.append(uri)
             else:
@@ -159,36 +208,45 @@ class View:
             if not waiting:
                 return
             value = waiting.pop()
-            if isinstance(value, Mapping):
+            if isinstance(value, dict):
                 if isinstance(uri := value.get('@odata.id'), str):
                     yield uri
-                waiting += list(value.values())
+                waiting += value.values()
             elif isinstance(value, list):
                 waiting += value
 
     def _oems(self, *path: str) -> Iterator['View']:
         oem = self.part(*path)
         for name in oem.body if oem is not None else ():
-            if oem is not None and isinstance(oem.body[name], Mapping):
+            if oem is not None and isinstance(oem.body[name], dict):
                 yield View(self.ref, oem.body[name], self.gaps, f'{oem.at}/{name}')
 
     def _value(self, path: tuple[str, ...]) -> object:
         value: object = self.body
         for n, name in enumerate(path):
-            if not isinstance(value, Mapping):
+            if not isinstance(value, dict):
                 if value is not None:
                     self._odd(path[:n], f'object expected, {_kind(value)} found')
                 return None
             value = value.get(name)
         return value
 
+    def _bounded(self, path: tuple[str, ...], array: list[object]) -> list[object]:
+        if len(array) > MOST:
+            self._odd(path, f'more than {MOST} elements: the rest was not read')
+        return array[:MOST]
+
     def _place(self, path: tuple[str, ...]) -> str:
         return '/'.join((self.at, *path) if self.at else path)
 
     def _odd(self, path: tuple[str, ...], reason: str) -> None:
         gap = Gap(ref=self.ref, field=self._place(path), reason=reason)
-        if gap not in self.gaps:
+        if isinstance(self.gaps, Gaps) or gap not in self.gaps:
             self.gaps.append(gap)
+
+    def odd(self, name: str, reason: str) -> None:
+        """Note a property that has the right type and no sense."""
+        self._odd((name,), reason)
 
 
 def last(uri: str) -> str:
@@ -206,11 +264,13 @@ def uuid_of(view: View, *path: str) -> str | None:
     text = view.text(*path)
     if text is None:
         return None
-    try:
-        value = uuid.UUID(text)
-    except ValueError:
+    digits = text.lower().removeprefix('urn:uuid:').strip('{}').replace('-', '')
+    if len(digits) != 32 or HEX32.fullmatch(digits) is None:
+        view.odd('/'.join(path), 'is no UUID')
         return None
-    return None if value.int in (0, 2**128 - 1) else str(value)
+    if not digits.strip('f') or not digits.strip('0'):
+        return None
+    return f'{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}'
 
 
 def serial_of(view: View) -> str | None:
@@ -223,54 +283,138 @@ def version_of(view: View, *path: str) -> str | None:
     return view.literal(*path)
 
 
-def pci_id(view: View, name: str) -> str | None:
-    """A PCI id as ``0x10de``; None for sentinels.
+def pci_id(view: View, name: str, *, base: int = 10) -> str | None:
+    """A PCI id as ``0x10de``; None for sentinels, and a gap for what is no id.
 
-    BMCs write ``0x10de``, ``0X10DE``, ``10DE`` and decimal numbers, also as text. Digits alone without a prefix are decimal,
-    as seen (``"4139"`` is 0x102b).
+    BMCs write ``0x10de``, ``0X10DE``, ``10DE`` and decimal numbers, also as text (``"4139"`` is 0x102b).
+
+    :param base: of digits alone, without a prefix; :func:`pci_ids` finds it out from all ids of the function.
     """
-    value = view.body.get(name)
-    if isinstance(value, str):
-        text = value.strip().lower()
-        try:
-            number = int(text, 16) if text.startswith('0x') or re.search('[a-f]', text) else int(text, 10)
-        except ValueError:
-            return None
-    elif isinstance(value, int) and not isinstance(value, bool):
-        number = value
-    else:
-        return None
-    return f'0x{number:04x}' if 0 < number < 0xFFFF else None
+    number = _whole(view, name, base=base, most=0xFFFF)
+    return f'0x{number:04x}' if number is not None and 0 < number < 0xFFFF else None
 
 
 def class_code(view: View) -> str | None:
-    """ClassCode as ``0x030200``; None where a BMC has its bytes in the wrong order (``0x000003``, seen on two)."""
-    text = view.text('ClassCode')
-    if text is None:
+    """ClassCode as ``0x030200``; None where it does not say all three bytes (``0x000003`` was seen on two BMCs).
+
+    Bytes in the wrong order and a missing last byte are put right where that gives a class that computes.
+    """
+    digits = _class_digits(view)
+    if digits is None:
         return None
-    try:
-        number = int(text, 16)
-    except ValueError:
+    number = int(digits, 16)
+    if number <= 0xFF or number >= 0xFFFFFF:
         return None
-    return f'0x{number:06x}' if 0xFF < number < 0xFFFFFF else None
+    if number >> 16:
+        return f'0x{number:06x}'
+    turned, shifted = int.from_bytes(number.to_bytes(3, 'big'), 'little'), number << 8
+    order = (shifted, turned) if len(digits) <= 4 else (turned, shifted)
+    return next((f'0x{n:06x}' for n in order if n >> 16 in COMPUTES), f'0x{number if len(digits) > 4 else shifted:06x}')
+
+
+def base_class(view: View) -> int | None:
+    """The base class of ClassCode: 0x03 of ``0x030200``, and of ``0x000003`` too, whose bytes are in the wrong order."""
+    code = class_code(view)
+    if code is not None:
+        return int(code[2:4], 16)
+    digits = _class_digits(view)
+    number = int(digits, 16) if digits is not None else 0
+    return number if 0 < number < 0xFF else None
 
 
 def pci_ids(view: View) -> PciIds:
-    """The ids of a PCIeFunction."""
-    numbers = [view.body.get(name) for name in ('SegmentNumber', 'BusNumber', 'DeviceNumber', 'FunctionNumber')]
-    parts = [_number(value) for value in numbers]
-    segment, bus, device, function = parts
-    address = None
-    if bus is not None and device is not None and function is not None:
-        address = f'{segment or 0:04x}:{bus:02x}:{device:02x}.{function:x}'
+    """The ids of a PCIeFunction, worked out once."""
+    if view.ids is None:
+        view.ids = _pci_ids(view)
+    return view.ids
+
+
+def _pci_ids(view: View) -> PciIds:
+    names = ('VendorId', 'DeviceId', 'SubsystemVendorId', 'SubsystemId')
+    base = _base_of([view.body.get(name) for name in names])
+    vendor, device, subsystem_vendor, subsystem = [pci_id(view, name, base=base) for name in names]
     return PciIds(
-        vendor_id=pci_id(view, 'VendorId'),
-        device_id=pci_id(view, 'DeviceId'),
-        subsystem_vendor_id=pci_id(view, 'SubsystemVendorId'),
-        subsystem_id=pci_id(view, 'SubsystemId'),
+        vendor_id=vendor,
+        device_id=device,
+        subsystem_vendor_id=subsystem_vendor,
+        subsystem_id=subsystem,
         class_code=class_code(view),
-        address=address,
+        address=_address(view),
     )
+
+
+def _address(view: View) -> str | None:
+    """``dddd:bb:dd.f``. The first of all is the host bridge's: no card is there, it means that nobody knows."""
+    bus = _whole(view, 'BusNumber', most=0xFF)
+    device = _whole(view, 'DeviceNumber', most=0x1F)
+    function = _whole(view, 'FunctionNumber', most=0xFF)
+    segment = _whole(view, 'SegmentNumber', most=0xFFFF) or 0
+    if bus is None or device is None or function is None or not (segment or bus or device or function):
+        return None
+    return f'{segment:04x}:{bus:02x}:{device:02x}.{function:x}'
+
+
+def _base_of(values: list[object]) -> int:
+    """The base of the ids of one function that have no prefix: letters in one of them tell it for all.
+
+    ``8086`` is meant as it stands, and vendor ids below 0x1000 were hardly ever given: digits that would be such a number
+    in decimal (``1002``) are hexadecimal.
+    """
+    bare = [v.strip().lower() for v in values if isinstance(v, str) and not v.strip().lower().startswith('0x')]
+    if any(re.search('[a-f]', text) and HEX.fullmatch(text) for text in bare):
+        return 16
+    vendor = values[0].strip() if isinstance(values[0], str) else ''
+    decimal = len(vendor) == 4 and vendor.isascii() and vendor.isdigit()
+    return 16 if decimal and (vendor == '8086' or int(vendor) < 0x1000) else 10
+
+
+def _whole(view: View, name: str, *, most: int, base: int = 10) -> int | None:
+    """A number, also as text: with ``0x`` or a final ``h``, with letters, or digits alone of that base."""
+    value = view.body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if _is_sentinel(text):
+            return None
+        found = HEX.fullmatch(text)
+        if found is None:
+            view.odd(name, 'is no number')
+            return None
+        digits = found['digits']
+        marked = found['prefix'] or found['suffix'] or not digits.isdigit()
+        number = int(digits, 16 if marked else base)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    else:
+        view.odd(name, f'number expected, {_kind(value)} found')
+        return None
+    if number > most and number in (0xFF, 0xFFFF, 0xFFFFFFFF):
+        return None
+    if not 0 <= number <= most:
+        view.odd(name, f'is not between 0 and {most:#x}')
+        return None
+    return number
+
+
+def _class_digits(view: View) -> str | None:
+    """The hexadecimal digits of ClassCode."""
+    value = view.body.get('ClassCode')
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0xFFFFFF:
+        return f'{value:06x}'
+    if not isinstance(value, str):
+        view.odd('ClassCode', f'text expected, {_kind(value)} found')
+        return None
+    text = value.strip().lower()
+    if _is_sentinel(text):
+        return None
+    found = HEX.fullmatch(text)
+    if found is None or len(found['digits'].lstrip('0')) > 6:
+        view.odd('ClassCode', 'is no class code')
+        return None
+    return found['digits']
 
 
 def component(view: View, *, certain: bool = True) -> Component:
@@ -292,6 +436,11 @@ def component(view: View, *, certain: bool = True) -> Component:
     )
 
 
+def state_of(view: View) -> str | None:
+    """Status.State: Enabled, Disabled, StandbyOffline, ..., as the BMC writes it."""
+    return view.literal('Status', 'State')
+
+
 def power_state(view: View) -> PowerState:
     """PowerState; an unknown word is Unknown."""
     word = view.literal('PowerState')
@@ -303,17 +452,16 @@ def power_state(view: View) -> PowerState:
 
 def absent(view: View) -> bool:
     """Status.State says that nothing is there (an empty slot or socket)."""
-    return view.literal('Status', 'State') == 'Absent'
+    return (state_of(view) or '').casefold() == 'absent'
 
 
-def _number(value: object) -> int | None:
-    """A bus, device, function or segment number: a number, or text with ``0x``."""
-    if isinstance(value, str):
-        try:
-            value = int(value.strip(), 16) if value.strip().lower().startswith('0x') else int(value.strip())
-        except ValueError:
-            return None
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 65536 else None
+def _is_sentinel(text: str) -> bool:
+    return len(text) <= _LONGEST_SENTINEL and text.casefold() in SENTINELS
+
+
+def _digits(number: int) -> str:
+    """A number as text. Python writes none of more than 4300 digits."""
+    return str(number) if -(10**LONGEST) < number < 10**LONGEST else '9' * (LONGEST + 1)
 
 
 def _kind(value: object) -> str:
@@ -326,7 +474,7 @@ def _kind(value: object) -> str:
             return 'a number'
         case list():
             return 'an array'
-        case Mapping():
+        case dict():
             return 'an object'
         case _:
             return type(value).__name__

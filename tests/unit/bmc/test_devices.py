@@ -82,7 +82,7 @@ def test_the_operators_rows_come_first(tmp_path: Path) -> None:
         ('format = 1\n[[device]]\nkind = "TPU"\npci = ["0x1:0x2"]\n', 3, 'none of'),
         ('format = 1\n[[device]]\nkind = "GPU"\n', 2, 'needs pci or names'),
         ('format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de"]\n', 4, 'no 0xVVVV:0xDDDD'),
-        ('format = 1\n[[device]]\nkind = "GPU"\npcii = ["0x10de:0x1"]\n', 2, 'needs pci or names'),
+        ('format = 1\n[[device]]\nkind = "GPU"\npcii = ["0x10de:0x1"]\n', 4, 'no such key'),
         ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\ntrait = ["A"]\n', 5, 'no such key'),
         ('format = 1\n[[devices]]\nkind = "GPU"\n', 2, 'no such key'),
         ('format = 1\n[[device]\n', 2, 'no valid TOML'),

@@ -30,7 +30,7 @@ def view(**body: Any) -> View:
         ('nil', None, 0),
         ('0000-00', None, 0),
         (None, None, 0),
-        (42, '42', 0),
+        (42, '42', 1),
         (True, None, 1),
         ([], None, 1),
         ({}, None, 1),
