@@ -7,12 +7,13 @@ here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so th
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Upload
 from baremetal_acc.decide.advance import Move, Patience, Sight, WriteSight, advance, current, describe, ended, sent
@@ -24,7 +25,7 @@ from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnreachable
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import Image
-from baremetal_acc.model.inventory import Inventory, PowerState, TaskState
+from baremetal_acc.model.inventory import Gap, Inventory, PowerState, TaskState
 from baremetal_acc.model.job import (
     CheckImage,
     Done,
@@ -51,6 +52,9 @@ from baremetal_acc.model.lock import Engagement, LockReading, LockState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 LOG = logging.getLogger(__name__)
+
+S = TypeVar('S')
+T = TypeVar('T')
 
 _NOW = timedelta(0)
 
@@ -121,27 +125,61 @@ class Tools:
     patience: Patience = field(default_factory=Patience)
 
 
-def observe(target: Target, tools: Tools, now: datetime) -> Inventory:
+def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False) -> Inventory:
     """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
 
+    :param tasks: read which tasks the BMCs still run, too. Only who wants to write needs to know.
     :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
     """
-    with ExitStack() as stack, ThreadPoolExecutor(max_workers=max(1, len(target.bmcs))) as pool:
-        opening = [pool.submit(tools.connect, address) for address in target.bmcs]
-        connections = [stack.enter_context(f.result()) for f in opening if f.exception() is None]
-        for failed in opening:
-            failed.result()
-        looks = list(pool.map(lambda c: c.look(now), connections))
-        accelerators = merge(a for look in looks for a in look.accelerators)
+    connections: list[tuple[BmcAddress, Connection]] = []
+
+    def look(address: BmcAddress) -> tuple[Look, tuple[Gap, ...]]:
+        connection = tools.connect(address)
+        connections.append((address, connection))
+        return _with_tasks(connection, connection.look(now)) if tasks else (connection.look(now), ())
+
+    try:
+        found = list(_together(look, target.bmcs))
+        looks = [seen for seen, _ in found]
+        accelerators = merge(a for seen in looks for a in seen.accelerators)
         locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
+    finally:
+        _leave(connections)
     return Inventory(
         target=target.name,
         at=now,
-        bmcs=tuple(look.facts for look in looks),
+        bmcs=tuple(seen.facts for seen in looks),
         accelerators=locked,
-        platform_devices=tuple(p for look in looks for p in look.platform_devices),
-        gaps=tuple(g for look in looks for g in look.gaps),
+        platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
+        gaps=tuple(g for seen, more in found for g in (*seen.gaps, *more)),
     )
+
+
+def _together(work: Callable[[S], T], items: Sequence[S]) -> Iterable[T]:
+    """Do something for each at the same time, all of it, also when one fails."""
+    if len(items) == 1:
+        return [work(items[0])]
+    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
+        return [future.result() for future in [pool.submit(work, item) for item in items]]
+
+
+def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:
+    """A look with the tasks that still run; a BMC that cannot tell them leaves a gap."""
+    try:
+        active = tuple(connection.active_tasks())
+    except BmcError as exc:
+        place = Ref(bmc=look.facts.name, uri=exc.uri or '/redfish/v1/TaskService')
+        return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
+    return replace(look, facts=replace(look.facts, active_tasks=active)), ()
+
+
+def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
+    """Log out. Nobody has to wait for the answer to that, but a fleet, which has no threads to spare."""
+    for address, connection in connections:
+        if address.concurrency > 1:
+            threading.Thread(target=connection.close, name='logout').start()
+        else:
+            connection.close()
 
 
 def check(

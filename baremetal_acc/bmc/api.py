@@ -125,6 +125,9 @@ class Connection(Protocol):
 
     def __exit__(self, *exc: object) -> None: ...
 
+    def close(self) -> None:
+        """Log out and close what is open. Never fails: sessions end by themselves, too."""
+
     def look(self, now: datetime) -> Look:
         """Read everything about the BMC's accelerators.
 

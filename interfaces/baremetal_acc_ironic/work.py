@@ -44,8 +44,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
+from baremetal_acc_ironic import drift, outcome, record, steps
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, record, steps
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
 from baremetal_acc_ironic.target import target as target_of
@@ -95,7 +95,8 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
             refuse_interrupted(mind)
         if mind.writing and mind.job is not None:
             outcome.told(task.node, f'{step.name} takes over from {mind.job.step}, which was interrupted while it was writing')
-        inventory = run.observe(target_of(task), tools_of(task, mind), now())
+        inventory = run.observe(target_of(task), tools_of(task, mind), now(), tasks=step.writes_images)
+        mind = drift.looked(task, mind, inventory, step.name, done(mind))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
             mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
@@ -373,12 +374,13 @@ def _plan_late(task: Any, mind: Memory, job: Job) -> tuple[Memory, Job] | None:
     :raises AccError: it must not be done, or the BMC took too long.
     """
     step = steps.STEPS[_name(job)]
-    inventory = run.observe(target_of(task), tools_of(task, mind), now())
+    inventory = run.observe(target_of(task), tools_of(task, mind), now(), tasks=True)
     tasks = under_way(inventory)
     if tasks and now() > job.deadline:
         raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')
     if tasks:
         return None
+    mind = drift.looked(task, mind, inventory, step.name)
     mind, new = _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory)
     new = replace(new, requester=job.requester)
     return mind, new
@@ -400,7 +402,8 @@ def _end(
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     if look is not None and tools is not None:
-        mind = show(task, mind, tools, *look, mind.proven_by(job.engagements).evidence)
+        proof = mind.proven_by(job.engagements).evidence
+        mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)
     mind = replace(
         proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
         opened=opened(mind, job, step, failed=bool(reasons)),
@@ -466,6 +469,11 @@ def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None
 def open_locks(job: Job) -> bool:
     """The final look found a lock that does not hold, or a device that nobody could ask."""
     return job.verdict is not None and bool(run.unprotected(job.verdict))
+
+
+def done(mind: Memory) -> tuple[Item, ...]:
+    """What the job that is remembered has to do with what is seen now."""
+    return () if mind.job is None else mind.job.items
 
 
 def touched(job: Job) -> bool:

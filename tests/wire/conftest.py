@@ -14,6 +14,7 @@ import requests_mock
 
 from baremetal_acc.bmc.api import BmcAddress, Look
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.model.ref import HOST
 
@@ -73,7 +74,7 @@ class FakeBmc:
 
     def connect(self, **address: Any) -> RedfishConnection:
         """A connection, without a login unless a user is given."""
-        driver = RedfishDriver(patience=Patience(sleep=self.slept.append))
+        driver = RedfishDriver(patience=Patience(sleep=self.slept.append), remembered=Remembered())
         return driver.connect(BmcAddress(**{'name': HOST, 'address': ADDRESS, 'timeout': timedelta(seconds=30)} | address))
 
     def look(self, **address: Any) -> Look:

@@ -52,7 +52,7 @@ from baremetal_acc.errors import (
 
 LOG = logging.getLogger(__name__)
 
-MAX_ANSWER = 32 * 1024 * 1024
+MAX_ANSWER = 8 * 1024 * 1024
 """Bytes of one answer, unpacked. The largest seen, an expanded collection of 106 items, has 0.1 MiB."""
 
 MAX_URI = 2048
@@ -279,6 +279,7 @@ class Connector(sushy.connector.Connector):
 
     :ivar label: the BMC, for messages.
     :ivar requests: how many were sent.
+    :ivar pushed_back: told of every read that the BMC could not take.
     """
 
     def __init__(self, address: BmcAddress, patience: Patience | None = None) -> None:
@@ -289,6 +290,7 @@ class Connector(sushy.connector.Connector):
         """
         self.label = address.label
         self.requests = 0
+        self.pushed_back: Callable[[], None] = lambda: None
         self._address = address
         self._patience = patience or Patience()
         parts = _origin(address)
@@ -310,13 +312,24 @@ class Connector(sushy.connector.Connector):
 
     # ---- what the package uses ----
 
-    def read(self, uri: str, *, left: Callable[[], float] = lambda: float('inf')) -> Answer:
+    def read(
+        self, uri: str, *, left: Callable[[], float] = lambda: float('inf'), headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """GET a resource. Repeated within bounds when that may help; one new login when the session has ended.
 
         :param left: seconds the caller still has.
+        :param headers: with If-None-Match, an answer of status 304 may come.
         :raises BmcError: with the reason.
         """
-        return self._patience.read(functools.partial(self._read_once, uri, left), left=left)
+
+        def once() -> Answer:
+            try:
+                return self._read_once(uri, left, headers or {})
+            except Later:
+                self.pushed_back()
+                raise
+
+        return self._patience.read(once, left=left)
 
     def send(
         self,
@@ -405,7 +418,7 @@ class Connector(sushy.connector.Connector):
 
     # ---- one request ----
 
-    def _read_once(self, uri: str, left: Callable[[], float]) -> Answer:
+    def _read_once(self, uri: str, left: Callable[[], float], headers: Mapping[str, str]) -> Answer:
         path = self.path(uri)
         renewed = False
         for _ in range(REDIRECTS + 2):
@@ -413,7 +426,7 @@ class Connector(sushy.connector.Connector):
                 raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the time for one look is used up')
             auth = self._auth
             generation = auth.generation if isinstance(auth, Login) else 0
-            answer = self._exchange('GET', path, None, {}, min(self._timeout, max(1.0, left())))
+            answer = self._exchange('GET', path, None, headers, min(self._timeout, max(1.0, left())))
             if (
                 answer.status == HTTPStatus.UNAUTHORIZED
                 and isinstance(auth, Login)
@@ -426,7 +439,8 @@ class Connector(sushy.connector.Connector):
             if answer.status in (301, 302, 307, 308):
                 path = self.path(urljoin(path, answer.headers.get('Location', '')))
                 continue
-            self._raise_for('GET', answer)
+            if answer.status != HTTPStatus.NOT_MODIFIED or 'If-None-Match' not in headers:
+                self._raise_for('GET', answer)
             return answer
         raise BmcAnswerInvalid(bmc=self.label, uri=uri, what='redirected in a circle')
 

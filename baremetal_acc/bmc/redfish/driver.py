@@ -23,6 +23,7 @@ from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import firmware, identify, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector, Login
+from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.identify import Device
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
@@ -37,20 +38,26 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 
 LOG = logging.getLogger(__name__)
 
+_REMEMBERED = Remembered()
+
 
 class RedfishDriver:
     """Entry point ``redfish`` of the group ``baremetal_acc.bmc``."""
 
     protocol = 'redfish'
 
-    def __init__(self, devices: Devices | None = None, patience: Patience | None = None) -> None:
+    def __init__(
+        self, devices: Devices | None = None, patience: Patience | None = None, remembered: Remembered | None = None
+    ) -> None:
         """The driver.
 
         :param devices: which devices are accelerators; the shipped table when None.
         :param patience: how reads are repeated.
+        :param remembered: what is known of how BMCs behave; that of the whole process when None.
         """
         self._devices = devices
         self._patience = patience
+        self._remembered = _REMEMBERED if remembered is None else remembered
 
     def connect(self, address: BmcAddress) -> 'RedfishConnection':
         """Log in.
@@ -59,6 +66,9 @@ class RedfishDriver:
             credentials. ``BmcAnswerInvalid``: no Redfish service there. ``UsageError``: the address is none.
         """
         connector = Connector(address, self._patience)
+        habits = self._remembered.of(address.address, lambda: Habits(pace=Pace(ceiling=max(1, address.concurrency))))
+        habits.pace.ceiling = max(1, address.concurrency)
+        connector.pushed_back = habits.pace.pushed_back
         login = Login(address)
         try:
             root = _root(connector, address)
@@ -66,19 +76,23 @@ class RedfishDriver:
         except BaseException:
             connector.close()
             raise
-        return RedfishConnection(address, connector, login, root, self._devices or table.shipped())
+        return RedfishConnection(address, connector, login, root, habits, self._devices or table.shipped())
 
 
 class RedfishConnection:
     """A session with one BMC."""
 
-    def __init__(self, address: BmcAddress, connector: Connector, login: Login, root: Document, devices: Devices) -> None:
+    def __init__(
+        self, address: BmcAddress, connector: Connector, login: Login, root: Document, habits: Habits, devices: Devices
+    ) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self._connector = connector
         self._login = login
         self._root = root
+        self._habits = habits
         self._devices = devices
+        self._before: dict[str, Document] = {}
 
     def __enter__(self) -> 'RedfishConnection':
         return self
@@ -96,10 +110,13 @@ class RedfishConnection:
 
         :raises BmcError: no answer, or neither Systems nor Chassis could be read.
         """
-        reader = Reader(self._connector, self.address, self.session, self._root)
+        reader = self._reader()
         quirks = _quirks(View.of(self._root, []))
-        walk = Walk(reader, self._root, quirks)
+        walk = Walk(reader, self._root, quirks, self._devices)
+        reader.expect(self._habits.targets)
         tree = walk.run()
+        self._habits.targets = reader.asked
+        self._before = reader.documents
         found, platform = identify.identify(walk, self._devices)
         items = firmware.assign(walk, found, quirks)
         home = self._system(tree)
@@ -160,7 +177,7 @@ class RedfishConnection:
         tasks = View.of(fresh(self._connector, self.address.name, service), []).link('Tasks')
         if tasks is None:
             return ()
-        reader = Reader(self._connector, self.address, self.session, self._root)
+        reader = self._reader()
         links = [m['@odata.id'] for m in members(reader.collection(tasks).body) if isinstance(m.get('@odata.id'), str)]
         found = []
         for link in links[-MAX_TASKS:]:
@@ -195,6 +212,9 @@ class RedfishConnection:
         :raises BmcError: it could not be read.
         """
         return system.read(self._connector, system_ref).literal('LastResetTime')
+
+    def _reader(self) -> Reader:
+        return Reader(self._connector, self.address, self.session, self._habits, root=self._root, before=self._before)
 
     def _accelerator(
         self,
@@ -252,7 +272,6 @@ class RedfishConnection:
         provider = tree.root.link('Links', 'ManagerProvidingService')
         manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
         view = tree.systems.get(home.uri) if home is not None else None
-        readings = [task.reading(view) for view in tree.tasks]
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
@@ -262,7 +281,6 @@ class RedfishConnection:
             update=update.facts(tree.update, max(1, parallel)) if tree.update is not None else None,
             system=home,
             power=power_state(view) if view is not None else PowerState.UNKNOWN,
-            active_tasks=tuple(t for t in readings if t.state is TaskState.ACTIVE),
         )
 
 

@@ -1,19 +1,21 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC have at a URI? Each is asked for once in a look, collections with $expand where that works.
+"""What does a BMC have at a URI? Each is asked for once in a look, several at a time, collections with $expand where that wins.
 
-Bounds: 32 MiB for an answer, 2,000 members of a collection, 5,000 resources and the address's budget for a look.
+Bounds: 8 MiB and 400,000 values for an answer, four times that for a look, 2,000 members of a collection, 5,000 resources, and
+the address's budget for a look.
 """
 
+import heapq
 import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
+from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName, Ref
@@ -25,62 +27,96 @@ MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
 MAX_PAGES = 200
 
-T = TypeVar('T')
-S = TypeVar('S')
+MAX_VALUES = 400_000
+"""Values in one answer, counted by their separators: unpacked JSON takes up to twenty times its bytes."""
+
+MAX_BYTES = 32 * 1024 * 1024
+MAX_ALL_VALUES = 1_600_000
+"""Of a whole look. The largest recorded tree, with all that an inventory needs, has 2.7 MiB."""
+
+UNCHANGED = frozenset({'PCIeFunction', 'NetworkInterface'})
+"""Types that hold no lock, version or state. What has not changed since the last look over this connection need not be sent
+again; all else is read anew each time, whatever a BMC says of its ETags: many share one (facts/redfish.md, section 7)."""
+
+Found = Document | BmcError
+Then = Callable[[Found], None]
+
+
+@dataclass(slots=True)
+class _Place:
+    """What is known of one URI in this look.
+
+    :ivar waiting: whom to tell when it is there; ``whole`` those that want a collection with all its pages.
+    """
+
+    found: Found | None = None
+    running: bool = False
+    whole: bool = False
+    waiting: list[tuple[Then, bool]] = field(default_factory=list)
 
 
 class Reader:
     """Reads for one look. Safe to use from several threads.
 
+    A walk says what it wants and what to do then (:meth:`want`), and lets it all happen (:meth:`run`); what is done then may
+    want more. Only one ``then`` runs at a time.
+
     :ivar session: names the session.
     :ivar name: of the BMC.
     """
 
-    def __init__(self, connector: Connector, address: BmcAddress, session: str, root: Document | None = None) -> None:
+    def __init__(
+        self,
+        connector: Connector,
+        address: BmcAddress,
+        session: str,
+        habits: Habits,
+        *,
+        root: Document | None = None,
+        before: Mapping[str, Document] | None = None,
+    ) -> None:
         """Nothing is read yet.
 
         :param root: the service root, which counts as read; it says whether $expand works.
+        :param before: what the last look over this connection has read.
         """
         self.session = session
         self.name: BmcName = address.name
         self._connector = connector
-        self._concurrency = max(1, address.concurrency)
+        self._habits = habits
+        self._before = before or {}
         self._deadline = time.monotonic() + address.budget.total_seconds()
         features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
         self._query = expand_query(features if isinstance(features, Mapping) else None)
-        self._read: dict[str, Document | BmcError] = {root.ref.uri: root} if root is not None else {}
-        self._locks: dict[str, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._places: dict[str, _Place] = {}
+        if root is not None:
+            self._places[root.ref.uri] = _Place(found=root)
+        self._keys: dict[str, str] = {}
+        self._asked: list[str] = []
+        self._bytes = self._values = 0
+        self._lock = threading.RLock()
+        # The walk's agenda.
+        self._turn = threading.Lock()
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._changed = threading.Condition()
+        self._added = self._active = self._workers = 0
+        self._failure: BaseException | None = None
+
+    # ---- for whoever asks now ----
 
     def ref(self, uri: str) -> Ref:
         """The resource of a URI, whatever way the URI was written.
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
-        return Ref(bmc=self.name, uri=key(self._connector.path(uri)))
+        return Ref(bmc=self.name, uri=self._key(uri))
 
     def get(self, uri: str) -> Document:
         """Read a resource; what this look has read (or failed to read) is not asked for again.
 
         :raises BmcError: with the reason.
         """
-        place = self.ref(uri).uri
-        with self._turn(place):
-            known = self._known(place)
-            if known is None:
-                known = self._fetch(place)
-                self._keep(place, known)
-        if isinstance(known, BmcError):
-            raise known
-        return known
-
-    def peek(self, uri: str) -> Document | None:
-        """What this look has read there, else None. Never asks the BMC."""
-        try:
-            known = self._known(self.ref(uri).uri)
-        except BmcAnswerInvalid:
-            return None
-        return known if isinstance(known, Document) else None
+        return self._now(self._key(uri), whole=False)
 
     def collection(self, uri: str) -> Document:
         """Read a collection with all its pages; expanded members that are complete are remembered as read.
@@ -89,37 +125,184 @@ class Reader:
 
         :raises BmcError: the collection itself could not be read.
         """
-        place = self.ref(uri).uri
-        with self._turn(place):
-            known = self._known(place)
-            if isinstance(known, Document) and 'Members@odata.nextLink' not in known.body:
-                return known
-            if isinstance(known, BmcError):
-                raise known
-            try:
-                found = self._pages(place)
-            except BmcError as exc:
-                self._keep(place, exc)
-                raise
-            self._keep(place, found)
-        for member in members(found.body):
-            self._remember(member)
-        return found
+        return self._now(self._key(uri), whole=True)
 
-    def map(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
-        """The function's results, in order, several at a time."""
-        todo = list(items)
-        if len(todo) < 2 or self._concurrency == 1:
-            return [function(item) for item in todo]
-        with ThreadPoolExecutor(min(self._concurrency, len(todo)), 'redfish') as pool:
-            return list(pool.map(function, todo))
+    def peek(self, uri: str) -> Document | None:
+        """What this look has read there, else None. Never asks the BMC."""
+        try:
+            known = self._places.get(self._key(uri))
+        except BmcAnswerInvalid:
+            return None
+        return known.found if known is not None and isinstance(known.found, Document) else None
 
     def left(self) -> float:
         """Seconds that are left for this look."""
         return self._deadline - time.monotonic()
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What was asked for and came, in order: paths, some with the query that expands."""
+        return tuple(self._asked)
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        """All that was read."""
+        return {place: known.found for place, known in self._places.items() if isinstance(known.found, Document)}
+
+    @property
+    def expands(self) -> bool:
+        """Collections are expanded, as far as is known."""
+        return self._query is not None and self._habits.expansion.wins(self._habits.pace.limit)
+
+    @property
+    def should_try(self) -> bool:
+        """Nobody knows yet whether expanding wins, and it may."""
+        return self._query is not None and not self._habits.expansion.known
+
+    # ---- for a walk ----
+
+    def want(self, uri: str, then: Then, *, whole: bool = False, rank: int = 0) -> None:
+        """Read a resource when its turn comes, and do something then.
+
+        :param whole: it is a collection: all its pages, expanded where that wins.
+        :param rank: lower ones come first.
+        """
+        try:
+            place = self._key(uri)
+        except BmcAnswerInvalid as exc:
+            then(exc)
+            return
+        with self._lock:
+            known = self._places.setdefault(place, _Place())
+            if known.running:
+                known.waiting.append((then, whole))
+                return
+            if known.found is None or (whole and _has_more(known.found)):
+                known.running = True
+                known.whole = whole
+                known.waiting.append((then, whole))
+                self._add(rank, lambda: self._bring(place, known, rank))
+                return
+            found = known.found
+        then(found)
+
+    def expect(self, targets: Iterable[str], rank: int = 0) -> None:
+        """Read what was needed last time, all at once: the walk will ask for it."""
+        for target in targets:
+            path, mark, query = target.partition('?')
+            if not mark or (self.expands and self._query == f'?{query}'):
+                self.want(path, _nothing, whole=bool(mark), rank=rank)
+
+    def run(self) -> None:
+        """Let all that is wanted happen, and all that is wanted then.
+
+        :raises BaseException: what a ``then`` raised.
+        """
+        try:
+            self._work()
+            with self._changed:
+                while self._workers:
+                    self._changed.wait()
+        except BaseException:
+            with self._changed:
+                self._agenda.clear()
+            raise
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    # ---- the agenda ----
+
+    def _add(self, rank: int, job: Callable[[], None]) -> None:
+        with self._changed:
+            self._added += 1
+            heapq.heappush(self._agenda, (rank, self._added, job))
+            self._changed.notify()
+
+    def _work(self, *, helper: bool = False) -> None:
+        """Do what is on the agenda until nothing is, and nothing can come any more. Calls in helpers while there is more."""
+        try:
+            while (job := self._next()) is not None:
+                try:
+                    job()
+                except BaseException as exc:  # noqa: BLE001 - run() raises it, in the thread that waits
+                    with self._changed:
+                        self._failure = self._failure or exc
+                        self._agenda.clear()
+                finally:
+                    with self._changed:
+                        self._active -= 1
+                        self._changed.notify_all()
+        finally:
+            if helper:
+                with self._changed:
+                    self._workers -= 1
+                    self._changed.notify_all()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._changed:
+            while True:
+                room = self._active < self._habits.pace.limit
+                if self._agenda and room:
+                    self._active += 1
+                    job = heapq.heappop(self._agenda)[2]
+                    threads = self._workers + 1
+                    if self._agenda and threads == self._active and threads < self._habits.pace.limit:
+                        self._workers += 1
+                        threading.Thread(target=self._work, kwargs={'helper': True}, name='redfish', daemon=True).start()
+                    return job
+                if not self._agenda and not self._active:
+                    return None
+                self._changed.wait()
+
+    def _bring(self, place: str, known: _Place, rank: int) -> None:
+        found = self._read(place, whole=known.whole)
+        with self._lock:
+            known.found = found
+            known.running = False
+            waiting, known.waiting = known.waiting, []
+            if _has_more(found) and any(whole for _, whole in waiting):
+                # Somebody wanted the resource, somebody else all of its pages.
+                known.running = known.whole = True
+                known.waiting = [w for w in waiting if w[1]]
+                waiting = [w for w in waiting if not w[1]]
+                self._add(rank, lambda: self._bring(place, known, rank))
+        for then, _ in waiting:
+            with self._turn:
+                then(found)
+
+    # ---- reading ----
+
+    def _now(self, place: str, *, whole: bool) -> Document:
+        with self._lock:
+            known = self._places.setdefault(place, _Place())
+            found = known.found
+        if found is None or (whole and _has_more(found)):
+            found = self._read(place, whole=whole)
+            with self._lock:
+                known.found = found
+        if isinstance(found, BmcError):
+            raise found
+        return found
+
+    def _read(self, place: str, *, whole: bool) -> Found:
+        try:
+            found = self._pages(place) if whole else self._fetch(place)
+        except BmcError as exc:
+            return exc
+        self._habits.pace.answered()
+        return found
+
     def _pages(self, place: str) -> Document:
         first = self._first_page(place)
+        if 'Members@odata.nextLink' in first.body:
+            first = self._all_pages(place, first)
+        for member in members(first.body):
+            if len(member) > 1:
+                self._remember(member)
+        return first
+
+    def _all_pages(self, place: str, first: Document) -> Document:
         found = list(_member_list(first.body, self._connector.label, place))
         seen, page = {place}, first
         while isinstance(link := page.body.get('Members@odata.nextLink'), str):
@@ -134,12 +317,11 @@ class Reader:
                     bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members or {MAX_PAGES} pages'
                 )
             seen.add(there)
-            page = document(self._connector.read(there, left=self.left), self.name, self._connector)
+            page = self._document(self._connector.read(there, left=self.left))
             found += _member_list(page.body, self._connector.label, there)
-        if len(found) > MAX_MEMBERS:
-            raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members')
         body = {k: v for k, v in first.body.items() if k != 'Members@odata.nextLink'}
         body['Members'] = self._distinct(found)
+        self._check_number(place, body['Members'])
         return Document(ref=first.ref, body=body, etag=first.etag)
 
     def _distinct(self, found: Iterable[JsonObject]) -> list[JsonObject]:
@@ -150,7 +332,7 @@ class Reader:
             if not isinstance(link, str):
                 continue
             try:
-                place = self.ref(link).uri
+                place = self._key(link)
             except BmcAnswerInvalid:
                 place = link
             if place not in by_place or len(by_place[place]) < len(member):
@@ -158,9 +340,12 @@ class Reader:
         return list(by_place.values())
 
     def _first_page(self, place: str) -> Document:
-        if self._query is not None:
+        page: Document | None = None
+        if self.expands:
+            query = self._query or ''
             try:
-                page = document(self._connector.read(place + self._query, left=self.left), self.name, self._connector)
+                answer = self._ask(place + query)
+                page = self._document(answer)
             except BmcRefused as exc:
                 # 404 says that the collection is not there; anything else may be about the query.
                 if exc.status == 404:
@@ -172,8 +357,17 @@ class Reader:
                 got = _member_list(page.body, self._connector.label, place)
                 if got and all(set(member) == {'@odata.id'} for member in got):
                     self._query = None  # it takes the query and ignores it
-                return Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
-        return self._fetch_or_raise(place)
+                else:
+                    self._habits.expansion.expanded(answer.seconds, len(got))
+                page = Document(ref=Ref(bmc=self.name, uri=place), body=page.body, etag=page.etag)
+        if page is None:
+            page = self._fetch(place)
+        self._check_number(place, _member_list(page.body, self._connector.label, place))
+        return page
+
+    def _check_number(self, place: str, found: list[JsonObject]) -> None:
+        if len(found) > MAX_MEMBERS:
+            raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members')
 
     def _remember(self, member: JsonObject) -> None:
         """Keep an expanded member as read, if it has what every resource must have; else it is read singly later.
@@ -183,41 +377,66 @@ class Reader:
         if not all(isinstance(member.get(name), str) and member[name] for name in ('@odata.id', 'Id', 'Name')):
             return
         try:
-            place = self.ref(member['@odata.id']).uri
+            place = self._key(member['@odata.id'])
         except BmcAnswerInvalid:
             return
         etag = member.get('@odata.etag')
-        if self._known(place) is None:
-            self._keep(
-                place, Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
-            )
+        found = Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
+        with self._lock:
+            known = self._places.setdefault(place, _Place())
+            if known.found is None and not known.running:
+                known.found = found
 
-    def _fetch(self, place: str) -> Document | BmcError:
-        try:
-            return self._fetch_or_raise(place)
-        except BmcError as exc:
-            return exc
+    def _fetch(self, place: str) -> Document:
+        before = self._before.get(place)
+        if before is not None and before.etag is not None and _may_be_unchanged(before):
+            answer = self._ask(place, {'If-None-Match': before.etag})
+            if answer.status == 304:
+                return before
+        else:
+            answer = self._ask(place)
+        self._habits.expansion.read(answer.seconds)
+        return self._document(answer)
 
-    def _fetch_or_raise(self, place: str) -> Document:
-        if len(self._read) >= MAX_RESOURCES:
-            raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'not read: more than {MAX_RESOURCES} resources')
+    def _ask(self, target: str, headers: Mapping[str, str] | None = None) -> Answer:
+        place = target.partition('?')[0]
+        label = self._connector.label
+        if len(self._places) > MAX_RESOURCES:
+            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_RESOURCES} resources')
+        if self._bytes > MAX_BYTES or self._values > MAX_ALL_VALUES:
+            raise BmcAnswerInvalid(bmc=label, uri=place, what=f'not read: more than {MAX_BYTES} bytes in one look')
         if self.left() <= 0:
-            raise BmcUnreachable(
-                bmc=self._connector.label, uri=place, what='not asked any more: the time for one look is used up'
-            )
-        return document(self._connector.read(place, left=self.left), self.name, self._connector)
+            raise BmcUnreachable(bmc=label, uri=place, what='not asked any more: the time for one look is used up')
+        answer = self._connector.read(target, left=self.left, headers=headers)
+        self._asked.append(target)
+        return answer
 
-    def _turn(self, place: str) -> threading.Lock:
-        with self._lock:
-            return self._locks.setdefault(place, threading.Lock())
+    def _document(self, answer: Answer) -> Document:
+        self._bytes += len(answer.content)
+        self._values += _values(answer.content)
+        return document(answer, self.name, self._connector, place=self._key(answer.url))
 
-    def _known(self, place: str) -> Document | BmcError | None:
-        with self._lock:
-            return self._read.get(place)
+    def _key(self, uri: str) -> str:
+        known = self._keys.get(uri)
+        if known is None:
+            known = key(self._connector.path(uri))
+            if len(self._keys) < 4 * MAX_RESOURCES:
+                self._keys[uri] = known
+        return known
 
-    def _keep(self, place: str, found: Document | BmcError) -> None:
-        with self._lock:
-            self._read[place] = found
+
+def _nothing(found: Found) -> None:
+    """What is read ahead is asked for again by the walk."""
+
+
+def _has_more(found: Found) -> bool:
+    return isinstance(found, Document) and 'Members@odata.nextLink' in found.body
+
+
+def _may_be_unchanged(document: Document) -> bool:
+    name = document.body.get('@odata.type')
+    kind = name.lstrip('#').partition('.')[0] if isinstance(name, str) else ''
+    return kind in UNCHANGED or (kind.endswith('Collection') and all(len(m) == 1 for m in members(document.body)))
 
 
 class Writer:
@@ -260,11 +479,14 @@ def fresh(connector: Connector, name: BmcName, uri: str) -> Document:
     return document(connector.read(uri.partition('#')[0]), name, connector)
 
 
-def document(answer: Answer, name: BmcName, connector: Connector) -> Document:
+def document(answer: Answer, name: BmcName, connector: Connector, place: str | None = None) -> Document:
     """The resource in an answer.
 
-    :raises BmcAnswerInvalid: it is no JSON object.
+    :param place: its URI as it is compared, when that is known already.
+    :raises BmcAnswerInvalid: it is no JSON object, or has more values than any resource.
     """
+    if _values(answer.content) > MAX_VALUES:
+        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=f'the answer has more than {MAX_VALUES} values')
     try:
         body = json.loads(answer.content)
     except (ValueError, RecursionError):
@@ -280,7 +502,12 @@ def document(answer: Answer, name: BmcName, connector: Connector) -> Document:
     header = answer.headers.get('ETag')
     inner = body.get('@odata.etag')
     etag = header if header else inner if isinstance(inner, str) and inner else None
-    return Document(ref=Ref(bmc=name, uri=key(answer.url)), body=body, etag=etag)
+    return Document(ref=Ref(bmc=name, uri=place if place is not None else key(answer.url)), body=body, etag=etag)
+
+
+def _values(content: bytes) -> int:
+    """At least as many as there are values in JSON: each begins, or follows, one of these."""
+    return content.count(b',') + content.count(b'[') + content.count(b'{')
 
 
 def key(path: str) -> str:

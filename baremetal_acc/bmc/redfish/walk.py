@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which resources of a BMC are needed to know its accelerators, and which of them could not be read?
 
-Breadth first, several requests at a time. A resource that fails is a Gap; the walk goes on.
+Several requests at a time, those that lead to more first. A resource that fails is a Gap; the walk goes on.
 """
 
-from collections.abc import Iterable
+import functools
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document
+from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.parse import View, absent, parent
-from baremetal_acc.bmc.redfish.reader import Reader, members
+from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, parent, pci_ids
+from baremetal_acc.bmc.redfish.reader import Found, Reader, members
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
@@ -21,13 +24,23 @@ ROOT = '/redfish/v1'
 
 MAX_TASKS = 100
 
+_EARLY, _DEEP, _LATE = 1, 2, 8
+"""Ranks: what much may follow from goes first, what nothing follows from fills the gaps."""
+
+_NETWORKED = frozenset({Class.DPU, Class.NIC, Class.FPGA})
+"""Accelerators that may be network adapters too."""
+
+_ROUNDS = 5
+"""How often links that no collection covers are followed. The longest chain of chassis in chassis seen has three."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Tree:
     """What was read, by URI.
 
-    :ivar functions: PCIeFunctions by the URI of their PCIeDevice.
-    :ivar acceleration: AccelerationFunctions by the URI of their Processor.
+    :ivar functions: PCIeFunctions by the URI of their PCIeDevice; ``function_tables`` while they are read.
+    :ivar acceleration: AccelerationFunctions by the URI of their Processor; ``acceleration_tables`` while they are read.
+    :ivar graphics: GraphicsControllers of Systems.
     :ivar offload: URI of the NetworkAdapter, by the URI of a Processor below it.
     :ivar items: of FirmwareInventory, then of SoftwareInventory.
     :ivar extensions: a vendor's own resources that are devices too.
@@ -43,165 +56,295 @@ class Tree:
     functions: dict[str, tuple[View, ...]] = field(default_factory=dict)
     adapters: dict[str, View] = field(default_factory=dict)
     interfaces: dict[str, View] = field(default_factory=dict)
+    graphics: dict[str, View] = field(default_factory=dict)
+    function_tables: dict[str, dict[str, View]] = field(default_factory=dict)
+    acceleration_tables: dict[str, dict[str, View]] = field(default_factory=dict)
     acceleration: dict[str, tuple[View, ...]] = field(default_factory=dict)
     offload: dict[str, str] = field(default_factory=dict)
     update: View | None = None
     items: dict[str, View] = field(default_factory=dict)
     extensions: dict[str, View] = field(default_factory=dict)
-    tasks: list[View] = field(default_factory=list)
 
 
 class Walk:
-    """One walk through a BMC."""
+    """One walk through a BMC: what a resource says decides what is read next, as soon as it is there."""
 
-    def __init__(self, reader: Reader, root: Document, quirks: Quirks) -> None:
+    def __init__(self, reader: Reader, root: Document, quirks: Quirks, devices: Devices) -> None:
         self._reader = reader
         self._quirks = quirks
-        self.gaps: list[Gap] = []
+        self._devices = devices
+        self.gaps: list[Gap] = Gaps()
         self.tree = Tree(gaps=self.gaps, root=View.of(root, self.gaps))
+        self._seen: set[tuple[int, str]] = set()
+        self._offered: set[str] = set()
+        self._array: list[str] = []
+        self._adapters_matter = False
 
     def run(self) -> Tree:
         """Read everything.
 
         :raises BmcError: neither Systems nor Chassis could be read: that is no answer.
         """
-        self._top()
-        self._parts()
-        self._details()
-        self._extensions()
-        self._updates()
-        return self.tree
-
-    def _top(self) -> None:
         tree, root = self.tree, self.tree.root
-        wanted = [root.link(name) or f'{ROOT}/{name}' for name in ('Systems', 'Chassis', 'Managers')]
+        names = ('Systems', 'Chassis', 'Managers')
+        places = {name: root.link(name) or f'{ROOT}/{name}' for name in names}
+        guess = None if any(root.has(name) for name in names) else f'{ROOT}/UpdateService'
         errors: dict[str, BmcError] = {}
-        found = self._reader.map(lambda uri: self._members(uri, errors=errors, hides=True), wanted)
-        if wanted[0] in errors and wanted[1] in errors:
-            raise errors[wanted[0]]
-        tree.systems, tree.chassis, tree.managers = found
-        # A chassis may be reached by a link alone (recordings/dmtf/smartnic, Card2).
-        for _ in range(4):
-            inside = [uri for view in tree.chassis.values() for uri in view.links('Links', 'Contains')]
-            more = [uri for uri in dict.fromkeys(map(self.place, inside)) if uri is not None and uri not in tree.chassis]
-            if not more:
-                break
-            tree.chassis.update(self._views(more, hides=True))
+        chassis = _Stage(self._devices_of_arrays)
+        top = _Stage(lambda: None)
 
-    def _parts(self) -> None:
+        def failed(name: str) -> Callable[[BmcError], None]:
+            return lambda exc: errors.update({name: exc})
+
+        self._members(places['Systems'], tree.systems, self._system, hides=True, error=failed('Systems'), stages=(top,))
+        self._members(
+            places['Chassis'], tree.chassis, self._chassis, hides=True, error=failed('Chassis'), stages=(top,), inner=(chassis,)
+        )
+        self._members(places['Managers'], tree.managers, hides=True, stages=(top,), rank=_LATE)
+        # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
+        self._updates(root.link('UpdateService') or guess, top)
+        chassis.end()
+        top.end()
+        for _ in range(_ROUNDS):
+            self._reader.run()
+            if 'Systems' in errors and 'Chassis' in errors:
+                raise errors['Systems']
+            if not self._linked():
+                break
+        self._tidy()
+        return tree
+
+    # ---- what follows from what ----
+
+    def _system(self, view: View) -> None:
         tree = self.tree
-        collections: list[tuple[dict[str, View], str]] = []
-        single: list[str] = []
-        for system in tree.systems.values():
-            collections += self._collection(system, 'Processors', tree.processors)
-            collections += self._collection(system, 'NetworkInterfaces', tree.interfaces)
-            single += system.links('PCIeDevices')
-        for chassis in tree.chassis.values():
-            collections += self._collection(chassis, 'PCIeDevices', tree.pcie_devices)
-            collections += self._collection(chassis, 'NetworkAdapters', tree.adapters)
-        for (into, _), views in zip(
-            collections,
-            self._reader.map(lambda c: self._members(c[1], hides=c[0] is not tree.interfaces), collections),
-            strict=True,
-        ):
-            into.update(views)
-        tree.pcie_devices.update(self._views(single, hides=True))
-        linked = [uri for view in tree.interfaces.values() if (uri := view.link('Links', 'NetworkAdapter'))]
-        tree.adapters.update(self._views([u for u in linked if self.place(u) not in tree.adapters], hides=True))
-        linked = [uri for view in tree.processors.values() if (uri := view.link('Links', 'PCIeDevice'))]
-        for adapter in tree.adapters.values():
+        self._collection(view, 'Processors', tree.processors, self._processor)
+        self._collection(view, 'GraphicsControllers', tree.graphics)
+        if isinstance(view.body.get('PCIeDevices'), list):
+            self._array += view.links('PCIeDevices')
+        else:
+            self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device)
+        self._extensions('systems', view)
+        if self._adapters_matter:
+            self._collection(view, 'NetworkInterfaces', tree.interfaces, rank=_LATE)
+
+    def _chassis(self, view: View) -> None:
+        tree = self.tree
+        self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device)
+        self._collection(view, 'NetworkAdapters', tree.adapters, self._adapter)
+        self._collection(view, 'Processors', tree.processors, self._processor)
+        self._extensions('chassis', view)
+
+    def _processor(self, view: View) -> None:
+        link = view.link('AccelerationFunctions')
+        if link is not None:
+            found: dict[str, View] = {}
+            self.tree.acceleration_tables[view.ref.uri] = found
+            self._members(link, found, hides=True)
+
+    def _adapter(self, view: View) -> None:
+        if self._named(view) in _NETWORKED:
+            self._look_at_interfaces()
+        link = view.link('Processors')
+        if link is not None:
+            self._look_at_interfaces()
+
+            def processor(inner: View) -> None:
+                self.tree.offload[inner.ref.uri] = view.ref.uri
+                self._processor(inner)
+
+            self._members(link, self.tree.processors, processor, hides=True)
+
+    def _device(self, view: View) -> None:
+        if absent(view) or self._named(view) is Class.NONE:
+            return
+        found: dict[str, View] = {}
+        self.tree.function_tables[view.ref.uri] = found
+        if isinstance(view.body.get('PCIeFunctions'), dict):
+            link = view.link('PCIeFunctions')
+            if link is not None:
+                self._members(link, found, self._function, hides=True, rank=_DEEP)
+        else:
+            self._each(view.links('Links', 'PCIeFunctions'), found, self._function, hides=True, rank=_DEEP)
+
+    def _function(self, view: View) -> None:
+        ids = pci_ids(view)
+        row = self._devices.by_pci(ids.vendor_id, ids.device_id, display=False)
+        if row is not None and row.kind in _NETWORKED:
+            self._look_at_interfaces()
+
+    def _named(self, view: View) -> Class | None:
+        """What the table of devices says of a name."""
+        rows = [row for name in ('Model', 'Name') if (row := self._devices.by_name(view.text(name))) is not None]
+        return next((row.kind for row in rows if row.kind is not Class.NONE), Class.NONE if rows else None)
+
+    def _look_at_interfaces(self) -> None:
+        """NetworkInterfaces only say which adapters a System uses: they are read where one may be an accelerator."""
+        if not self._adapters_matter:
+            self._adapters_matter = True
+            for system in self.tree.systems.values():
+                self._collection(system, 'NetworkInterfaces', self.tree.interfaces, rank=_LATE)
+
+    def _extensions(self, table: str, view: View) -> None:
+        """A vendor's own resources; they tell more of devices that are known, so that nothing hides behind them."""
+        for name, path in self._quirks.device_extensions():
+            link = view.link(*path) if name == table else None
+            if link is not None:
+                self._members(link, self.tree.extensions, hides=False, rank=_LATE)
+
+    def _updates(self, link: str | None, top: '_Stage') -> None:
+        """What is installed. An item that cannot be read may be firmware that nobody protects."""
+        if link is None:
+            return
+
+        def service(view: View) -> None:
+            self.tree.update = view
+            # The largest collections: whether they are worth expanding is known once the first ones are there.
+            if self._reader.should_try:
+                top.after(lambda: self._items(view))
+            else:
+                self._items(view)
+
+        self._each([link], {}, service, hides=True, stages=(top,), rank=_LATE)
+
+    def _items(self, service: View) -> None:
+        for name in ('FirmwareInventory', 'SoftwareInventory'):
+            collection = service.link(name)
+            if collection is not None:
+                self._members(collection, self.tree.items, hides=True, rank=_EARLY, inner_rank=_LATE)
+
+    def _devices_of_arrays(self) -> None:
+        """Devices that a System lists one by one, but those that a collection of a chassis brings anyway."""
+        links = [uri for uri in self._array if parent(self.place(uri) or uri) not in self._offered]
+        self._each(links, self.tree.pcie_devices, self._device, hides=True)
+
+    def _linked(self) -> bool:
+        """Ask for what only links lead to. Nothing of it is usual; false when there was nothing."""
+        tree = self.tree
+        before = len(self._seen)
+        for chassis in list(tree.chassis.values()):
+            self._each(chassis.links('Links', 'Contains'), tree.chassis, self._chassis, hides=True)
+            self._each(chassis.links('Links', 'PCIeDevices'), tree.pcie_devices, self._device, hides=True)
+            self._each(chassis.links('Links', 'Processors'), tree.processors, self._processor, hides=True)
+        for system in list(tree.systems.values()):
+            self._each(system.links('Links', 'Chassis'), tree.chassis, self._chassis, hides=True)
+        self._each(self._array, tree.pcie_devices, self._device, hides=True)
+        if not tree.adapters:
+            self._look_at_interfaces()
+        for interface in list(tree.interfaces.values()):
+            self._each(interface.links('Links', 'NetworkAdapter'), tree.adapters, self._adapter, hides=True)
+        for processor in list(tree.processors.values()):
+            linked = [*processor.links('Links', 'PCIeDevice')]
+            linked += filter(None, map(device_of, processor.links('Links', 'PCIeFunctions')))
+            self._each(linked, tree.pcie_devices, self._device, hides=False)
+        for adapter in list(tree.adapters.values()):
             for controller in adapter.parts('Controllers'):
-                linked += controller.links('Links', 'PCIeDevices') if controller is not None else ()
-        tree.pcie_devices.update(self._views([u for u in linked if self.place(u) not in tree.pcie_devices], hides=False))
+                linked = list(controller.links('Links', 'PCIeDevices')) if controller is not None else []
+                self._each(linked, tree.pcie_devices, self._device, hides=False)
+        return len(self._seen) > before
+
+    def _tidy(self) -> None:
+        """Put the tables in an order that does not depend on which answer came first; leave out what is not there."""
+        tree = self.tree
         for table in (tree.processors, tree.pcie_devices, tree.adapters):
             for uri in [uri for uri, view in table.items() if absent(view)]:
                 del table[uri]
+        for table in (
+            tree.systems, tree.chassis, tree.managers, tree.processors, tree.pcie_devices, tree.adapters, tree.interfaces,
+            tree.graphics, tree.items, tree.extensions,
+        ):  # fmt: skip
+            _sort(table)
+        tree.functions = {uri: _sorted(tree.function_tables.get(uri, {})) for uri in tree.pcie_devices}
+        tree.acceleration = {uri: _sorted(tree.acceleration_tables.get(uri, {})) for uri in tree.processors}
+        self.gaps.sort(key=lambda g: (g.ref, g.field or '', g.reason))
 
-    def _details(self) -> None:
-        tree = self.tree
-        below = [(uri, link) for uri, view in tree.adapters.items() if (link := view.link('Processors'))]
-        for (adapter, _), views in zip(below, self._reader.map(lambda b: self._members(b[1], hides=True), below), strict=True):
-            tree.processors.update(views)
-            tree.offload.update(dict.fromkeys(views, adapter))
-        devices = list(tree.pcie_devices.values())
-        for device, functions in zip(devices, self._reader.map(self._functions, devices), strict=True):
-            tree.functions[device.ref.uri] = functions
-        programmable = [(uri, link) for uri, view in tree.processors.items() if (link := view.link('AccelerationFunctions'))]
-        found = self._reader.map(lambda p: self._members(p[1], hides=True), programmable)
-        for (processor, _), views in zip(programmable, found, strict=True):
-            tree.acceleration[processor] = tuple(views.values())
+    # ---- reading ----
 
-    def _functions(self, device: View) -> tuple[View, ...]:
-        collection = device.body.get('PCIeFunctions')
-        if isinstance(collection, dict):
-            link = device.link('PCIeFunctions')
-            return tuple(self._members(link, hides=True).values()) if link else ()
-        return tuple(self._views(device.links('Links', 'PCIeFunctions'), hides=True).values())
-
-    def _extensions(self) -> None:
-        """A vendor's own resources; they tell more of devices that are known, so that nothing hides behind them."""
-        tree = self.tree
-        tables = {'systems': tree.systems, 'chassis': tree.chassis}
-        for table, path in self._quirks.device_extensions():
-            for view in tables[table].values():
-                link = view.link(*path)
-                if link is not None:
-                    tree.extensions.update(self._members(link, hides=False))
-
-    def _updates(self) -> None:
-        """What is installed, and tasks. An item that cannot be read may be firmware that nobody protects."""
-        tree, root = self.tree, self.tree.root
-        link = root.link('UpdateService')
-        if link is not None:
-            tree.update = next(iter(self._views([link], hides=True).values()), None)
-        if tree.update is not None:
-            for name in ('FirmwareInventory', 'SoftwareInventory'):
-                collection = tree.update.link(name)
-                if collection is not None:
-                    tree.items.update(self._members(collection, hides=True))
-        service = root.link('Tasks') or root.link('TaskService')
-        if service is not None:
-            for view in self._views([service], hides=False).values():
-                tasks = view.link('Tasks')
-                if tasks is not None:
-                    tree.tasks = list(self._members(tasks, hides=False, newest=MAX_TASKS).values())
-
-    def _collection(self, view: View, name: str, into: dict[str, View]) -> list[tuple[dict[str, View], str]]:
-        """A collection below a resource. An array of links in its place is read by :meth:`_views`."""
+    def _collection(
+        self, view: View, name: str, into: dict[str, View], then: Callable[[View], None] | None = None, rank: int = 0
+    ) -> None:
+        """A collection below a resource, or an array of links in its place."""
         if isinstance(view.body.get(name), list):
-            into.update(self._views(view.links(name), hides=True))
-            return []
+            self._each(view.links(name), into, then, hides=True, rank=rank)
+            return
         link = view.link(name)
-        return [(into, link)] if link else []
+        if link is not None:
+            self._offered.add(self.place(link) or link)
+            self._members(link, into, then, hides=into is not self.tree.interfaces, rank=rank)
 
     def _members(
-        self, uri: str, *, hides: bool, errors: dict[str, BmcError] | None = None, newest: int | None = None
-    ) -> dict[str, View]:
-        """The members of a collection that could be read."""
-        try:
-            found = self._reader.collection(uri)
-        except BmcError as exc:
-            if errors is not None:
-                errors[uri] = exc
-            self.gap(uri, exc, hides=hides)
-            return {}
-        links = [link for member in members(found.body) if isinstance(link := member.get('@odata.id'), str)]
-        if newest is not None:
-            links = links[-newest:]
-        return self._views(links, hides=hides)
+        self,
+        uri: str,
+        into: dict[str, View],
+        then: Callable[[View], None] | None = None,
+        *,
+        hides: bool,
+        error: Callable[[BmcError], None] | None = None,
+        stages: tuple['_Stage', ...] = (),
+        inner: tuple['_Stage', ...] = (),
+        rank: int = 0,
+        inner_rank: int | None = None,
+    ) -> None:
+        """Read the members of a collection into a table.
 
-    def _views(self, uris: Iterable[str], *, hides: bool) -> dict[str, View]:
-        """The resources of URIs that could be read, by their URI, in order."""
+        :param stages: that the collection itself holds up; ``inner`` those that its members hold up too.
+        """
 
-        def read(uri: str) -> View | None:
-            try:
-                return View.of(self._reader.get(uri), self.gaps)
-            except BmcError as exc:
-                self.gap(uri, exc, hides=hides)
-                return None
+        def here(found: Found) -> None:
+            if isinstance(found, BmcError):
+                if error is not None:
+                    error(found)
+                self.gap(uri, found, hides=hides)
+            else:
+                links = [link for m in members(found.body) if isinstance(link := m.get('@odata.id'), str)]
+                below = inner_rank if inner_rank is not None else rank + 1
+                self._each(links, into, then, hides=hides, stages=inner, rank=below)
+            for stage in (*stages, *inner):
+                stage.end()
 
-        found = self._reader.map(read, dict.fromkeys(uris))
-        return {view.ref.uri: view for view in found if view is not None}
+        for stage in (*stages, *inner):
+            stage.begin()
+        self._reader.want(uri, here, whole=True, rank=rank)
+
+    def _each(
+        self,
+        uris: Iterable[str],
+        into: dict[str, View],
+        then: Callable[[View], None] | None = None,
+        *,
+        hides: bool,
+        stages: tuple['_Stage', ...] = (),
+        rank: int = 0,
+    ) -> None:
+        """Read resources into a table, each once."""
+        for uri in uris:
+            mark = (id(into), self.place(uri) or uri)
+            if mark in self._seen:
+                continue
+            self._seen.add(mark)
+            for stage in stages:
+                stage.begin()
+            self._reader.want(uri, functools.partial(self._here, uri, into, then, hides, stages), rank=rank)
+
+    def _here(
+        self,
+        uri: str,
+        into: dict[str, View],
+        then: Callable[[View], None] | None,
+        hides: bool,
+        stages: tuple['_Stage', ...],
+        found: Found,
+    ) -> None:
+        if isinstance(found, BmcError):
+            self.gap(uri, found, hides=hides)
+        else:
+            view = View.of(found, self.gaps)
+            if view.ref.uri not in into:
+                into[view.ref.uri] = view
+                if then is not None:
+                    then(view)
+        for stage in stages:
+            stage.end()
 
     def place(self, uri: str) -> str | None:
         """A URI as the tree's keys are; None when it leads off the BMC."""
@@ -219,6 +362,58 @@ class Walk:
         found = Gap(ref=ref, reason=reason, hides=hides and not gone)
         if found not in self.gaps:
             self.gaps.append(found)
+
+
+class _Stage:
+    """Counts what is under way; when nothing is any more, what waits for it is done."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._waiting = [then]
+        self._open = 1
+
+    def begin(self) -> None:
+        """One thing more is under way."""
+        self._open += 1
+
+    def end(self) -> None:
+        """One thing is done."""
+        self._open -= 1
+        if not self._open:
+            waiting, self._waiting = self._waiting, []
+            for then in waiting:
+                then()
+
+    def after(self, then: Callable[[], None]) -> None:
+        """Do something when all is done, at once if it is."""
+        if self._open:
+            self._waiting.append(then)
+        else:
+            then()
+
+
+def device_of(function: str) -> str | None:
+    """The PCIeDevice above a PCIeFunction's URI, where the URI tells it. Source: DSP2043 2025.4, PCIeFunction, URIs."""
+    head, mark, tail = function.rstrip('/').rpartition('/PCIeFunctions/')
+    return head if mark and '/' not in tail else None
+
+
+def natural(uri: str) -> tuple[tuple[bool, int, str], ...]:
+    """Sorts URIs as people do: GPU_2 before GPU_10."""
+    return tuple((n % 2 == 1, int(part) if n % 2 else 0, part) for n, part in enumerate(_NUMBERS.split(uri)))
+
+
+_NUMBERS = re.compile('([0-9]{1,9})')
+
+
+def _sort(table: dict[str, View]) -> None:
+    ordered = sorted(table.items(), key=lambda item: natural(item[0]))
+    table.clear()
+    table.update(ordered)
+
+
+def _sorted(table: dict[str, View]) -> tuple[View, ...]:
+    _sort(table)
+    return tuple(table.values())
 
 
 def within(uri: str, outer: str) -> bool:

@@ -106,6 +106,9 @@ class Connection:
         return self
 
     def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
         return None
 
     def look(self, now):

@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a BMC stand, what is it fast at, and what was needed of it last time?
+
+Nothing here is a fact about a device: it only decides in what order, and how many at a time, resources are asked for. What a
+BMC said is never kept here.
+"""
+
+import statistics
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+CALM = 20
+"""Good answers in a row after which one request more at a time is tried."""
+
+SAMPLES = 16
+
+CHANCE = 0.02
+"""Seconds of difference that chance makes: our own threads wait for one another that long."""
+
+REMEMBERED = 1024
+"""BMCs that are remembered. The longest list of targets seen has 20 KiB."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many requests a BMC gets at a time: as many as it was set to, fewer while it pushes back.
+
+    A BMC pushes back by 429 and 503, and by connections that break or bring nothing in time. Then the number is halved; after
+    a row of good answers it grows by one.
+    """
+
+    ceiling: int
+    limit: int = 0
+    calm: int = 0
+
+    def __post_init__(self) -> None:
+        self.limit = min(self.limit or self.ceiling, self.ceiling)
+
+    def answered(self) -> None:
+        """A good answer came."""
+        if self.limit < self.ceiling:
+            self.calm += 1
+            if self.calm >= CALM:
+                self.calm = 0
+                self.limit += 1
+
+    def pushed_back(self) -> None:
+        """The BMC could not take it."""
+        self.calm = 0
+        self.limit = max(1, self.limit // 2)
+
+
+@dataclass(slots=True)
+class Expansion:
+    """Is one expanded collection faster than its members one by one?
+
+    Some BMCs pay for each member that they put in. The time of an expanded answer beyond that of the slowest plain one tells
+    how much; a plain one that was sent after it has waited in the same queue, so that a BMC which answers one request after
+    the other is not taken for one that pays. Expanding loses when a member costs more than a plain read does, shared by those
+    that run at a time (facts/performance.md, section 1).
+    """
+
+    plain: list[float] = field(default_factory=list)
+    beyond: list[tuple[float, int]] = field(default_factory=list)
+
+    def read(self, seconds: float) -> None:
+        """A plain answer came."""
+        self.plain = [*self.plain[1 - SAMPLES :], seconds]
+
+    def expanded(self, seconds: float, members: int) -> None:
+        """An expanded answer came."""
+        if members:
+            self.beyond = [*self.beyond[1 - SAMPLES :], (seconds, members)]
+
+    @property
+    def known(self) -> bool:
+        """Something can be said."""
+        return bool(self.plain and self.beyond)
+
+    def wins(self, at_once: int) -> bool:
+        """Expanding is the faster way, or nothing is known yet."""
+        if not self.known:
+            return True
+        typical = statistics.median(self.plain)
+        slowest = max(self.plain)
+        beyond = sum(max(0.0, seconds - slowest) for seconds, _ in self.beyond)
+        if beyond <= max(typical / 2, CHANCE):
+            return True
+        return beyond / sum(members for _, members in self.beyond) < typical / at_once
+
+
+@dataclass(slots=True)
+class Habits:
+    """What was learnt of one BMC.
+
+    :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
+    :ivar sessions: where it took our login.
+    """
+
+    pace: Pace
+    expansion: Expansion = field(default_factory=Expansion)
+    targets: tuple[str, ...] = ()
+    sessions: str | None = None
+
+
+class Remembered:
+    """The habits of many BMCs, the latest ones, in this process. Safe to use from several threads."""
+
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._most = most
+        self._habits: OrderedDict[str, Habits] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, origin: str, new: Callable[[], Habits]) -> Habits:
+        """The habits of the BMC at an address; new ones when it is not known."""
+        with self._lock:
+            found = self._habits.pop(origin, None)
+            if found is None:
+                found = new()
+            self._habits[origin] = found
+            while len(self._habits) > self._most:
+                self._habits.popitem(last=False)
+            return found
