@@ -22,14 +22,23 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     found = list(accelerators)
     times = Counter((a.primary.bmc, key) for a in found for key in _keys(a))
     repeated = {key for (_, key), number in times.items() if number > 1}
+    # A BMC may show thousands of devices: each is compared with those alone that share something with it.
+    places: dict[_Key, list[int]] = {}
     # A device's own BMC knows more of it than the host's BMC does: it comes first and keeps its identity.
     for accelerator in sorted(found, key=lambda a: (a.primary.bmc == HOST, a.id)):
-        for position, known in enumerate(merged):
+        near = sorted({n for key in _keys(accelerator) if key not in repeated for n in places.get(key, ())})
+        for position in near:
+            known = merged[position]
             if accelerator.primary.bmc not in {ref.bmc for ref in known.refs} and _same(known, accelerator, repeated):
                 merged[position] = _join(known, accelerator)
                 break
         else:
+            position = len(merged)
             merged.append(accelerator)
+        for key in _keys(merged[position]):
+            at = places.setdefault(key, [])
+            if key not in repeated and position not in at:
+                at.append(position)
     return tuple(sorted(merged, key=lambda a: a.id))
 
 

@@ -87,10 +87,16 @@ def _places(accelerator: Accelerator, document: Document | None) -> Iterator[tup
     if whole is not MISSING:
         yield WHOLE, whole, Scope.FIRMWARE, None
     slots = value_at(document.body, 'FPGA', 'ReconfigurationSlots')
-    names = {slot.index: slot.slot_id for slot in accelerator.slots}
+    names: dict[int, list[str]] = {}
+    for slot in accelerator.slots:
+        names.setdefault(slot.index, []).append(slot.slot_id)
     for index, body in enumerate(slots if isinstance(slots, list) else ()):
-        if index in names and isinstance(body, dict) and PROPERTY in body:
-            yield _field(index), body[PROPERTY], Scope.SLOT, names[index]
+        if index not in names or not isinstance(body, dict) or PROPERTY not in body:
+            continue
+        # A device with two Processors has two slots of one position: each speaks for the one that it names.
+        part = names[index][0] if len(names[index]) == 1 else _slot_id(body, index)
+        if part in names[index]:
+            yield _field(index), body[PROPERTY], Scope.SLOT, part
 
 
 def _state(value: object) -> tuple[LockState, str | None]:

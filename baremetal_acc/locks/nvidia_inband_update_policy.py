@@ -17,15 +17,15 @@ Source: CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp (facts/redfish.md, se
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
+from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
-from baremetal_acc.model.ref import Ref
+from baremetal_acc.model.ref import BmcName, Ref
 
 PROPERTY = 'InbandUpdatePolicyEnabled'
 FIELD = f'Oem/Nvidia/{PROPERTY}'
@@ -46,28 +46,31 @@ class InbandUpdatePolicy:
     name = 'nvidia_inband_update_policy'
     blocks = frozenset({WritePath.HOST_DEVICE})
 
+    def __init__(self) -> None:
+        self._roots = Once(_Roots)
+
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each root of trust that protects the device, or one component of it."""
         by_bmc = Readers(readers)
         found = []
         for reader in by_bmc.bmcs(accelerator):
-            for ref, document, why in _chassis(reader):
-                value = value_at(document.body, 'Oem', 'Nvidia', PROPERTY) if document is not None else None
-                if value is MISSING:
-                    continue
-                link = _protects(accelerator, ref, document, reader)
+            for root in self._roots.of(reader, '/redfish/v1').of(accelerator, reader.name):
+                value = root.value
+                link = _protects(accelerator, root.ref, root.document, reader)
                 if link is None:
                     continue
                 scope, part, inferred = link
-                state, reason = (LockState.UNKNOWN, why) if document is None else _state(value, document.body, inferred)
+                state, reason = LockState.UNKNOWN, root.why
+                if root.document is not None:
+                    state, reason = _state(value, root.document.body, inferred)
                 found.append(
                     reading(
                         mechanism=self.name,
                         accelerator=accelerator,
                         blocks=self.blocks,
-                        ref=ref,
+                        ref=root.ref,
                         field=FIELD,
-                        value=MISSING if document is None else value,
+                        value=value,
                         state=state,
                         now=now,
                         session=reader.session,
@@ -111,11 +114,43 @@ def _write(writer: Writer, reading: LockReading, *, enabled: bool) -> None:
     writer.patch(document, {'Oem': {'Nvidia': {PROPERTY: enabled}}})
 
 
-def _chassis(reader: Reader) -> Iterator[tuple[Ref, Document | None, str | None]]:
-    """Every chassis of a BMC, or why it could not be read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Root:
+    """A chassis that shows the property, or that could not be read.
+
+    :ivar value: of the property, ``MISSING`` when the chassis could not be read.
+    :ivar why: it could not be read.
+    """
+
+    ref: Ref
+    document: Document | None
+    value: object
+    why: str | None = None
+
+
+class _Roots:
+    """The roots of trust of a BMC, by what they say or seem to protect."""
+
+    def __init__(self, reader: Reader, top: str) -> None:
+        self._all = list(_chassis(reader, top))
+        self._by_place: dict[str, list[int]] = {}
+        for number, root in enumerate(self._all):
+            named = NAMED.match(root.ref.uri.rsplit('/', 1)[-1])
+            for place in (*_protected(root.document), *([named.group('device')] if named is not None else [])):
+                self._by_place.setdefault(place, []).append(number)
+
+    def of(self, accelerator: Accelerator, bmc: BmcName) -> Iterator[_Root]:
+        """Those that may be for a device."""
+        mine = [ref.uri for ref in accelerator.refs if ref.bmc == bmc]
+        places = [*mine, *(uri.rsplit('/', 1)[-1].removeprefix('HGX_') for uri in mine)]
+        yield from (self._all[n] for n in sorted({n for place in places for n in self._by_place.get(place, ())}))
+
+
+def _chassis(reader: Reader, top: str) -> Iterator[_Root]:
+    """Every chassis of a BMC that shows the property, or why it could not be read."""
     try:
-        root = value_at(reader.get('/redfish/v1').body, 'Chassis', '@odata.id')
-        members = reader.get(root if isinstance(root, str) else '/redfish/v1/Chassis').body.get('Members')
+        root = value_at(reader.get(top).body, 'Chassis', '@odata.id')
+        members = reader.get(root if isinstance(root, str) else f'{top}/Chassis').body.get('Members')
     except BmcError:
         return  # the look has a gap for it, which hides devices
     for member in members if isinstance(members, list) else ():
@@ -124,9 +159,18 @@ def _chassis(reader: Reader) -> Iterator[tuple[Ref, Document | None, str | None]
             try:
                 document = reader.get(uri)
             except BmcError as exc:
-                yield Ref(bmc=reader.name, uri=uri.rstrip('/')), None, exc.what
-            else:
-                yield document.ref, document, None
+                yield _Root(ref=Ref(bmc=reader.name, uri=where(uri) or uri), document=None, value=MISSING, why=exc.what)
+                continue
+            value = value_at(document.body, 'Oem', 'Nvidia', PROPERTY)
+            if value is not MISSING:
+                yield _Root(ref=document.ref, document=document, value=value)
+
+
+def _protected(document: Document | None) -> tuple[str, ...]:
+    """The resources that a root of trust says it protects."""
+    found = value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected') if document is not None else MISSING
+    links = [value_at(item, '@odata.id') for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    return tuple(place for link in links if (place := where(link)) is not None)
 
 
 def _protects(
@@ -134,10 +178,9 @@ def _protects(
 ) -> tuple[Scope, str | None, bool] | None:
     """What of the device a root of trust protects: scope, part, and whether that is inferred. None when nothing."""
     mine = {r.uri: r for r in accelerator.refs if r.bmc == ref.bmc}
-    protected = value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected') if document is not None else MISSING
-    if isinstance(protected, list) and protected:
-        links = [value_at(item, '@odata.id') for item in protected if isinstance(item, dict)]
-        places = [link.partition('#')[0].rstrip('/') for link in links if isinstance(link, str)]
+    shown = value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected') if document is not None else MISSING
+    if isinstance(shown, list) and shown:
+        places = _protected(document)
         managers = [place for place in places if place in mine and '/Managers/' in place]
         if any(place in mine and place not in managers for place in places):
             return Scope.DEVICE, None, False
@@ -158,7 +201,7 @@ def _image_of(accelerator: Accelerator, manager: str, reader: Reader) -> str | N
         link = value_at(reader.get(manager).body, 'Links', 'ActiveSoftwareImage', '@odata.id')
     except BmcError:
         return None
-    return next((c.id for c in accelerator.firmware if isinstance(link, str) and c.ref.uri == link.rstrip('/')), None)
+    return next((c.id for c in accelerator.firmware if c.ref.uri == where(link)), None)
 
 
 def _state(value: object, body: JsonObject, inferred: bool) -> tuple[LockState, str | None]:

@@ -6,9 +6,10 @@ What all mechanisms share: which reader has a resource, how a value is found and
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader
 from baremetal_acc.errors import BmcError
@@ -18,6 +19,40 @@ from baremetal_acc.model.ref import BmcName, Ref
 
 MISSING = object()
 """There is no such property; null is a value."""
+
+T = TypeVar('T')
+
+
+class Once(Generic[T]):
+    """What is worked out once for each reader, however many devices ask: a reader answers the same all through its look.
+
+    A BMC may show thousands of devices and of items. Going through all items for each device took two minutes.
+    """
+
+    def __init__(self, make: Callable[[Reader, str], T]) -> None:
+        """Nothing is known yet.
+
+        :param make: of a reader and a URI.
+        """
+        self._make = make
+        self._known: WeakKeyDictionary[Reader, dict[str, T]] = WeakKeyDictionary()
+
+    def of(self, reader: Reader, uri: str) -> T:
+        """What it is for that reader and URI."""
+        known = self._known.setdefault(reader, {})
+        if uri not in known:
+            known[uri] = self._make(reader, uri)
+        return known[uri]
+
+
+def where(link: object) -> str | None:
+    """The resource that a link leads to, as references write it; None when it is no link."""
+    if not isinstance(link, str):
+        return None
+    bare = link.partition('#')[0].partition('?')[0].rstrip('/')
+    while '//' in bare:
+        bare = bare.replace('//', '/')
+    return bare
 
 
 class Readers:
@@ -58,11 +93,13 @@ def value_at(body: JsonObject, *path: str) -> Any:
 
 
 def literal(value: object) -> str | None:
-    """A value as JSON text; None when there is none."""
+    """A value as JSON text; None when there is none. What is no JSON (NaN, infinity) is given as text that says so."""
     if value is MISSING:
         return None
     try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=True)[:400]
+        return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)[:400]
+    except ValueError:
+        return '"a number that JSON does not have"'
     except RecursionError:
         # It was read from where the stack is not as deep as here.
         return '"nested too deeply"'

@@ -17,9 +17,9 @@ Source: DSP8010 2025.4, SoftwareInventory v1_3_0, WriteProtected.
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from baremetal_acc.bmc.api import Document, Reader, Writer
-from baremetal_acc.errors import BmcError
-from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
+from baremetal_acc.bmc.api import Reader, Writer
+from baremetal_acc.errors import BmcError, BmcRefused
+from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -38,6 +38,9 @@ class WriteProtected:
     name = 'write_protected'
     blocks = frozenset(WritePath)
 
+    def __init__(self) -> None:
+        self._constant = Once(_always_true)
+
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each item, of firmware or of a slot, that shows the property."""
         by_bmc = Readers(readers)
@@ -52,7 +55,7 @@ class WriteProtected:
             if value is False:
                 state = LockState.UNLOCKED
             elif value is True and reader is not None:
-                constant = _always_true(reader, component.ref.uri)
+                constant = self._constant.of(reader, component.ref.uri.rsplit('/', 1)[0])
                 state = LockState.UNKNOWN if constant else LockState.LOCKED_REPORTED
                 reason = CONSTANT if constant else None
             elif reason is None:
@@ -99,34 +102,36 @@ def _places(accelerator: Accelerator) -> Iterator[tuple[Component, Scope, str]]:
             yield slot.item, Scope.SLOT, slot.slot_id
 
 
-def _always_true(reader: Reader, uri: str) -> bool:
-    """Every item of the item's own collection and of FirmwareInventory says true, and at least one of them is Updateable.
+def _always_true(reader: Reader, collection: str) -> bool:
+    """Every item of a collection and of FirmwareInventory says true, and at least one of them is Updateable.
 
     FirmwareInventory has the BMC's own images: that we closed all slots of all cards makes no BMC one that says true of all.
-    Where that cannot be asked, true has to be taken for nothing.
+    Where that cannot be asked, be it of a single item that is there, true has to be taken for nothing.
     """
     members: list[object] = []
-    for collection in dict.fromkeys((uri.rsplit('/', 1)[0], *_firmware_inventory(reader))):
+    for place in dict.fromkeys((collection, *_firmware_inventory(reader))):
         try:
-            found = reader.get(collection).body.get('Members')
+            found = reader.get(place).body.get('Members')
         except BmcError:
             return True
         members += found if isinstance(found, list) else ()
     if len(members) < FEWEST:
         return False
-    updateable = False
+    suspect = False
     for member in members:
         link = member.get('@odata.id') if isinstance(member, dict) else None
-        document: Document | None = None
-        if isinstance(link, str):
-            try:
-                document = reader.get(link)
-            except BmcError:
-                continue
-        if document is None or value_at(document.body, PROPERTY) is not True:
+        if not isinstance(link, str):
+            suspect = True
+            continue
+        try:
+            document = reader.get(link)
+        except BmcError as exc:
+            suspect = suspect or not (isinstance(exc, BmcRefused) and exc.status == 404)
+            continue
+        if value_at(document.body, PROPERTY) is not True:
             return False
-        updateable = updateable or value_at(document.body, 'Updateable') is True
-    return updateable
+        suspect = suspect or value_at(document.body, 'Updateable') is True
+    return suspect
 
 
 def _firmware_inventory(reader: Reader) -> tuple[str, ...]:
