@@ -25,7 +25,7 @@ import ssl
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -81,6 +81,8 @@ class Tree:
         }
         if fill:
             self.bodies = {uri: filled(uri, body) for uri, body in self.bodies.items()}
+            dangling = {link for body in self.bodies.values() for link in singles(json.loads(body))} - set(self.bodies)
+            self.bodies |= {uri: filled(uri, EMPTY) for uri in dangling if uri.startswith(ROOT)}
         root = json.loads(self.bodies[ROOT])
         features = dict(root.get('ProtocolFeaturesSupported') or {})
         features['ExpandQuery'] = {'ExpandAll': expand, 'NoLinks': expand, 'Levels': expand, 'Links': False, 'MaxLevels': 1}
@@ -131,6 +133,21 @@ class Tree:
         if whole:
             document['Members'] = whole
         return json.dumps(document).encode(), members
+
+
+EMPTY = b'{"@odata.type": "#ResourceCollection.ResourceCollection", "Id": "-", "Members": []}'
+"""What a single link leads to that the recording has cut off: an empty collection, or a resource that says nothing."""
+
+
+def singles(document: Any) -> Iterator[str]:
+    """URIs that a document names outside of arrays: what the service has there, whatever members come and go."""
+    if isinstance(document, dict):
+        for value in document.values():
+            link = value.get('@odata.id') if isinstance(value, dict) else None
+            if isinstance(link, str) and len(value) == 1 and '#' not in link:
+                yield link.rstrip('/')
+            else:
+                yield from singles(value)
 
 
 def filled(uri: str, body: bytes) -> bytes:
