@@ -9,6 +9,7 @@ an error of ours. sushy's resources run on it as on theirs. Images are pushed by
 :mod:`.transport`, which costs a fifth of it.
 """
 
+import base64
 import contextlib
 import functools
 import json
@@ -69,6 +70,8 @@ PUSH_TIMEOUT = 600.0
 
 REDIRECTS = 3
 
+_DAY = 86_400.0
+
 _HEAD = re.compile(r'[^\r\n\x00\u0100-\U0010ffff]*(?:\r\n[!#$%&\'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*)*')
 """Request line and headers. Tokens and ETags come from the BMC: none may end a line. Source: RFC 9110, section 5."""
 
@@ -77,6 +80,12 @@ _PLAIN = re.compile(r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-
 
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
+_NO_SESSIONS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+"""What a BMC without sessions, or with sessions elsewhere, answers to a login."""
+
+SESSIONS = '/redfish/v1/SessionService/Sessions'
+"""Source: DSP2043 2025.4, SessionCollection, URIs."""
+
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
 
 
@@ -201,20 +210,45 @@ class Login(sushy.auth.AuthBase):
         self.session_uri: str | None = None
         self.generation = 0
         self._sessions: str | None = None
+        self._failed: BmcError | None = None
         self._lock = threading.Lock()
 
+    def ahead(self, connector: 'Connector') -> Callable[[], None]:
+        """Log in where sessions lie on nearly all BMCs, while the caller reads what this one says.
+
+        :returns: to be called before anything else; waits until it has come to an end, and raises nothing.
+        """
+        self._connector = connector
+        self._sessions = SESSIONS
+        if self._username is None:
+            return lambda: None
+
+        def attempt() -> None:
+            try:
+                self._do_authenticate(basic=False)
+            except BmcError as exc:
+                self._failed = exc
+
+        thread = threading.Thread(target=attempt, name='login', daemon=True)
+        thread.start()
+        return thread.join
+
     def begin(self, connector: 'Connector', sessions: str | None) -> None:
-        """Log in for the first time.
+        """Log in for the first time, unless :meth:`ahead` has done it.
 
         :param sessions: URI of the session collection, None when the BMC has none.
         :raises BmcError: it was refused, or did not come.
         """
         self._connector = connector
-        self._sessions = sessions
         connector.set_auth(self)
-        if self._username is not None:
-            with self._lock:
-                self._do_authenticate()
+        failed, self._failed = self._failed, None
+        if failed is not None and not (isinstance(failed, BmcRefused) and failed.status in _NO_SESSIONS):
+            raise failed
+        if self._username is None or self.generation:
+            return
+        self._sessions = None if failed is not None and sessions == SESSIONS else sessions
+        with self._lock:
+            self._do_authenticate()
 
     def again(self, generation: int) -> None:
         """Log in anew, unless another thread did since that generation.
@@ -228,7 +262,7 @@ class Login(sushy.auth.AuthBase):
     def can_refresh_session(self) -> bool:
         return self._username is not None and self._sessions is not None
 
-    def _do_authenticate(self) -> None:
+    def _do_authenticate(self, *, basic: bool = True) -> None:
         connector: Connector = self._connector
         if self._sessions is not None:
             uri = self._sessions
@@ -237,7 +271,7 @@ class Login(sushy.auth.AuthBase):
                     'POST', uri, body={'UserName': self._username, 'Password': self._password}, anonymous=True
                 )
             except BmcRefused as exc:
-                if exc.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED):
+                if exc.status not in _NO_SESSIONS or not basic:
                     if exc.status == HTTPStatus.BAD_REQUEST:
                         raise connector.not_authorised(uri, 'login refused (HTTP 400)') from exc
                     raise
@@ -308,6 +342,7 @@ class Connector(sushy.connector.Connector):
         session.mount(f'{parts[0]}://', _Adapter(context, max(1, address.concurrency), host, port))
         self._session = session
         self._headers: CaseInsensitiveDict[str] | None = None
+        self._secrets = _secrets(address)
         self._timeout = max(1.0, address.timeout.total_seconds())
 
     # ---- what the package uses ----
@@ -361,24 +396,30 @@ class Connector(sushy.connector.Connector):
         self._raise_for(method, answer, login=anonymous)
         return answer
 
-    def path(self, uri: str) -> str:
+    def path(self, uri: str, base: str = '/') -> str:
         """A URI as a path on this BMC.
 
+        :param base: what a relative one is relative to.
         :raises BmcAnswerInvalid: it leads elsewhere.
         """
         if len(uri) <= MAX_URI and _PLAIN.fullmatch(uri):
             return uri
         try:
-            whole = urljoin(f'{self._origin[0]}://{self._origin[1]}/', uri.strip()[: MAX_URI + 1])
+            whole = urljoin(f'{self._origin[0]}://{self._origin[1]}{base}', uri.strip()[: MAX_URI + 1])
             parts = urlsplit(whole)
             same = (parts.scheme, _authority(parts.scheme, parts.hostname, parts.port)) == self._origin
-            clean = len(whole) <= MAX_URI and not any(ord(c) < 33 or ord(c) == 127 for c in whole)
+            clean = len(whole) <= MAX_URI and whole.isprintable() and ' ' not in whole
             whole.encode()  # a lone surrogate is no text that could be sent, or kept as an identity
         except ValueError:
             same = False
         if not same or not clean or parts.username is not None:
             raise BmcAnswerInvalid(bmc=self.label, what=f'a link leads off the BMC and is not followed: {uri[:200]!r}')
         return parts.path + (f'?{parts.query}' if parts.query else '')
+
+    def _refuse_secrets(self, location: str, path: str) -> None:
+        """A redirect that carries our own credentials would spread them over logs and messages."""
+        if self.redact(location) != location:
+            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that repeats our credentials')
 
     def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised:
         """The error for refused credentials."""
@@ -387,9 +428,9 @@ class Connector(sushy.connector.Connector):
         )
 
     def redact(self, text: str) -> str:
-        """A BMC's text without our password: some repeat the value that they refuse."""
-        for secret in (self._address.password, self._session.headers.get('X-Auth-Token')):
-            text = text.replace(str(secret), '***') if secret else text
+        """A BMC's text without our password and tokens: some repeat what they were sent, and refuse."""
+        for secret in self._secrets:
+            text = text.replace(secret, '***')
         return text
 
     # ---- what sushy's resources use ----
@@ -437,7 +478,8 @@ class Connector(sushy.connector.Connector):
                 renewed = True
                 continue
             if answer.status in (301, 302, 307, 308):
-                path = self.path(urljoin(path, answer.headers.get('Location', '')))
+                self._refuse_secrets(answer.headers.get('Location', ''), path)
+                path = self.path(answer.headers.get('Location', ''), base=path)
                 continue
             if answer.status != HTTPStatus.NOT_MODIFIED or 'If-None-Match' not in headers:
                 self._raise_for('GET', answer)
@@ -482,7 +524,7 @@ class Connector(sushy.connector.Connector):
             raise Later(error) from exc
         finally:
             # Neither bodies nor headers: they hold passwords and tokens.
-            LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, path, status, time.monotonic() - started)
+            LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self.redact(path), status, time.monotonic() - started)
 
     def _request(
         self, method: str, path: str, data: object, headers: Mapping[str, str], *, anonymous: bool
@@ -519,6 +561,7 @@ class Connector(sushy.connector.Connector):
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Called by the login."""
+        self._secrets = (*self._secrets[-8:], session_auth_token)
         super().set_http_session_auth(session_auth_token)
         self._headers = None
 
@@ -569,7 +612,7 @@ class Connector(sushy.connector.Connector):
             error = BmcConflict(bmc=self.label, uri=answer.url, what=f'it changed since it was read (HTTP 412){text}')
         elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
             after = retry_after(answer.headers.get('Retry-After'))
-            soon = f'come back in {after:.0f} s' if after is not None else 'come back later'
+            soon = f'come back in {after:.0f} s' if after is not None and after <= _DAY else 'come back later'
             error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {soon} (HTTP {status}){text}')
         else:
             error = BmcRefused(
@@ -578,6 +621,14 @@ class Connector(sushy.connector.Connector):
         if method in _READS and status in _MAY_PASS:
             raise Later(error, retry_after(answer.headers.get('Retry-After')))
         raise error
+
+
+def _secrets(address: BmcAddress) -> tuple[str, ...]:
+    """What must not be repeated of how we log in: the password, and what Basic authentication makes of it."""
+    if not address.password:
+        return ()
+    basic = base64.b64encode(f'{address.username or ""}:{address.password}'.encode()).decode()
+    return (basic, address.password)
 
 
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:

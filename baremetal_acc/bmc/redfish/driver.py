@@ -70,10 +70,16 @@ class RedfishDriver:
         habits.pace.ceiling = max(1, address.concurrency)
         connector.pushed_back = habits.pace.pushed_back
         login = Login(address)
+        # One request at a time means one at a time: a fleet keeps to one connection for each BMC.
+        arrived = login.ahead(connector) if address.concurrency > 1 else lambda: None
         try:
-            root = _root(connector, address)
+            try:
+                root = _root(connector, address)
+            finally:
+                arrived()
             login.begin(connector, _sessions(root))
         except BaseException:
+            login.close()
             connector.close()
             raise
         return RedfishConnection(address, connector, login, root, habits, self._devices or table.shipped())

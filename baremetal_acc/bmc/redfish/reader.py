@@ -299,7 +299,7 @@ class Reader:
             first = self._all_pages(place, first)
         for member in members(first.body):
             if len(member) > 1:
-                self._remember(member)
+                self._remember(member, place)
         return first
 
     def _all_pages(self, place: str, first: Document) -> Document:
@@ -320,11 +320,11 @@ class Reader:
             page = self._document(self._connector.read(there, left=self.left))
             found += _member_list(page.body, self._connector.label, there)
         body = {k: v for k, v in first.body.items() if k != 'Members@odata.nextLink'}
-        body['Members'] = self._distinct(found)
+        body['Members'] = self._distinct(found, place)
         self._check_number(place, body['Members'])
         return Document(ref=first.ref, body=body, etag=first.etag)
 
-    def _distinct(self, found: Iterable[JsonObject]) -> list[JsonObject]:
+    def _distinct(self, found: Iterable[JsonObject], collection: str) -> list[JsonObject]:
         """Each member once: nextLink may lead to members that are there already."""
         by_place: dict[str, JsonObject] = {}
         for member in found:
@@ -335,7 +335,8 @@ class Reader:
                 place = self._key(link)
             except BmcAnswerInvalid:
                 place = link
-            if place not in by_place or len(by_place[place]) < len(member):
+            mine = place.rpartition('/')[0] == collection
+            if place not in by_place or (mine and len(by_place[place]) < len(member)):
                 by_place[place] = member
         return list(by_place.values())
 
@@ -369,8 +370,10 @@ class Reader:
         if len(found) > MAX_MEMBERS:
             raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members')
 
-    def _remember(self, member: JsonObject) -> None:
+    def _remember(self, member: JsonObject, collection: str) -> None:
         """Keep an expanded member as read, if it has what every resource must have; else it is read singly later.
+
+        So is one that claims to be a resource elsewhere: what stands in one collection must not speak for another.
 
         Source: DSP0266, section "Use of the $expand query parameter"; seen broken on real BMCs (facts/redfish.md, section 5).
         """
@@ -379,6 +382,8 @@ class Reader:
         try:
             place = self._key(member['@odata.id'])
         except BmcAnswerInvalid:
+            return
+        if place.rpartition('/')[0] != collection:
             return
         etag = member.get('@odata.etag')
         found = Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
@@ -488,7 +493,9 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
     if _values(answer.content) > MAX_VALUES:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=f'the answer has more than {MAX_VALUES} values')
     try:
-        body = json.loads(answer.content)
+        body = json.loads(answer.content, object_pairs_hook=_object)
+    except _Ambiguous as exc:
+        raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=str(exc)) from None
     except (ValueError, RecursionError):
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is no JSON') from None
     if not isinstance(body, dict):
@@ -503,6 +510,20 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
     inner = body.get('@odata.etag')
     etag = header if header else inner if isinstance(inner, str) and inner else None
     return Document(ref=Ref(bmc=name, uri=place if place is not None else key(answer.url)), body=body, etag=etag)
+
+
+class _Ambiguous(ValueError):
+    """One name, two values."""
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose names mean one thing each. Source: RFC 8259, section 4: otherwise its meaning is unpredictable."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        for name, value in pairs:
+            if found[name] != value:
+                raise _Ambiguous(f'the answer gives {name[:40]!r} twice, with different values')
+    return found
 
 
 def _values(content: bytes) -> int:
