@@ -6,6 +6,7 @@ Ironic's own Redfish firmware interface stays below: BIOS, BMC and NICs are upda
 needs a ramdisk, and none that writes can be aborted half way. Nothing sleeps here: steps wait, and periodics come back.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,9 +19,11 @@ from oslo_log import log
 
 from baremetal_acc import assemble, run
 from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
+from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import drift, opts, policy, reading, record, recovery, steps, work
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts, policy, reading, record, recovery, steps, work
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
@@ -91,7 +94,7 @@ class RedfishAccFirmware(RedfishFirmware):
     def inventory_accelerators(self, task: Any, **arguments: Any) -> None:
         """Observe, store, and tell what has changed."""
         steps.INVENTORY.arguments(arguments)
-        reading.take_stock(task)
+        reading.take_stock(task, steps.INVENTORY.name)
 
     @METRICS.timer('RedfishAccFirmware.verify_accelerators')
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
@@ -188,6 +191,9 @@ class RedfishAccFirmware(RedfishFirmware):
     def cache_firmware_components(self, task: Any) -> None:
         """Keep the versions of BIOS, BMC and NICs as Ironic does, and those of accelerators; neither waits for the other.
 
+        Ironic calls this at the beginning and at the end of a flow and after an inspection in band, which has then replaced
+        our part of the inspection store. So every such look is stored, and what has changed is told.
+
         :raises UnsupportedDriverExtension: there is nothing to be kept.
         """
         try:
@@ -196,10 +202,14 @@ class RedfishAccFirmware(RedfishFirmware):
             LOG.info('Node %s: no versions of BIOS, BMC or NICs', task.node.uuid)
         try:
             mind = memory.load(task.node)
-            if mind.looked is not None and work.now() - mind.looked < FRESH:
+            fresh = mind.looked is not None and work.now() - mind.looked < FRESH
+            if fresh and (CONF.inventory.data_backend == 'none' or record.kept(task, mind.digest) is not None):
                 return
             inventory = run.observe(target_of(task), tools_of(task, mind), work.now())
+            mind = drift.looked(task, mind, inventory, drift.CACHE, work.done(mind))
         except AccError as exc:
             LOG.warning('Node %s: versions of accelerators could not be read: %s', task.node.uuid, exc)
         else:
             record.sync_firmware(task, inventory)
+            record.store(task, judged(inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
+            memory.store(task.node, replace(mind, digest=record.digest(inventory)))

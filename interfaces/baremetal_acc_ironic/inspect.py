@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from ironic.common import exception
-from ironic.common import utils as ironic_utils
 from ironic.conf import CONF
 from ironic.drivers.modules.redfish.inspect import RedfishInspect
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
+from baremetal_acc_ironic import drift, opts, reading
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts, reading, record
 from baremetal_acc_ironic.target import PROPERTIES
 
 opts.register(CONF)
@@ -30,24 +29,17 @@ class RedfishAccInspect(RedfishInspect):
         """Inspect as Ironic does, then add the accelerators to what it stored.
 
         The devices that are found are those that must be there from now on: inspect a node again after its hardware was
-        changed.
+        changed. One that may only be hidden from this look must still be there.
 
         :raises HardwareInspectionFailure: Ironic's part or ours failed.
         """
         state = super().inspect_hardware(task)
         try:
-            inventory = reading.take_stock(task)
-            self._remember(task, inventory)
+            self._remember(task, reading.take_stock(task, drift.INSPECTION))
         except AccError as exc:
             raise exception.HardwareInspectionFailure(error=str(exc)) from exc
         return str(state)
 
-    def _remember(self, task: Any, inventory: Inventory) -> None:
-        node = task.node
-        mind = memory.load(node)
-        properties = dict(node.properties)
-        properties['capabilities'] = ironic_utils.get_updated_capabilities(
-            properties.get('capabilities', ''), record.capabilities(inventory)
-        )
-        node.properties = properties
-        memory.store(node, replace(mind, known=frozenset(a.id for a in inventory.accelerators)))
+    def _remember(self, task: Any, known: Inventory) -> None:
+        mind = memory.load(task.node)
+        memory.store(task.node, replace(mind, known=frozenset(a.id for a in known.accelerators)))

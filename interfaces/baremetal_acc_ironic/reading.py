@@ -10,37 +10,35 @@ from ironic import objects
 from ironic.conf import CONF
 
 from baremetal_acc import run
-from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import drift, outcome, steps, work
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, record, steps, work
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
-from baremetal_acc_ironic.tools import seen as show
+from baremetal_acc_ironic.tools import seen, show
 from baremetal_acc_ironic.tools import tools as tools_of
 
-_FOUND = 20
 
+def take_stock(task: Any, by: str) -> Inventory:
+    """Observe a node, tell what has changed since the last look, and let Ironic show what was seen.
 
-def take_stock(task: Any) -> Inventory:
-    """Observe a node, store the inventory, and leave in the node's history what has changed since the last one.
+    Which devices must be there (:attr:`Memory.known`) does not change: a card that was swapped stays one that is missing.
 
+    :param by: who looks, as it is told.
+    :returns: what is known of the machine now, with what this look could not see.
     :raises StepFailed: the node could not be observed.
     """
     with work.told_by(task, steps.INVENTORY):
         mind = memory.load(task.node)
-        inventory = run.observe(target_of(task), tools_of(task, mind), work.now())
-        before = record.stored(task)
-        changes = [] if before is None else list(record.drift(before, inventory))
-        if changes:
-            more = f'; and {len(changes) - _FOUND} more' if len(changes) > _FOUND else ''
-            outcome.told(task.node, 'accelerators have changed: ' + '; '.join(changes[:_FOUND]) + more)
-        record.store(task, judged(inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
-        record.sync_firmware(task, inventory)
-        memory.store(task.node, replace(mind, digest=record.digest(inventory)))
-    return inventory
+        tools = tools_of(task, mind)
+        evidence = work.evidence(mind, Flow.SERVICE)
+        inventory, verdict = run.check(target_of(task), tools, evidence, work.now(), lifecycle=mind.lifecycle)
+        mind, known = drift.tell(task, mind, inventory, by, work.done(mind))
+        memory.store(task.node, mind)
+        memory.store(task.node, show(task, mind, tools, inventory, known, verdict, evidence))
+    return known
 
 
 def left_out(task: Any) -> str | None:
@@ -78,6 +76,7 @@ def verify(task: Any) -> None:
             mind = _verify(task, mind, flow)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
+            mind = drift.with_told(task.node, mind)
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
@@ -99,9 +98,10 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         lifecycle=mind.lifecycle,
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
     )
+    mind = drift.looked(task, mind, inventory, steps.VERIFY.name, work.done(mind))
     reasons = [str(finding) for finding in verdict.unmet]
     if mind.opened is not None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
-    return show(task, mind, tools, inventory, verdict, evidence)
+    return seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where does what was seen go in Ironic? Inspection store, firmware components, node traits; and what has changed since.
+"""Where does what was seen go in Ironic? Inspection store, firmware components, capabilities, node traits.
 
 Placement's root provider is never touched: traits land on the Ironic node, and Nova carries them from there.
 """
@@ -8,7 +8,7 @@ Placement's root provider is never touched: traits land on the Ironic node, and 
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from oslo_db.sqlalchemy import enginefacade
 from oslo_log import log
 
 from baremetal_acc.errors import StaleJob
-from baremetal_acc.model.accelerator import Accelerator, Kind
+from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import HOST
@@ -63,43 +63,28 @@ def store(task: Any, inventory: Inventory) -> None:
     inspect_utils.store_inspection_data(task.node, data['inventory'] or {}, plugin_data, task.context)
 
 
+def kept(task: Any, wanted: str | None) -> Any:
+    """Our part of the inspection store, if it is the inventory of that digest; else None.
+
+    Ironic's own inspection overwrites it, and whatever runs on the host during an inspection in band may send one of its own.
+    """
+    try:
+        data = inspect_utils.get_inspection_data(task.node, task.context)['plugin_data'] or {}
+        found = data.get(PLUGIN_KEY)
+        same = found is not None and digest(decode(Inventory, found['inventory'])) == wanted
+    except exception.NodeInventoryNotFound:
+        return None
+    except (AttributeError, KeyError, TypeError, StaleJob) as exc:
+        LOG.info('Node %s: what stands in the inspection store for us cannot be read: %s', task.node.uuid, exc)
+        return None
+    return found if same else None
+
+
 def digest(inventory: Inventory) -> str:
     """Tells two inventories apart, whatever their times and sessions."""
     lasting = [replace(a, locks=()) for a in inventory.accelerators]
     locks = [(r.place, r.value) for a in inventory.accelerators for r in a.locks]
     return hashlib.sha256(json.dumps([encode(lasting), encode(locks)]).encode()).hexdigest()
-
-
-def drift(before: Inventory, now: Inventory) -> Iterator[str]:
-    """What has changed between two looks, one short text each."""
-    old = {a.id: a for a in before.accelerators}
-    new = {a.id: a for a in now.accelerators}
-    yield from (f'{old[i].label} ({i}) has vanished' for i in sorted(old.keys() - new.keys()))
-    yield from (f'{new[i].label} ({i}) is new' for i in sorted(new.keys() - old.keys()))
-    for i in sorted(old.keys() & new.keys()):
-        for what, was, found in _differences(old[i], new[i]):
-            yield f'{new[i].label}, {what}: {was} before, {found} now'
-
-
-def _differences(old: Accelerator, new: Accelerator) -> Iterator[tuple[str, str, str]]:
-    pairs = (
-        ('firmware', {str(c.id): str(c.version) for c in old.firmware}, {str(c.id): str(c.version) for c in new.firmware}),
-        ('function', _functions(old), _functions(new)),
-        ('lock', _locks(old), _locks(new)),
-    )
-    for what, was, found in pairs:
-        for name in sorted(was.keys() | found.keys()):
-            if was.get(name) != found.get(name):
-                yield f'{what} {name}', was.get(name, 'absent'), found.get(name, 'absent')
-
-
-def _functions(accelerator: Accelerator) -> dict[str, str]:
-    return {s.slot_id: f'{s.function.id} {s.function.version}' if s.function else 'empty' for s in accelerator.slots}
-
-
-def _locks(accelerator: Accelerator) -> dict[str, str]:
-    # Not the state: it depends on our own records, and a record that has expired has changed nothing on the card.
-    return {f'{r.mechanism} {r.ref} {r.field}': str(r.value) for r in accelerator.locks}
 
 
 # --------------------------------------------------------------------------------------------------- firmware components
@@ -183,11 +168,24 @@ def sync_traits(task: Any, wanted: Iterable[str], ours: Iterable[str]) -> frozen
     return (wanted - there) | (ours & there & wanted)
 
 
+def sync_capabilities(task: Any, inventory: Inventory) -> None:
+    """Make our capabilities agree with an inventory; all others stay as they are, and in their order. Saves nothing."""
+    node = task.node
+    items = str(node.properties.get('capabilities') or '').split(',')
+    others = [item for item in items if item.strip() and item.split(':', 1)[0].strip() not in _CAPABILITIES]
+    ours = (f'{name}:{number}' for name, number in capabilities(inventory).items())
+    # A new dictionary: Ironic saves no change that is made within one.
+    node.properties = dict(node.properties) | {'capabilities': ','.join([*others, *ours])}
+
+
 def capabilities(inventory: Inventory) -> dict[str, str]:
-    """``accelerators:4`` and one more for each kind, such as ``accelerators_gpu:2``."""
+    """``accelerators:4`` and one more for each kind that there is, such as ``accelerators_gpu:2``."""
     found = {'accelerators': str(len(inventory.accelerators))}
     for kind in Kind:
         count = sum(1 for a in inventory.accelerators if a.kind is kind)
         if count:
             found[f'accelerators_{kind.lower()}'] = str(count)
     return found
+
+
+_CAPABILITIES = frozenset({'accelerators', *(f'accelerators_{kind.lower()}' for kind in Kind)})

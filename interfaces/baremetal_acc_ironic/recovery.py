@@ -20,12 +20,12 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.errors import AccError
-from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
+from baremetal_acc_ironic import drift, outcome, work
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, work
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
@@ -104,6 +104,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     target = target_of(task)
     tools = tools_of(task, marked)
     inventory = run.observe(target, tools, work.now())
+    marked = drift.looked(task, marked, inventory, NAME, job.items)
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
@@ -139,11 +140,19 @@ def _owes_power(job: Job) -> bool:
 
 
 def _turn(task: Any, mind: Memory, job: Job) -> None:
-    tools = tools_of(task, mind, save=lambda changed: memory.store(task.node, replace(mind, job=changed)))
+    final: list[Inventory] = []
+    tools = tools_of(
+        task,
+        mind,
+        save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
+        observed=lambda inventory, _: final.append(inventory),
+    )
     target = target_of(task)
     for _ in range(work.TURNS):
         job, came = run.tick(job, target, tools, work.now())
         if not isinstance(came, Wait):
+            for inventory in final[-1:]:
+                mind = drift.looked(task, mind, inventory, NAME, job.items)
             _end(task, mind, job)
             return
         if came.delay > timedelta(0):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does a job of a node work with in Ironic? The core's tools, with Ironic's storage, power state and placement."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,11 @@ from baremetal_acc import assemble
 from baremetal_acc.decide.providers import node_traits
 from baremetal_acc.decide.verify import functions_in_play, judged
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import placement, record, steps
+from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
 
@@ -56,24 +56,53 @@ def tools(
 
 
 def seen(
-    task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, verdict: Verdict, proof: tuple[Engagement, ...]
+    task: Any,
+    mind: Memory,
+    with_tools: Tools,
+    inventory: Inventory,
+    verdict: Verdict,
+    proof: tuple[Engagement, ...],
+    *,
+    by: str,
+    done: Iterable[Item] = (),
 ) -> Memory:
-    """Let Ironic show what was seen: inventory, firmware components, node traits. What of it fails is logged, no more.
+    """Tell drift, and let Ironic show what was seen. What of it fails is logged, no more.
 
     :param proof: our records of locks.
+    :param by: who looked; ``done`` is what they did before.
     :returns: what is remembered, with the traits that are ours.
     """
-    node = target_of(task).node
     try:
-        record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
-        record.sync_firmware(task, inventory)
-        functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
-        wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
-        return replace(mind, traits=record.sync_traits(task, wanted, mind.traits), looked=inventory.at)
+        mind, known = drift.tell(task, mind, inventory, by, done)
+        return show(task, mind, with_tools, inventory, known, verdict, proof)
     except Exception:
         # What a node shows is no reason to fail what was done to its cards.
         LOG.exception('Node %s: what was seen of its accelerators could not be stored', task.node.uuid)
         return mind
+
+
+def show(
+    task: Any,
+    mind: Memory,
+    with_tools: Tools,
+    inventory: Inventory,
+    known: Inventory,
+    verdict: Verdict,
+    proof: tuple[Engagement, ...],
+) -> Memory:
+    """Let Ironic show what was seen: inventory, firmware components, capabilities, node traits.
+
+    :param known: with what this look could not see: a card that may be hidden still counts.
+    :returns: what is remembered, with the traits that are ours.
+    """
+    node = target_of(task).node
+    record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
+    record.sync_firmware(task, inventory)
+    record.sync_capabilities(task, known)
+    functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
+    wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
+    traits = record.sync_traits(task, wanted, mind.traits)
+    return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:

@@ -89,7 +89,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             'console': ['no-console'],
             'deploy': ['noop', 'direct'],
             'firmware': [TYPE, 'no-firmware'],
-            'inspect': [TYPE, 'no-inspect'],
+            'inspect': [TYPE, 'agent', 'redfish', 'no-inspect'],
             'management': ['redfish', 'noop'],
             'network': ['noop'],
             'power': [TYPE],
@@ -116,12 +116,12 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             reset_timeout=20,
         )
 
-    def make_node(self, **values: Any) -> Any:
-        """A node of the machine, as an operator enrols it."""
-        host = self.machine.bmcs['host']
+    def driver_info(self, machine: Any) -> dict[str, Any]:
+        """How a node reaches the BMCs of a machine."""
+        host = machine.bmcs['host']
         further = {
             name: {k: getattr(b, k) for k in ('address', 'username', 'password', 'verify_ca', 'system')}
-            for name, b in self.machine.bmcs.items()
+            for name, b in machine.bmcs.items()
             if name != 'host'
         }
         info = {
@@ -131,12 +131,14 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             'redfish_verify_ca': host.verify_ca,
             'redfish_system_id': host.system,
         }
-        if further:
-            info['acc_bmcs'] = further
+        return info | ({'acc_bmcs': further} if further else {})
+
+    def make_node(self, **values: Any) -> Any:
+        """A node of the machine, as an operator enrols it."""
         defaults = {
             'name': 'node-1',
             'driver': TYPE,
-            'driver_info': info,
+            'driver_info': self.driver_info(self.machine),
             'resource_class': 'gold',
             'provision_state': states.AVAILABLE,
             'power_state': states.POWER_ON,

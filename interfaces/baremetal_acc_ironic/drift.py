@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is drift told? By a log line for each change, one notification, the node's history, and what steps leave in our key.
+
+Every look is compared with what was known before it, whoever looks. What a job did itself is no drift. A gap is told when it
+comes, and not again while it stays.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from oslo_log import log
+
+from baremetal_acc.decide import drift
+from baremetal_acc.decide.drift import Change, ChangeKind, shown
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Item
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import notification, outcome
+from baremetal_acc_ironic.node import Memory, Told
+
+LOG = log.getLogger(__name__)
+
+_SHOWN, _CHARACTERS = 20, 400
+"""Changes in the history and in our key, and their length: enough for every card of a machine, small enough for the node's
+row. The log and the notification have them all."""
+
+INSPECTION = 'inspection'
+CACHE = 'cache_firmware_components'
+"""What looks besides our steps: inspection, and Ironic at the beginning and at the end of a flow."""
+
+
+def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> tuple[Memory, Inventory]:
+    """Compare a look with what was known, and tell what has changed.
+
+    :param by: who looked.
+    :param done: items of a job; those that were begun account for what they changed.
+    :returns: what is remembered, not yet stored; and what is known of the machine now, with what this look could not see.
+    """
+    node = task.node
+    before = memory.last_look(node, mind)
+    known = drift.remembered(before, inventory)
+    found: tuple[Change, ...] = ()
+    if before is not None:
+        found = drift.beyond(drift.drift(before, inventory), (item.action for item in done if item.state.begun))
+    unseen = _unseen(found)
+    news = tuple(c for c in found if c.certain or unseen != mind.unseen)
+    mind = replace(mind, seen=memory.packed_look(node, known), unseen=unseen)
+    if before is None or not news:
+        return mind, known
+    for change in news:
+        LOG.log(_level(change), 'Node %s: drift found by %s: %s', node.uuid, by, change)
+    texts = tuple(shown(str(c), _CHARACTERS) for c in news[:_SHOWN])
+    told = Told(at=inventory.at, since=before.at, by=by, changes=texts, more=len(news) - len(texts))
+    more = f'; and {told.more} more' if told.more else ''
+    outcome.told(
+        node, f'accelerators have changed since {before.at:%Y-%m-%d %H:%M:%S} UTC, found by {by}: {"; ".join(texts)}{more}'
+    )
+    notification.emit(task, news, by=by, at=inventory.at, since=before.at, grave=any(_grave(c) for c in news))
+    return replace(mind, drift=told), known
+
+
+def looked(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[Item] = ()) -> Memory:
+    """Tell drift and store that it was told at once, whatever becomes of a step that has only just begun.
+
+    What of it fails is logged: it is no reason not to lock a card.
+
+    :param mind: what the step means to remember; nothing else of it is stored.
+    """
+    try:
+        stored, _ = tell(task, memory.load(task.node), inventory, by, done)
+        memory.store(task.node, stored)
+    except Exception:
+        LOG.exception('Node %s: drift of its accelerators could not be told', task.node.uuid)
+    return with_told(task.node, mind)
+
+
+def with_told(node: Any, mind: Memory) -> Memory:
+    """What a step means to remember, with what was told and stored meanwhile."""
+    stored = memory.load(node)
+    return replace(mind, seen=stored.seen, drift=stored.drift, unseen=stored.unseen)
+
+
+def _grave(change: Change) -> bool:
+    """Everything but a card that came in addition."""
+    return change.kind is not ChangeKind.NEW
+
+
+def _level(change: Change) -> int:
+    return log.WARNING if _grave(change) else log.INFO
+
+
+def _unseen(changes: Iterable[Change]) -> str | None:
+    """Tells apart what could not be seen; None when everything could."""
+    gaps = sorted(f'{c.kind} {c.accelerator} {c.subject} {c.ref}' for c in changes if not c.certain)
+    return hashlib.sha256('\n'.join(gaps).encode()).hexdigest()[:16] if gaps else None

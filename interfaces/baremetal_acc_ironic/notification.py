@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which notification tells drift? ``baremetal.accelerator.drift.success``, versioned as Ironic's own are.
+
+It goes where Ironic's versioned notifications go (``[DEFAULT] notification_level`` and ``versioned_notifications_topics``), at
+the level ``warning``, or ``info`` when cards have only been added. Its payload holds what BMCs show of their devices, and
+nothing of ``driver_info``.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from ironic.conf import CONF
+from ironic.objects import base, fields
+from ironic.objects import notification as ironic_notification
+from oslo_log import log
+
+from baremetal_acc.decide.drift import Change
+
+LOG = log.getLogger(__name__)
+
+OBJECT, ACTION = 'accelerator', 'drift'
+
+LIMIT = 200
+"""Changes in one notification: about 100 KiB, below what message brokers take by default."""
+
+
+@base.IronicObjectRegistry.register
+class AcceleratorChange(base.IronicObject):
+    """One change of one device, in words and in parts."""
+
+    # Version 1.0: Initial version
+    VERSION = '1.0'
+
+    fields = {  # noqa: RUF012
+        'kind': fields.StringField(),
+        'accelerator': fields.StringField(),
+        'label': fields.StringField(),
+        'subject': fields.StringField(),
+        'was': fields.StringField(nullable=True),
+        'found': fields.StringField(nullable=True),
+        'resource': fields.StringField(nullable=True),
+        'reason': fields.StringField(nullable=True),
+        'text': fields.StringField(),
+    }
+
+
+@base.IronicObjectRegistry.register
+class AcceleratorDriftPayload(ironic_notification.NotificationPayloadBase):
+    """What has changed in a node since its accelerators were looked at before."""
+
+    # Version 1.0: Initial version
+    VERSION = '1.0'
+
+    fields = {  # noqa: RUF012
+        'node_uuid': fields.UUIDField(),
+        'node_name': fields.StringField(nullable=True),
+        'provision_state': fields.StringField(nullable=True),
+        'resource_class': fields.StringField(nullable=True),
+        'found_by': fields.StringField(),
+        'at': fields.DateTimeField(),
+        'since': fields.DateTimeField(),
+        'changes': fields.ListOfObjectsField('AcceleratorChange'),
+        'more': fields.IntegerField(),
+    }
+
+
+@base.IronicObjectRegistry.register
+class AcceleratorDriftNotification(ironic_notification.NotificationBase):
+    """The notification itself."""
+
+    # Version 1.0: Initial version
+    VERSION = '1.0'
+
+    fields = {'payload': fields.ObjectField('AcceleratorDriftPayload')}  # noqa: RUF012
+
+
+def emit(task: Any, changes: Iterable[Change], *, by: str, at: datetime, since: datetime, grave: bool) -> None:
+    """Send it if Ironic's configuration asks for it. What of it fails is logged: no step fails for it."""
+    node = task.node
+    found = tuple(changes)
+    try:
+        payload = AcceleratorDriftPayload(
+            node_uuid=node.uuid,
+            node_name=node.name,
+            provision_state=node.provision_state,
+            resource_class=node.resource_class,
+            found_by=by,
+            at=at,
+            since=since,
+            changes=[_change(c) for c in found[:LIMIT]],
+            more=max(0, len(found) - LIMIT),
+        )
+        AcceleratorDriftNotification(
+            publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=CONF.host),
+            event_type=ironic_notification.EventType(object=OBJECT, action=ACTION, status=fields.NotificationStatus.SUCCESS),
+            level=fields.NotificationLevel.WARNING if grave else fields.NotificationLevel.INFO,
+            payload=payload,
+        ).emit(task.context)
+    except Exception:
+        # Whatever the transport raises: the drift stands in the log and in the node's history.
+        LOG.exception('Node %s: the notification baremetal.%s.%s could not be sent', node.uuid, OBJECT, ACTION)
+
+
+def _change(change: Change) -> AcceleratorChange:
+    return AcceleratorChange(
+        kind=str(change.kind),
+        accelerator=str(change.accelerator),
+        label=change.label,
+        subject=change.subject,
+        was=change.was,
+        found=change.found,
+        resource=None if change.ref is None else str(change.ref),
+        reason=change.reason,
+        text=str(change),
+    )
