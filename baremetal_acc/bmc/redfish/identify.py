@@ -12,7 +12,7 @@ All work is near linear in the number of resources: a hostile BMC lists thousand
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from baremetal_acc.bmc.devices import Class, Devices, Row
@@ -29,10 +29,10 @@ from baremetal_acc.bmc.redfish.parse import (
     version_of,
 )
 from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
-from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Function, IdentitySource, Kind, PciIds
+from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, Accelerator, Function, IdentitySource, Kind, PciIds
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Gap, PlatformDevice
-from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 OWN_CHASSIS = frozenset({'Card', 'Module', 'Component', 'Cartridge'})
 """ChassisType of what may be one device; the others are enclosures."""
@@ -234,13 +234,13 @@ def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformD
     groups = _by_value(_by_links(walk, devices), walk, devices)
     found, platform = [], []
     for device in groups:
-        if device.recognise(devices) is None:
+        if device.kind is None:
             _mention(device, walk)
             continue
         if _is_baseboard(device, walk.tree):
             view = device.primary
             why = 'shows nothing that a tenant could use or program: a part of the baseboard'
-            platform.append(PlatformDevice(ref=view.ref, kind=device.kind or '', model=device.model(devices), reason=why))
+            platform.append(PlatformDevice(ref=view.ref, kind=device.kind, model=device.model(devices), reason=why))
             continue
         found.append(device)
     found += _chassis_alone(walk, devices, found)
@@ -276,6 +276,16 @@ def identities(devices: list[Device], bmc: BmcName) -> list[tuple[AcceleratorId,
         else:
             found.append((AcceleratorId(f'uri:{bmc}:{device.primary.ref.uri}'), IdentitySource.URI))
     return found
+
+
+def attributed(gaps: Iterable[Gap], accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
+    """Each gap with the device that it concerns, where its resource is that device's, its firmware's or its function's."""
+    owner: dict[Ref, AcceleratorId] = {}
+    for a in accelerators:
+        items = [s.item for s in a.slots if s.item is not None]
+        for ref in (*a.refs, *(c.ref for c in (*a.firmware, *items)), *(f.ref for f in a.functions)):
+            owner.setdefault(ref, a.id)
+    return tuple(g if g.accelerator is not None or g.ref not in owner else replace(g, accelerator=owner[g.ref]) for g in gaps)
 
 
 def functions_of(device: Device, tree: Tree) -> tuple[Function, ...]:
@@ -949,6 +959,7 @@ def _bare(uri: str) -> str:
 
 __all__ = [
     'Device',
+    'attributed',
     'extension_text',
     'function',
     'functions_of',

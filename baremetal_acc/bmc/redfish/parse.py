@@ -222,13 +222,14 @@ class View:
                 yield View(self.ref, oem.body[name], self.gaps, f'{oem.at}/{name}')
 
     def _value(self, path: tuple[str, ...]) -> object:
-        value: object = self.body
-        for n, name in enumerate(path):
-            if not isinstance(value, dict):
-                if value is not None:
-                    self._odd(path[:n], f'object expected, {_kind(value)} found')
+        value: object = self.body.get(path[0]) if path else self.body
+        for n in range(1, len(path)):
+            if value is None:
                 return None
-            value = value.get(name)
+            if not isinstance(value, dict):
+                self._odd(path[:n], f'object expected, {_kind(value)} found')
+                return None
+            value = value.get(path[n])
         return value
 
     def _bounded(self, path: tuple[str, ...], array: list[object]) -> list[object]:
