@@ -242,7 +242,8 @@ class Login(sushy.auth.AuthBase):
         self._connector = connector
         connector.set_auth(self)
         failed, self._failed = self._failed, None
-        if failed is not None and not (isinstance(failed, BmcRefused) and failed.status in _NO_SESSIONS):
+        elsewhere = sessions != SESSIONS or (isinstance(failed, BmcRefused) and failed.status in _NO_SESSIONS)
+        if failed is not None and (isinstance(failed, BmcNotAuthorised | BmcUnreachable) or not elsewhere):
             raise failed
         if self._username is None or self.generation:
             return

@@ -128,7 +128,7 @@ class RedfishConnection:
         home = self._system(tree)
         accelerators = [
             self._accelerator(walk, device, owned, home, source)
-            for device, owned, source in zip(found, items, _identities(found, self.address), strict=True)
+            for device, owned, source in zip(found, items, identify.identities(found, self.address.name), strict=True)
         ]
         LOG.info('%s: %d accelerators, %d requests so far', self.address.label, len(found), self._connector.requests)
         return Look(
@@ -250,9 +250,11 @@ class RedfishConnection:
             firmware=tuple(sorted(items.components, key=lambda c: (c.id or '', c.ref))),
             slots=firmware.slots(device, items, walk),
             functions=tuple(sorted(identify.functions_of(device, walk.tree), key=lambda f: f.ref)),
-            traits=device.row.traits if device.row is not None else frozenset(),
+            traits=device.traits,
             system=home,
-            health=primary.literal('Status', 'Health'),
+            health=device.health,
+            health_rollup=device.health_rollup,
+            state=device.state,
         )
 
     def _system(self, tree: Tree) -> Ref | None:
@@ -320,18 +322,3 @@ def _quirks(root: View) -> Quirks:
     return Quirks(
         vendor=root.text('Vendor'), product=root.text('Product'), oem=frozenset(oem.body) if oem is not None else frozenset()
     )
-
-
-def _identities(devices: list[Device], address: BmcAddress) -> list[tuple[AcceleratorId, IdentitySource]]:
-    """What identifies each device: its UUID, else its serial number, else its URI; a value that repeats identifies nothing."""
-    uuids = [d.uuid for d in devices]
-    serials = [d.serial.casefold() if d.serial else None for d in devices]
-    found: list[tuple[AcceleratorId, IdentitySource]] = []
-    for device, uuid, serial in zip(devices, uuids, serials, strict=True):
-        if uuid is not None and uuids.count(uuid) == 1:
-            found.append((AcceleratorId(f'uuid:{uuid}'), IdentitySource.UUID))
-        elif device.serial is not None and serials.count(serial) == 1:
-            found.append((AcceleratorId(f'serial:{device.serial}'), IdentitySource.SERIAL))
-        else:
-            found.append((AcceleratorId(f'uri:{address.name}:{device.primary.ref.uri}'), IdentitySource.URI))
-    return found

@@ -228,6 +228,10 @@ class Walk:
             self._each(chassis.links('Links', 'Processors'), tree.processors, self._processor, hides=True)
         for system in list(tree.systems.values()):
             self._each(system.links('Links', 'Chassis'), tree.chassis, self._chassis, hides=True)
+            functions = system.links('PCIeFunctions') if isinstance(system.body.get('PCIeFunctions'), list) else ()
+            self._each(filter(None, map(device_of, functions)), tree.pcie_devices, self._device, hides=False)
+        for view in (*tree.processors.values(), *tree.pcie_devices.values()):
+            self._each(view.links('Links', 'Chassis'), tree.chassis, self._chassis, hides=False)
         self._each(self._array, tree.pcie_devices, self._device, hides=True)
         if not tree.adapters:
             self._look_at_interfaces()
