@@ -109,7 +109,9 @@ class Fleet(Generic[T, R]):
         self._clock = clock
         self._grace = grace
         self._most = limits.most
+        self._due: SimpleQueue[tuple[int, T] | None] = SimpleQueue()
         self._ended: SimpleQueue[tuple[int, R | None, BaseException | None] | None] = SimpleQueue()
+        self._threads = 0
         self._running: dict[int, tuple[T, float]] = {}
         self._stopped = False
 
@@ -128,6 +130,13 @@ class Fleet(Generic[T, R]):
 
         Nothing is kept, and nothing is begun while a result waits to be taken: who takes them slowly is not run over.
         """
+        try:
+            yield from self._results(items)
+        finally:
+            for _ in range(self._threads):
+                self._due.put(None)
+
+    def _results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
         waiting = enumerate(items)
         following = next(waiting, None)
         until: float | None = None
@@ -160,23 +169,29 @@ class Fleet(Generic[T, R]):
         return sum(begun > since for _, begun in self._running.values()) < self._limits.at_once
 
     def _begin(self, number: int, item: T) -> bool:
-        def attempt() -> None:
+        """Give it to a thread that has nothing to do, or to a new one."""
+        if len(self._running) >= self._threads:
+            try:
+                # One that hangs must not hold up the end of the process.
+                threading.Thread(target=self._thread, name=f'fleet-{self._threads}', daemon=True).start()
+            except RuntimeError as exc:
+                if not self._threads:
+                    raise AccError('the system gives us no thread', hint='raise its limit of threads or processes') from exc
+                self._most = self._threads
+                return False
+            self._threads += 1
+        self._running[number] = item, self._clock()
+        self._due.put((number, item))
+        return True
+
+    def _thread(self) -> None:
+        while (due := self._due.get()) is not None:
+            number, item = due
             try:
                 self._ended.put((number, self._work(item), None))
             except BaseException as exc:  # noqa: BLE001 - it is raised again where results are waited for
                 self._ended.put((number, None, exc))
-
-        self._running[number] = item, self._clock()
-        try:
-            # A thread that hangs must not hold up the end of the process.
-            threading.Thread(target=attempt, name=f'fleet-{number}', daemon=True).start()
-        except RuntimeError as exc:
-            del self._running[number]
-            if not self._running:
-                raise AccError('the system gives us no thread', hint='raise its limit of threads or processes') from exc
-            self._most = len(self._running)
-            return False
-        return True
+            del due, item
 
 
 @runtime_checkable

@@ -137,7 +137,10 @@ class Count:
         parts = [f'{self._done} of {self._total} done', f'{self._failed} failed']
         if self._done and passed > 0:
             rate = self._done / passed
-            parts += [f'{rate:.1f} per second', f'{_duration((self._total - self._done) / rate)} left']
+            parts += [
+                f'{rate:.1f} per second' if rate >= 1 else f'{60 * rate:.1f} per minute',
+                f'{_duration((self._total - self._done) / rate)} left',
+            ]
         return f'{PROGRAM}: {", ".join(parts)}'
 
 

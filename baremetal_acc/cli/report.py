@@ -58,6 +58,10 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
         self.add_arguments(parser)
         return parser
 
+    def get_epilog(self) -> str:
+        """Nothing: cliff would read the metadata of every package that is installed, to say where a command comes from."""
+        return ''
+
     @abc.abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""

@@ -3,6 +3,7 @@
 """bmcs.yaml: what it says is understood, what is wrong is told by line, and no password gets out."""
 
 import contextlib
+import json
 import os
 
 import pytest
@@ -123,6 +124,10 @@ def test_what_is_wrong_is_told_by_line(old, new, line, says):
         ('format: 1\ntargets: {}\n', 'names no target'),
         ('format: 1\ntargets: {a: {}}\n', 'names no BMC (list them under bmcs'),
         ('[' * 5000, 'nested too deeply'),
+        ('[' * 2_000_000, 'nested too deeply'),
+        ('- ' * 5000, 'nested too deeply'),
+        ('format: 1\ntargets: &a {a: *a}\n', 'no such key'),
+        ('format: \ud800', 'a character that YAML does not allow'),
         ('format: 1\n---\nformat: 1\n', 'no valid YAML'),
     ],
 )
@@ -139,6 +144,120 @@ def test_any_text_is_parsed_or_refused(text):
     with contextlib.suppress(DocumentError):
         targets, _ = parse(text)
         assert targets
+
+
+LINES = """\
+{"target": "node-1", "exposure": "service", "bmcs": {"host": {"address": "https://192.0.2.1", "username": "admin", \
+"password": "hunter2hunter2", "verify_ca": "ca.pem", "parallel_updates": 2}}}
+
+  {"target": "node-2", "redfish_address": "https://192.0.2.2", "redfish_verify_ca": false, "traits": ["CUSTOM_A"]}\r
+"""
+
+
+def test_each_line_of_json_is_a_target():
+    """With the keys of bmcs.yaml and its name as target; empty lines and line ends of other systems do not matter."""
+    (one, two), line = parse(LINES)
+    assert 1 == line
+    assert ('node-1', Exposure.SERVICE, SECRET) == (one.name, one.exposure, one.bmcs[0].secret.text)
+    assert ('/etc/x/ca.pem', 2) == (one.bmcs[0].verify_ca, one.bmcs[0].parallel_updates)
+    assert ('node-2', 'host', False, {'CUSTOM_A'}) == (two.name, two.bmcs[0].name, two.bmcs[0].verify_ca, two.traits)
+    text = '{"format": 1, "targets": {"a": {"redfish_address": "https://192.0.2.1"}}}'
+    assert ['a'] == [t.name for t in parse(text)[0]], 'a whole document on one line is one still'
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'line', 'says'),
+    [
+        ('"target": "node-2"', '"target": "node-1"', 3, "target: 'node-1' is there twice, first in line 1"),
+        ('"target": "node-2", ', '', 3, 'target is missing (each line names its target'),
+        ('"target": "node-2"', '"target": 2', 3, 'target: text expected, a number or a date found'),
+        ('"target": "node-2"', '"target": "../x"', 3, "'../x' is no name"),
+        ('redfish_address', 'redfish_adress', 3, 'target node-2.redfish_adress: no such key (did you mean redfish_address?)'),
+        ('"username"', '"user_name"', 1, 'target node-1.bmcs.host.user_name: no such key (did you mean username?)'),
+        ('false', '[]', 3, 'redfish_verify_ca: text expected, a list found'),
+        ('false', 'NaN', 3, 'redfish_verify_ca: text expected, a number or a date found'),
+        ('["CUSTOM_A"]', '[1]', 3, 'traits: list of texts expected'),
+        ('["CUSTOM_A"]}', '["CUSTOM_A"', 3, 'no valid JSON'),
+        ('"parallel_updates": 2', '"parallel_updates": ' + '9' * 5000, 1, 'a number that is too long'),
+        ('"username": "admin"', '"username": "admin", "username": "root"', 1, 'username: is there twice'),
+        ('  {', '  [{', 3, 'no valid JSON'),
+        ('  {"target"', '  7\n {"target"', 3, 'mapping expected, a number or a date found (one target per line)'),
+        ('["CUSTOM_A"]', '[' * 100_000, 3, 'nested too deeply'),
+        ('"hunter2hunter2", ', '"hunter2hunter2\\q", ', 1, 'no valid JSON'),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told_by_its_number(old, new, line, says):
+    """As in bmcs.yaml: file, line, place, what to do; never the password."""
+    assert 1 == LINES.count(old)
+    with pytest.raises(DocumentError) as caught:
+        parse(LINES.replace(old, new))
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f'/etc/x/bmcs.yaml, line {line}: ')
+    assert SECRET not in str(caught.value)
+
+
+@given(st.text(max_size=100), st.text(max_size=100))
+def test_any_lines_are_parsed_or_refused(first, second):
+    """Nothing but a DocumentError comes out of lines that are no targets."""
+    with contextlib.suppress(DocumentError):
+        parse(f'{{"target": "a", {first}\n{second}\n')
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(['target', 'bmcs', 'traits', 'node', 'exposure', 'redfish_address', 'acc_bmcs', 'x']),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+            max_leaves=6,
+        ),
+    )
+)
+def test_any_target_of_json_is_parsed_or_refused(target):
+    """Whatever type stands where another one belongs."""
+    with contextlib.suppress(DocumentError):
+        parse(json.dumps({'target': 'a', **target}))
+
+
+def test_a_list_from_a_pipe_may_hold_passwords(tmp_path):
+    """It belongs to the two that it connects; a file given as standard input is judged by its mode as ever."""
+    read, write = os.pipe()
+    os.write(write, LINES.encode())
+    os.close(write)
+    with open(read, 'rb') as stream:
+        assert 2 == len(bmcs.read(stream, 'standard input'))
+    path = tmp_path / 'lines'
+    path.write_text(LINES)
+    path.chmod(0o640)
+    with path.open('rb') as stream, pytest.raises(DocumentError, match=r'standard input, line 1: .*mode 0640'):
+        bmcs.read(stream, 'standard input')
+
+
+def test_what_is_no_text_is_told_by_line(tmp_path):
+    """A byte that is no UTF-8 stands somewhere."""
+    path = tmp_path / 'bmcs.yaml'
+    path.write_bytes(FULL.encode().replace(b'gold', b'\xff'))
+    with pytest.raises(DocumentError, match=r'bmcs.yaml, line 4: is not UTF-8'):
+        bmcs.load(path)
+    path.write_bytes(b'\xef\xbb\xbf' + FULL.encode())
+    path.chmod(0o600)
+    assert 1 == len(bmcs.load(path)), 'a byte order mark is no harm'
+
+
+def test_ten_thousand_targets_are_within_the_bound(tmp_path):
+    """A fleet fits into one list; the last one's line is told as well as the first one's."""
+    text = 'format: 1\ntargets:\n' + ''.join(
+        f'  node-{n:05}:\n    resource_class: gold\n    bmcs:\n      host:\n'
+        f'        address: https://192.0.{n // 250}.{n % 250}\n        username: acc-operator\n        password_file: secrets/rack-{n // 40}/node-{n:05}\n'
+        f'        verify_ca: bmc-ca.pem\n        system: /redfish/v1/Systems/System.Embedded.1\n'
+        for n in range(10_000)
+    )
+    path = tmp_path / 'bmcs.yaml'
+    path.write_text(text)
+    assert 10_000 == len(bmcs.load(path))
+    path.write_text(f'{text}  node-00000: {{}}\n')
+    with pytest.raises(DocumentError, match=r'line 90003: targets.node-00000: is there twice, first in line 3'):
+        bmcs.load(path)
 
 
 def test_a_file_with_a_password_is_for_its_owner_alone(tmp_path):

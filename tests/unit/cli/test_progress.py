@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from baremetal_acc.cli.progress import Progress
+from baremetal_acc.cli.progress import Count, Progress
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job
@@ -70,3 +70,55 @@ def test_what_a_bmc_says_cannot_command_the_terminal():
     stream = io.StringIO()
     Progress(stream).show(job(ItemState.FAILED, message='bad\x1b[2Jimage\r\nbaremetal-acc: done\u202e'))
     assert 'failed (bad?[2Jimage  baremetal-acc: done?)\n' in stream.getvalue()
+
+
+def counted(stream: io.StringIO, now: list[float], **options: bool) -> Count:
+    """A count of 200 targets; the test sets its clock."""
+    return Count(stream, 200, clock=lambda: now[0], **options)
+
+
+def test_a_fleet_is_counted_on_a_terminal():
+    """Done, failed, how fast, and how long it will take; each drawing over the one before, and none is left."""
+    stream, now = Terminal(), [100.0]
+    count = counted(stream, now)
+    count.ended(failed=False)
+    assert '\rbaremetal-acc: 1 of 200 done, 0 failed\x1b[K' == stream.getvalue()
+    stream.truncate(0)
+    now[0] = 104.0
+    count.ended(failed=True)
+    assert stream.getvalue().endswith('\rbaremetal-acc: 2 of 200 done, 1 failed, 30.0 per minute, 6 min 36 s left\x1b[K')
+    count.clear()
+    assert stream.getvalue().endswith('\x1b[K\r\x1b[K')
+
+
+def test_a_count_is_not_drawn_more_often_than_it_can_be_read():
+    """A hundred that end within a moment are one drawing; a sign of life draws in any case."""
+    stream, now = Terminal(), [100.0]
+    count = counted(stream, now)
+    for _ in range(100):
+        count.ended(failed=False)
+    assert 1 == stream.getvalue().count('done')
+    count.draw()
+    assert '100 of 200' in stream.getvalue()
+
+
+@pytest.mark.parametrize(('stream', 'quiet'), [(io.StringIO(), False), (Terminal(), True)])
+def test_a_count_shows_nothing_elsewhere(stream, quiet):
+    """Neither in a file nor where nobody wants it."""
+    count = counted(stream, [100.0], quiet=quiet)
+    count.ended(failed=True)
+    count.draw()
+    count.clear()
+    assert '' == stream.getvalue()
+
+
+def test_a_count_that_has_nothing_to_go_by_promises_nothing():
+    """Before the first is done there is no rate; a long time is told in hours."""
+    stream, now = Terminal(), [100.0]
+    count = counted(stream, now)
+    now[0] = 130.0
+    count.draw()
+    assert '\rbaremetal-acc: 0 of 200 done, 0 failed\x1b[K' == stream.getvalue()
+    now[0] = 190.0
+    count.ended(failed=False)
+    assert ', 0.7 per minute, 4 h 58 min left' in stream.getvalue()
