@@ -211,13 +211,16 @@ class Device:
         self.row, self.kind = _kind(self, devices)
         return self.kind
 
-    def absorb(self, other: 'Device') -> None:
-        """Take over everything of another."""
-        for name in (*TABLES, 'chassis', 'managers'):
-            getattr(self, name).update(getattr(other, name))
-        mine = {f.ref for f in self.functions}
-        self.functions += tuple(f for f in other.functions if f.ref not in mine)
-        self.extra |= other.extra
+    def absorb(self, *others: 'Device') -> None:
+        """Take over everything of others."""
+        functions = {f.ref: f for f in self.functions}
+        for other in others:
+            for name in (*TABLES, 'chassis', 'managers'):
+                getattr(self, name).update(getattr(other, name))
+            for f in other.functions:
+                functions.setdefault(f.ref, f)
+            self.extra |= other.extra
+        self.functions = tuple(functions.values())
         for name in _WORKED_OUT:
             self.__dict__.pop(name, None)
 
@@ -583,9 +586,8 @@ def _joined(groups: list[Device], keys: _Key, walk: Walk, devices: Devices, *, t
             if trusted:
                 walk.gaps.append(Gap(ref=alive[0].primary.ref, reason=_REPEATED.format(others=_others(alive))))
             continue
-        for other in alive[1:]:
-            alive[0].absorb(other)
-            gone[id(other)] = alive[0]
+        alive[0].absorb(*alive[1:])
+        gone |= dict.fromkeys(map(id, alive[1:]), alive[0])
         alive[0].recognise(devices)
     return [d for d in groups if id(d) not in gone]
 
@@ -766,7 +768,7 @@ def _may_be(device: Device, named: Row) -> bool:
         return False
     if any(view.has('Switch') for view in _link_parts(device)):
         return False
-    return bool(device.pcie_devices or device.adapters or device.graphics)
+    return bool(device.processors or device.pcie_devices or device.adapters or device.graphics)
 
 
 def _link_parts(device: Device) -> Iterator[View]:

@@ -174,7 +174,7 @@ class View:
         uri = value.get('@odata.id') if isinstance(value, dict) else None
         if isinstance(uri, str) and uri:
             return uri
-        self._odd(path, 'link expected')
+        self._odd(path, f'link expected, {_kind(value)} found')
         return None
 
     def links(self, *path: str) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class View:
             one = self.link(*path)
             return (one,) if one else ()
         if not isinstance(value, list):
-            self._odd(path, f'array of links expected, {_kind(value)} found')
+            self._odd(path, f'link expected, {_kind(value)} found')
             return ()
         found = []
         for n, item in enumerate(self._bounded(path, value)):
