@@ -5,6 +5,7 @@
 The defects that this avoids were measured on sushy's own connector: facts/redfish.md, section 4.2.
 """
 
+import base64
 import functools
 import gzip
 import io
@@ -306,10 +307,99 @@ def test_wrong_credentials_are_said_without_the_password(bmc: Any, reply: Callab
 
 def test_a_bmc_without_sessions_gets_basic_authentication(bmc: Any) -> None:
     """The credentials go with each request then."""
-    with bmc.connect(username='admin', password=SECRET) as connection:
+    with bmc.connect(username='admin', password=SECRET, concurrency=1) as connection:
         connection.writer().fresh(SYSTEM)
     assert 0 == bmc.count('POST')
     assert bmc.requests[-1].headers['Authorization'].startswith('Basic ')
+
+
+@pytest.mark.parametrize('code', [404, 405, 501])
+def test_sessions_that_are_not_where_they_usually_lie_are_not_asked_for_twice(
+    bmc: Any, reply: Callable[..., Any], code: int
+) -> None:
+    """The login that does not wait for the service root is a guess; where it fails and the root has none, Basic it is."""
+    bmc.replies['POST', module.SESSIONS] = reply(code)
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert 1 == bmc.count('POST')
+    assert bmc.requests[-1].headers['Authorization'].startswith('Basic ')
+
+
+def test_sessions_lie_where_the_root_says(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Also when the usual place does not answer as it should."""
+    place = '/redfish/v1/Elsewhere/Sessions'
+    bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': place}}
+    bmc.replies['POST', place] = reply(201, {}, X_Auth_Token=TOKEN, Location=f'{place}/7')
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+        assert TOKEN == bmc.requests[-1].headers['X-Auth-Token']
+    assert ('DELETE', f'{place}/7') == bmc.seen[-1]
+
+
+def test_a_wrong_password_is_tried_once(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Accounts are locked after a few failures."""
+    bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': '/redfish/v1/Elsewhere/Sessions'}}
+    bmc.replies['POST', module.SESSIONS] = reply(401)
+    with pytest.raises(BmcNotAuthorised):
+        bmc.connect(username='admin', password=SECRET)
+    assert 1 == bmc.count('POST')
+
+
+def test_a_service_that_is_no_redfish_is_logged_out_of(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The login may have come through before the root did not."""
+    bmc.replies['POST', module.SESSIONS] = reply(201, {}, X_Auth_Token=TOKEN, Location=f'{module.SESSIONS}/1')
+    bmc.tree['/redfish/v1'] = 'no json'
+    with pytest.raises(BmcAnswerInvalid, match='no Redfish service'):
+        bmc.connect(username='admin', password=SECRET)
+    assert 1 == bmc.count('DELETE', f'{module.SESSIONS}/1')
+
+
+@pytest.mark.parametrize('place', ['http://[bad/', f'{SYSTEM}?password={SECRET}', 'https://192.0.2.1:99999/'])
+def test_a_redirect_that_cannot_be_followed_is_an_error_of_ours(bmc: Any, reply: Callable[..., Any], place: str) -> None:
+    """It cannot be parsed, or would spread our password over logs and messages."""
+    bmc.replies['GET', SYSTEM] = reply(302, Location=place)
+    with bmc.connect(username='admin', password=SECRET) as connection, pytest.raises(BmcAnswerInvalid) as caught:
+        connection.writer().fresh(SYSTEM)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize('character', ['\x85', '\u2028', '\u202e', '\x1b'])
+def test_a_link_that_cannot_be_shown_is_not_followed(bmc: Any, character: str) -> None:
+    """It would stand in logs, terminals and the node's last error."""
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid) as caught:
+        connection.writer().fresh(f'/redfish/v1/Systems/{character}1')
+    assert str(caught.value).isprintable()
+
+
+def test_a_link_in_another_script_is_sent_encoded(bmc: Any) -> None:
+    """RFC 3986, section 2.1."""
+    bmc.put('/redfish/v1/Systems/Gr%C3%B6%C3%9Fe', Id='x')
+    with bmc.connect() as connection:
+        assert 'x' == connection.writer().fresh('/redfish/v1/Systems/Größe').body['Id']
+
+
+def test_an_object_that_gives_one_name_two_values_is_no_answer(bmc: Any) -> None:
+    """Parsers take the first or the last: a lock must not depend on that. RFC 8259, section 4."""
+    bmc.tree[SYSTEM] = '{"Id": "1", "Oem": {"WriteProtected": false, "WriteProtected": true}}'
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match="'WriteProtected' twice"):
+        connection.writer().fresh(SYSTEM)
+
+
+def test_an_object_that_says_one_thing_twice_is_an_answer(bmc: Any) -> None:
+    """Sloppy, and clear."""
+    bmc.tree[SYSTEM] = '{"Id": "1", "Id": "1"}'
+    with bmc.connect() as connection:
+        assert {'Id': '1'} == connection.writer().fresh(SYSTEM).body
+
+
+def test_basic_credentials_that_are_repeated_are_taken_out(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Some services put the request's headers into their errors."""
+    packed = base64.b64encode(f'admin:{SECRET}'.encode()).decode()
+    bmc.replies['POST', SYSTEM] = reply(400, {'error': {'message': f'refused: Authorization: Basic {packed}'}})
+    with bmc.connect(username='admin', password=SECRET, concurrency=1) as connection, pytest.raises(BmcRefused) as caught:
+        connection.writer().post(SYSTEM, {})
+    assert packed not in str(caught.value)
+    assert 'refused' in str(caught.value)
 
 
 def test_neither_password_nor_token_nor_body_is_logged(

@@ -225,3 +225,19 @@ def test_the_number_of_resources_is_bounded(bmc: Any, monkeypatch: pytest.Monkey
     look = bmc.look(concurrency=1)
     assert 20 > len(look.accelerators)
     assert any(g.hides and 'more than 8 resources' in g.reason for g in look.gaps)
+
+
+def test_an_expanded_member_does_not_speak_for_another_collection(bmc: Any) -> None:
+    """A chassis that claims to be a firmware item would lend it its lock."""
+    item = '/redfish/v1/UpdateService/FirmwareInventory/GPU'
+    _expands(bmc)
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': '/redfish/v1/UpdateService'}
+    bmc.put('/redfish/v1/UpdateService', FirmwareInventory={'@odata.id': item.rpartition('/')[0]})
+    bmc.collection(item.rpartition('/')[0], 'GPU')
+    bmc.put(item, WriteProtected=False, Version='1')
+    lie = {'@odata.id': item, 'Id': 'GPU', 'Name': 'GPU', 'WriteProtected': True, 'Version': '9'}
+    for query in ('?$expand=.($levels=1)', ''):
+        bmc.tree[f'/redfish/v1/Chassis{query}'] = {'@odata.id': '/redfish/v1/Chassis', 'Name': 'Chassis', 'Members': [lie]}
+    found = bmc.look().reader.get(item).body
+    assert (False, '1') == (found['WriteProtected'], found['Version'])
+    assert 1 == bmc.count('GET', item)

@@ -514,6 +514,8 @@ class Connector(sushy.connector.Connector):
                     url=path,
                     seconds=response.seconds if isinstance(response, _Whole) else response.elapsed.total_seconds(),
                 )
+        except ValueError as exc:  # what requests makes of a redirect before it does not follow it
+            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that cannot be') from exc
         except TooSlow as exc:
             raise BmcUnreachable(bmc=self.label, uri=path, what=str(exc)) from exc
         except TooLong as exc:

@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is read of a BMC that was read before? Every lock, version and state; nothing that is said not to have changed."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.retry import Patience
+from baremetal_acc.errors import BmcAnswerInvalid
+from baremetal_acc.model.ref import HOST
+
+from .conftest import ADDRESS, NOW
+
+DEVICES = '/redfish/v1/Chassis/1/PCIeDevices'
+FUNCTION = f'{DEVICES}/GPU/PCIeFunctions/0'
+ITEM = '/redfish/v1/UpdateService/FirmwareInventory/GPU'
+
+
+@pytest.fixture
+def card(bmc: Any) -> Any:
+    """A GPU with a function, an item, and ETags on everything."""
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': '/redfish/v1/UpdateService'}
+    bmc.put('/redfish/v1/UpdateService', FirmwareInventory={'@odata.id': ITEM.rpartition('/')[0]})
+    bmc.collection(ITEM.rpartition('/')[0], 'GPU')
+    bmc.put(ITEM, Version='1', WriteProtected=True, RelatedItem=[{'@odata.id': f'{DEVICES}/GPU'}])
+    bmc.collection('/redfish/v1/Chassis', '1')
+    bmc.put('/redfish/v1/Chassis/1', ChassisType='RackMount', PCIeDevices={'@odata.id': DEVICES})
+    bmc.collection(DEVICES, 'GPU')
+    bmc.put(
+        f'{DEVICES}/GPU', Model='NVIDIA H100', SerialNumber='7', PCIeFunctions={'@odata.id': f'{DEVICES}/GPU/PCIeFunctions'}
+    )
+    bmc.collection(f'{DEVICES}/GPU/PCIeFunctions', '0')
+    bmc.put(FUNCTION, VendorId='0x10de', DeviceId='0x2331', ClassCode='0x030200')
+    kinds = {FUNCTION: 'PCIeFunction.v1_2_3.PCIeFunction', ITEM: 'SoftwareInventory.v1_3_0.SoftwareInventory'}
+    for uri, body in bmc.tree.items():
+        kind = kinds.get(uri, 'SomeCollection.SomeCollection' if 'Members' in body else 'Other.v1_0_0.Other')
+        body['@odata.type'] = f'#{kind}'
+        bmc.etags[uri] = '"same for all"'
+    return bmc
+
+
+def conditional(bmc: Any) -> set[str]:
+    """What was asked for with If-None-Match."""
+    return {'/' + r.url.split('://', 1)[1].partition('/')[2] for r in bmc.requests if 'If-None-Match' in r.headers}
+
+
+def test_only_what_holds_no_lock_version_or_state_may_be_left_unsent(card: Any, reply: Callable[..., Any]) -> None:
+    """Many resources of one real BMC share one ETag: a lock is read anew, whatever its ETag says."""
+    with card.connect() as connection:
+        first = connection.look(NOW)
+        card.seen.clear()
+        card.requests.clear()
+        card.replies['GET', FUNCTION] = reply(304)
+        second = connection.look(NOW)
+    assert first.accelerators == second.accelerators
+    asked = conditional(card)
+    assert FUNCTION in asked
+    assert ITEM not in asked
+    assert all('Members' in card.tree[uri] for uri in asked - {FUNCTION})
+
+
+def test_a_version_that_changed_is_seen_although_its_etag_did_not(card: Any) -> None:
+    """Over one connection, and over another one."""
+    with card.connect() as connection:
+        connection.look(NOW)
+        card.tree[ITEM]['Version'] = '2'
+        (gpu,) = connection.look(NOW).accelerators
+    assert ['2'] == [c.version for c in gpu.firmware]
+
+
+def test_nothing_is_left_unsent_over_a_new_connection(card: Any) -> None:
+    """Evidence is read over a fresh session, and whole."""
+    card.look()
+    card.requests.clear()
+    card.look()
+    assert set() == conditional(card)
+
+
+def test_an_unasked_not_modified_is_no_answer(card: Any, reply: Callable[..., Any]) -> None:
+    """There is nothing that it could stand for."""
+    card.replies['GET', ITEM] = reply(304)
+    with card.connect() as connection, pytest.raises(BmcAnswerInvalid, match='HTTP 304'):
+        connection.writer().fresh(ITEM)
+
+
+def test_a_second_look_asks_for_the_same_and_for_nothing_twice(card: Any) -> None:
+    """All of it at once, since it is known what is needed; what is gone by then is no gap of its own."""
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    counts = []
+    for _ in range(3):
+        card.seen.clear()
+        with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+            connection.look(NOW)
+        counts.append(Counter(card.seen))
+    assert counts[0] == counts[1] == counts[2]
+    assert {1} == set(counts[1].values())
+
+
+def test_what_is_gone_since_is_neither_a_device_nor_a_gap(card: Any) -> None:
+    """It was asked for because it was needed last time; nothing leads there now."""
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        assert 1 == len(connection.look(NOW).accelerators)
+    for uri in [u for u in card.tree if u.startswith(f'{DEVICES}/GPU')]:
+        del card.tree[uri]
+    card.tree[DEVICES]['Members'] = []
+    card.tree['/redfish/v1/UpdateService/FirmwareInventory']['Members'] = []
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        look = connection.look(NOW)
+    assert ((), ()) == (look.accelerators, look.gaps)
+
+
+def test_what_is_new_since_is_found(card: Any) -> None:
+    """What was needed last time is where the walk begins, not where it ends."""
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        connection.look(NOW)
+    card.collection(DEVICES, 'GPU', 'GPU2')
+    card.put(f'{DEVICES}/GPU2', Model='NVIDIA H100', SerialNumber='8')
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        assert ['7', '8'] == sorted(str(a.serial) for a in connection.look(NOW).accelerators)
+
+
+def test_a_bmc_that_pushes_back_is_asked_less_at_a_time_from_then_on(card: Any, reply: Callable[..., Any]) -> None:
+    """Also in the next look of this process."""
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    card.replies['GET', ITEM] = [reply(503)]
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        connection.look(NOW)
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        assert 2 == connection._habits.pace.limit
