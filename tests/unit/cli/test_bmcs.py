@@ -244,19 +244,28 @@ def test_what_is_no_text_is_told_by_line(tmp_path):
     assert 1 == len(bmcs.load(path)), 'a byte order mark is no harm'
 
 
+TEN_LINES = """\
+  {name}:
+    resource_class: gold
+    bmcs:
+      host:
+        address: https://192.0.2.{last}
+        username: acc-operator
+        password_file: secrets/rack-17/{name}
+        verify_ca: bmc-ca.pem
+        system: /redfish/v1/Systems/System.Embedded.1
+        parallel_updates: 1
+"""
+
+
 def test_ten_thousand_targets_are_within_the_bound(tmp_path):
     """A fleet fits into one list; the last one's line is told as well as the first one's."""
-    text = 'format: 1\ntargets:\n' + ''.join(
-        f'  node-{n:05}:\n    resource_class: gold\n    bmcs:\n      host:\n'
-        f'        address: https://192.0.{n // 250}.{n % 250}\n        username: acc-operator\n        password_file: secrets/rack-{n // 40}/node-{n:05}\n'
-        f'        verify_ca: bmc-ca.pem\n        system: /redfish/v1/Systems/System.Embedded.1\n'
-        for n in range(10_000)
-    )
+    text = 'format: 1\ntargets:\n' + ''.join(TEN_LINES.format(name=f'node-{n:05}', last=n % 250) for n in range(10_000))
     path = tmp_path / 'bmcs.yaml'
     path.write_text(text)
     assert 10_000 == len(bmcs.load(path))
     path.write_text(f'{text}  node-00000: {{}}\n')
-    with pytest.raises(DocumentError, match=r'line 90003: targets.node-00000: is there twice, first in line 3'):
+    with pytest.raises(DocumentError, match=r'line 100003: targets.node-00000: is there twice, first in line 3'):
         bmcs.load(path)
 
 
