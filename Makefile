@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check constraints samples clean
+.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-lists bench-clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -63,6 +63,21 @@ constraints:
 samples: .venv/.installed-test
 	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
 	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
+
+# Side by side with the peers, which get an environment of their own in .bench; doc/source/performance.rst says what is measured.
+bench-inventory: .venv/.installed-test
+	$(BIN)/python -m benchmarks.inventory.run $(BENCH_ARGS)
+
+bench-fleet: .venv/.installed-test
+	$(BIN)/python -m benchmarks.inventory.fleet $(BENCH_ARGS)
+
+# Which requests an inventory of each recording needs, anew; look at the difference by hand.
+bench-lists: .venv/.installed-test
+	$(BIN)/python -m benchmarks.inventory.larger
+	$(BIN)/python -m benchmarks.inventory.needed $(or $(BAREMETAL_ACC_SHARED),../shared)/recordings/[a-z]*/*/ .bench/trees/*/
+
+bench-clean:
+	rm -rf .bench
 
 clean:
 	rm -rf .venv build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -35,6 +35,11 @@ class Request:
     target: str
     why: str
 
+    @property
+    def path(self) -> str:
+        """The resource, without query."""
+        return bare(self.target)
+
     def line(self) -> str:
         """As it stands in a file."""
         return (
@@ -66,14 +71,19 @@ class Needed:
         """Requests that must follow one another."""
         return len(self._chain())
 
-    def only(self, groups: Iterable[str]) -> 'Needed':
-        """The list without the lines of other groups."""
-        wanted = {BASE, *groups}
-        return Needed(requests=tuple(r for r in self.requests if r.group in wanted))
+    def counting(self, asked: frozenset[str]) -> 'Needed':
+        """The list without lock places that a client did not read: they must not raise the floor it is measured by."""
+        return Needed(requests=tuple(r for r in self.requests if r.group == BASE or r.path in asked))
 
-    def targets(self, group: str | None = None) -> frozenset[str]:
-        """What is asked for, with its method."""
-        return frozenset(f'{r.method} {r.target}' for r in self.requests if group in (None, r.group))
+    @property
+    def again(self) -> int:
+        """Requests of a second inventory over the same connection: no root, no login, no logout."""
+        return len(self.requests) - 3
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Resources that are read, without query."""
+        return frozenset(r.path for r in self.requests if r.method == 'GET')
 
     def floor(self, cost: Cost) -> float:
         """Seconds below which nobody can be: the longest chain, or all the work on all the slots."""
@@ -120,6 +130,11 @@ class Needed:
             if taken > length:
                 best, length = chain, taken
         return [*reversed(best), *self.requests[-1:]]
+
+
+def bare(target: str) -> str:
+    """A target without query and without a slash at its end."""
+    return target.partition('?')[0].rstrip('/')
 
 
 def better(needed: Iterable[Needed], cost: Cost) -> float:

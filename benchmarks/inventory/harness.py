@@ -59,13 +59,13 @@ class Served:
         told = json.loads(line)
         self.ports: list[int] = told['ports']
         self.kinds: list[str] = told['kinds']
-        self._control: int = told['control']
+        self.control: int = told['control']
         self._cpu = 0.0
         self.counts()
 
     def counts(self) -> dict[str, Any]:
         """What was asked since the last time, and the CPU seconds that the server took."""
-        connection = http.client.HTTPConnection('127.0.0.1', self._control, timeout=60)
+        connection = http.client.HTTPConnection('127.0.0.1', self.control, timeout=60)
         connection.request('GET', '/counts')
         found: dict[str, Any] = json.load(connection.getresponse())
         connection.close()

@@ -59,6 +59,9 @@ def build(host: dict[str, Any], baseboard: dict[str, Any]) -> tuple[dict[str, An
         found |= repeated(found, 'HGX_ERoT_FPGA_0', f'HGX_ERoT_NVSwitch_{number}', only='/Chassis/')
     for number in range(RETIMERS):
         found |= repeated(found, 'HGX_CPLD_0', f'HGX_PCIeRetimer_{number}', only='/Chassis/')
+        for uri in [uri for uri in found if uri.startswith(f'{ROOT}/Chassis/HGX_PCIeRetimer_{number}/PCIeDevices')]:
+            del found[uri]
+        found[f'{ROOT}/Chassis/HGX_PCIeRetimer_{number}'].pop('PCIeDevices', None)
     for uri, body in found.items():
         if isinstance(body, dict) and isinstance(body.get('Members'), list):
             _collect(uri, body, found)

@@ -9,7 +9,7 @@ A resource is needed when
   (which System has which adapter), AccelerationFunctions;
 * it may be firmware of a device: all items of both inventories, since RelatedItem stands in the item;
 * the recording's truth (``expected.yaml``) names it as a resource of a device and our client read it, which it does only where
-  no other resource names it;
+  no other resource names it; its siblings too, since only reading tells which one it is;
 * it is the place of a lock (group ``lock``: counts when the client read such places);
 * it is on the way to one of those;
 * a collection names it and nothing is there (404): only asking tells.
@@ -20,18 +20,22 @@ What the client asked beyond these is listed at the end of the file, as a commen
 import argparse
 import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.inventory.floor import BASE, NEEDED, Request, parse
+from benchmarks.inventory import harness
+from benchmarks.inventory.floor import BASE, NEEDED, Request, bare, parse
+from benchmarks.inventory.served import PASSWORD, USER
 
 ROOT = '/redfish/v1'
 SESSIONS = f'{ROOT}/SessionService/Sessions'
+CLIENT = Path(__file__).parent / 'clients' / 'ours.py'
 QUERY = '?$expand=.($levels=1)'
 
 PLACES = (
@@ -153,9 +157,18 @@ def reasons(tree: Tree, expected: Any, asked: frozenset[str]) -> dict[str, tuple
                 found[link] = (uri, *reason)
                 waiting.append(link)
     # What is needed and named only by resources that are not: the way there, over the whole tree.
-    for uri, purpose in {**locks, **{u: w for u, w in devices.items() if u in asked}}.items():
+    named = {u: w for u, w in devices.items() if u in asked}
+    homes = {uri.rpartition('/')[0] for uri in named}
+    for uri in sorted(asked):
+        if uri.rpartition('/')[0] in homes:
+            named.setdefault(uri, 'one of these is a device: only reading tells which')
+        elif any(member in devices for member in tree.members(uri)):
+            named.setdefault(uri, 'names a resource of a device')
+        elif uri.rpartition('/')[0] in locks:
+            locks.setdefault(uri, 'what is pending of a lock')
+    for uri, purpose in {**locks, **named}.items():
         if uri not in found and uri in tree.documents:
-            group = 'lock' if uri in locks and uri not in devices else BASE
+            group = 'lock' if uri in locks and uri not in named else BASE
             way = _way(tree, found, uri)
             for position, step in enumerate(way[1:], 1):
                 last = step == uri
@@ -226,39 +239,46 @@ def requests(tree: Tree, found: dict[str, tuple[str, str, str]], *, expand: bool
     return made
 
 
+def asked_by_us(folder: Path) -> frozenset[str]:
+    """What our client reads of a tree that refuses $expand."""
+    with harness.Served(folder, delay=0.001) as served:
+        where = [f'http://127.0.0.1:{served.ports[0]}', USER, PASSWORD]
+        subprocess.run([sys.executable, str(CLIENT), *where], check=True, stdout=subprocess.DEVNULL, timeout=300)
+        counts = served.counts()
+    return frozenset(bare(target.removeprefix('GET ')) for target in counts['asked'] if target.startswith('GET '))
+
+
+def text(name: str, made: list[Request], beyond: Iterable[str], *, expand: bool) -> str:
+    """A list as it is kept."""
+    lines = [
+        '# SPDX-FileCopyrightText: The baremetal-acc authors',
+        '# SPDX-License-Identifier: Apache-2.0',
+        f'# Needed for an inventory of {name}, {"with" if expand else "without"} $expand. Made by needed.py, checked by hand.',
+        '# NUMBER AFTER GROUP MEMBERS METHOD TARGET  # WHY; lines of group lock count when the client reads such places.',
+        *(request.line() for request in made),
+        *(f'# asked by the client, not needed: {uri}' for uri in sorted(beyond)),
+    ]
+    return '\n'.join(lines) + '\n'
+
+
 def main() -> None:
-    """Write both lists of a recording."""
+    """Write both lists of recordings."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('recording', type=Path, help='folder with expected.yaml and redfish/')
-    parser.add_argument('--name', help='of the lists; the last two parts of the folder')
-    parser.add_argument('--asked', type=Path, help='counts of the server after one plain inventory by our client')
-    arguments = parser.parse_args()
-    name = arguments.name or '-'.join(arguments.recording.resolve().parts[-2:])
-    tree = Tree(arguments.recording)
-    expected = yaml.safe_load((arguments.recording / 'expected.yaml').read_text(encoding='utf-8'))
-    counts = json.loads(arguments.asked.read_text(encoding='utf-8')) if arguments.asked else {'asked': {}}
-    asked = frozenset(t.removeprefix('GET ').partition('?')[0].rstrip('/') for t in counts['asked'] if t.startswith('GET '))
-    found = reasons(tree, expected, asked)
-    for expand in (False, True):
-        made = requests(tree, found, expand=expand)
-        way = 'with $expand' if expand else 'without $expand'
-        lines = [
-            '# SPDX-FileCopyrightText: The baremetal-acc authors',
-            '# SPDX-License-Identifier: Apache-2.0',
-            f'# Needed for an inventory of {name}, {way}. Made by benchmarks/inventory/needed.py, checked by hand.',
-            '# NUMBER AFTER GROUP MEMBERS METHOD TARGET  # WHY; lines of group lock count when the client reads such places.',
-            *(request.line() for request in made),
-        ]
-        lines += [f'# asked by the client, not needed: {uri}' for uri in sorted(asked - set(found))]
-        text = '\n'.join(lines) + '\n'
-        parse(text)
-        path = NEEDED / f'{name}.{"expand" if expand else "plain"}.txt'
-        path.write_text(text, encoding='utf-8')
-        base = sum(1 for r in made if r.group == BASE)
-        print(f'{path.name}: {base} requests and {len(made) - base} for locks')
-        if not expand:
-            for uri in sorted(asked - set(found)):
-                print(f'  asked, not needed: {uri}', file=sys.stderr)
+    parser.add_argument('folder', type=Path, nargs='+', help='with expected.yaml and redfish/')
+    for folder in parser.parse_args().folder:
+        name = '-'.join(folder.resolve().parts[-1 if folder.resolve().is_relative_to(harness.WORK) else -2 :])
+        tree = Tree(folder)
+        expected = yaml.safe_load((folder / 'expected.yaml').read_text(encoding='utf-8'))
+        asked = asked_by_us(folder)
+        found = reasons(tree, expected, asked)
+        for expand in (True, False):
+            made = requests(tree, found, expand=expand)
+            path = NEEDED / f'{name}.{"expand" if expand else "plain"}.txt'
+            path.write_text(text(name, made, asked - set(found), expand=expand), encoding='utf-8')
+            base = sum(1 for r in parse(path.read_text(encoding='utf-8')).requests if r.group == BASE)
+            print(f'{path.name}: {base} requests and {len(made) - base} for locks')
+        for uri in sorted(asked - set(found)):
+            print(f'  asked, not needed: {uri}')
 
 
 if __name__ == '__main__':
