@@ -110,6 +110,9 @@ def accelerator(a: Accelerator) -> Json:
                 'type': f.type,
                 'uuid': f.uuid,
                 'version': f.version,
+                'manufacturer': f.manufacturer,
+                'state': f.state,
+                'health': f.health,
                 'bmc': f.ref.bmc,
                 'uri': f.ref.uri,
             }
@@ -118,8 +121,11 @@ def accelerator(a: Accelerator) -> Json:
         'slots': [_slot(s) for s in a.slots],
         'locks': [lock(r) for r in a.locks],
         'device_lock': device_lock(a),
+        'uncovered_paths': uncovered_paths(a),
         'traits': sorted(a.traits),
+        'state': a.state,
         'health': a.health,
+        'health_rollup': a.health_rollup,
     }
 
 
@@ -138,6 +144,13 @@ def device_lock(a: Accelerator) -> str:
     if LockState.UNKNOWN in states and not states & _OPEN:
         return 'unknown'
     return 'unlocked'
+
+
+def uncovered_paths(a: Accelerator) -> list[str]:
+    """Write paths that no mechanism covers, for one part of the device at least: nothing that we know can shut them."""
+    return [
+        path.value for path in WritePath if any(c.state is LockState.UNSUPPORTED for c in evidence.coverage(a, path, a.locks))
+    ]
 
 
 def lock(reading: LockReading) -> Json:
@@ -169,10 +182,13 @@ def _literal(text: str | None) -> Any:
 def _component(c: Component) -> Json:
     return {
         'id': c.id,
+        'name': c.name,
         'version': c.version,
         'staged': c.staged,
+        'lowest_supported': c.lowest_supported,
         'updateable': c.updateable,
         'software_id': c.software_id,
+        'write_protected': c.write_protected,
         'certain': c.certain,
         'bmc': c.ref.bmc,
         'uri': c.ref.uri,
@@ -188,6 +204,7 @@ def _slot(s: ReconfigurationSlot) -> Json:
         'function': None if s.function is None else s.function.id,
         'version': None if s.function is None else s.function.version,
         'item': None if s.item is None else s.item.id,
+        'staged': None if s.item is None else s.item.staged,
     }
 
 

@@ -82,6 +82,30 @@ def test_an_inventory_has_the_promised_keys():
     assert body == json.loads(json.dumps(body))
 
 
+@pytest.mark.parametrize(
+    ('blocks', 'slot', 'expected'),
+    [
+        (None, None, ['host-device', 'host-bmc-ipmi', 'host-bmc-redfish', 'bmc-network']),
+        (WritePath.HOST_DEVICE, True, ['host-bmc-ipmi', 'host-bmc-redfish', 'bmc-network']),
+        (WritePath.HOST_DEVICE, False, ['host-device', 'host-bmc-ipmi', 'host-bmc-redfish', 'bmc-network']),
+    ],
+)
+def test_paths_that_no_mechanism_covers_are_named(blocks, slot, expected):
+    """Whatever it reads: an open door has a lock, these have none. A slot without a mechanism leaves the path uncovered."""
+    readings = []
+    if blocks is not None:
+        closed = {'accelerator': v.FPGA, 'blocks': frozenset({blocks})}
+        scopes = [{'scope': Scope.FIRMWARE}, *({'scope': Scope.SLOT, 'part': s.slot_id} for s in v.fpga().slots if slot)]
+        readings = [v.reading(LockState.UNLOCKED, **closed, **scope) for scope in scopes]
+    assert expected == render.uncovered_paths(v.fpga(locks=tuple(readings)))
+
+
+def test_a_device_shows_its_state_and_its_health_as_given():
+    """Three properties of the standard, none of them made from another."""
+    body = render.accelerator(v.gpu(state='StandbyOffline', health='OK', health_rollup='Critical'))
+    assert ('StandbyOffline', 'OK', 'Critical') == (body['state'], body['health'], body['health_rollup'])
+
+
 def test_a_version_that_only_the_device_shows_has_no_id():
     """recordings/README.md: id is null when there is no inventory item."""
     device = v.gpu(firmware=(Component(id=None, ref=v.ref('Systems/1/Processors/GPU_0'), version='1'),))

@@ -8,7 +8,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from baremetal_acc.errors import StaleJob
+from baremetal_acc.model.accelerator import (
+    COMPUTATIONAL_STORAGE,
+    Accelerator,
+    Function,
+    IdentitySource,
+    Kind,
+    PciIds,
+    ReconfigurationSlot,
+)
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Engage, Flash, Flow, Item, ItemState, Job, Publish, Withdraw
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
@@ -100,3 +111,26 @@ def test_a_missing_field_is_refused():
     del data['lifecycle']
     with pytest.raises(StaleJob, match='lifecycle'):
         decode(Job, data)
+
+
+def test_an_inventory_survives_with_every_field_of_a_device():
+    """What Ironic stores and drift compares; fields that an older version did not write have their defaults."""
+    component = Component(id='FW', ref=REF, name='FW', version='1', staged='2', lowest_supported='0', write_protected=True)
+    held = Function(
+        ref=REF, id='F', name='F', type='Encryption', uuid='u', version='1', manufacturer='M', state='Enabled', health='OK'
+    )
+    slot = ReconfigurationSlot(slot_id='S', index=0, uuid='u', programmable_from_host=False, function=held, item=component)
+    device = Accelerator(
+        id=CARD, kind=Kind.FPGA, identity=IdentitySource.SERIAL, primary=REF, refs=(REF,), vendor='V', model='M',
+        part_number='P', serial='S', uuid='u', location='Slot 1', pci=PciIds(vendor_id='0x10ee', address='0000:01:00.0'), firmware=(component,),
+        slots=(slot,), functions=(held,), traits=frozenset({COMPUTATIONAL_STORAGE}), system=REF, health='OK',
+        health_rollup='Critical', state='Disabled',
+    )  # fmt: skip
+    gap = Gap(ref=REF, reason='odd', field='Version', accelerator=CARD, hides=True)
+    whole = Inventory(target='node-1', at=NOW, bmcs=(), accelerators=(device,), gaps=(gap,))
+    stored = json.loads(json.dumps(encode(whole)))
+    assert whole == decode(Inventory, stored)
+    for name in ('state', 'health_rollup'):
+        del stored['accelerators'][0][name]
+    older = decode(Inventory, stored).accelerators[0]
+    assert (None, None, 'OK') == (older.state, older.health_rollup, older.health)
