@@ -1,0 +1,396 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Do the benchmarks count right? The served BMC, the floor's arithmetic and the lists of needed requests; no times."""
+
+import base64
+import http.client
+import json
+import re
+import select
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.inventory import floor, harness, larger, peers, run
+from benchmarks.inventory.fleet import _spread
+from benchmarks.inventory.floor import Cost, bare, load, parse
+from benchmarks.inventory.needed import QUERY, ROOT
+from benchmarks.inventory.needed import Tree as Recorded
+from benchmarks.inventory.served import PASSWORD, USER, Bmc, Connection, Knobs, Server, Tree
+
+BASIC = base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()
+
+DIAMOND = """
+# a comment
+  1   0 base   0 GET    /redfish/v1/  # where everything begins
+  2   1 base   0 POST   /redfish/v1/SessionService/Sessions  # login
+  3   2 base   0 GET    /a  # a
+  4   2 base   0 GET    /b  # b
+  5   4 base   9 GET    /b/c?$expand=.  # c
+  6   4 lock   0 GET    /b/d  # d
+  7   6 base   0 DELETE /redfish/v1/SessionService/Sessions/1  # logout
+"""
+
+
+def body(uri: str, **more: object) -> bytes:
+    """A resource."""
+    return json.dumps({'@odata.id': uri, 'Id': uri.rpartition('/')[2], 'Name': 'x', **more}).encode()
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A tree with one collection of two members, and a link that leads out of it."""
+    for uri, content in {
+        '/redfish/v1': body(
+            '/redfish/v1', Things={'@odata.id': '/redfish/v1/Things'}, Memory={'@odata.id': '/redfish/v1/Memory'}
+        ),
+        '/redfish/v1/Things': body('/redfish/v1/Things', Members=[{'@odata.id': f'/redfish/v1/Things/{n}'} for n in 'ab']),
+        '/redfish/v1/Things/a': body('/redfish/v1/Things/a'),
+        '/redfish/v1/Things/b': b'{"@odata.id": "/redfish/v1/Things/b"}',
+    }.items():
+        place = tmp_path / uri.strip('/')
+        place.mkdir(parents=True, exist_ok=True)
+        (place / 'index.json').write_bytes(content)
+    return tmp_path
+
+
+class Talk:
+    """One connection to a served BMC in this process, and the hands of its clock."""
+
+    def __init__(self, recorded: Path, *, connections: int = 1, expand: bool = True, **knobs: object) -> None:
+        self.bmc = Bmc()
+        self.server = Server([self.bmc], Tree(recorded, expand=expand), Knobs(**knobs))  # type: ignore[arg-type]
+        pairs = [socket.socketpair() for _ in range(connections)]
+        self.ours = [ours for ours, _ in pairs]
+        self.theirs = []
+        for _, theirs in pairs:
+            theirs.setblocking(False)
+            self.theirs.append(Connection(self.server, self.bmc, theirs, shaking=False))
+
+    def send(self, method: str, target: str, *, on: int = 0, content: bytes = b'', **headers: str) -> None:
+        """Send a request, and let the BMC take it up."""
+        given = {'Authorization': f'Basic {BASIC}', 'Content-Length': str(len(content))}
+        given |= {name.replace('_', '-'): value for name, value in headers.items()}
+        lines = [f'{method} {target} HTTP/1.1', *(f'{name}: {value}' for name, value in given.items() if value)]
+        self.ours[on].sendall('\r\n'.join([*lines, '', '']).encode() + content)
+        self.theirs[on].event(select.EPOLLIN)
+
+    def tick(self) -> float:
+        """Let the next thing happen that waits for its time; tells how long it had to wait."""
+        at, _, call = self.server._timers.pop(0)
+        self.server._timers.sort()
+        call()
+        return at
+
+    def read(self, on: int = 0) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of an answer."""
+        whole = self.ours[on].recv(1 << 20)
+        head, _, content = whole.partition(b'\r\n\r\n')
+        first, *lines = head.decode().split('\r\n')
+        return int(first.split()[1]), dict(line.split(': ', 1) for line in lines), content
+
+    def ask(self, method: str, target: str, **more: object) -> tuple[int, dict[str, str], bytes]:
+        """A whole exchange."""
+        self.send(method, target, **more)  # type: ignore[arg-type]
+        self.tick()
+        return self.read()
+
+
+# ------------------------------------------------------------------------------------------------------------ the floor
+
+
+def test_the_floor_is_the_longest_chain_where_slots_are_plenty():
+    """Root, login, b, c (or d) and the logout follow one another: five times the delay."""
+    assert pytest.approx(0.25) == parse(DIAMOND).floor(Cost(delay=0.05, slots=8))
+
+
+def test_the_floor_is_all_the_work_where_slots_are_few():
+    """Seven requests, one at a time."""
+    assert pytest.approx(0.35) == parse(DIAMOND).floor(Cost(delay=0.05, slots=1))
+
+
+def test_expanded_members_lengthen_the_chain_that_they_are_in():
+    """Nine members at 0.1 s make the one request 0.95 s long."""
+    assert pytest.approx(4 * 0.05 + 0.95) == parse(DIAMOND).floor(Cost(delay=0.05, slots=8, member_delay=0.1))
+
+
+def test_the_best_schedule_cannot_overlap_login_and_logout_with_anything():
+    """Two slots: root, login, (a, b), (c, d), logout; the floor of two slots is less."""
+    cost = Cost(delay=1.0, slots=2)
+    assert pytest.approx(5.0) == parse(DIAMOND).schedule(cost)
+    assert pytest.approx(7.0) == parse(DIAMOND).schedule(Cost(delay=1.0, slots=1))
+    assert parse(DIAMOND).floor(cost) <= parse(DIAMOND).schedule(cost)
+
+
+def test_the_better_way_is_the_cheaper_floor():
+    """Where members cost, plain reads may win."""
+    plain = parse(DIAMOND.replace('   9 GET', '   0 GET'))
+    cost = Cost(delay=0.05, slots=4, member_delay=0.1)
+    assert plain.floor(cost) == floor.better([parse(DIAMOND), plain], cost)
+
+
+def test_lock_places_that_nobody_read_do_not_raise_the_floor():
+    """Else a client that reads less would look nearer to its limit."""
+    assert 7 == len(parse(DIAMOND).counting(frozenset({'/b/d'})).requests)
+    assert 6 == len(parse(DIAMOND).counting(frozenset()).requests)
+
+
+@pytest.mark.parametrize(
+    'line',
+    [
+        '  8   9 base   0 GET    /x  # after one that does not exist',
+        '  3   2 base   0 GET    /x  # twice',
+        '  8   2 base   0 GET  /x',
+    ],
+)
+def test_a_wrong_list_is_refused(line: str):
+    """A number that repeats, a parent that comes later, a line without a reason."""
+    with pytest.raises(ValueError, match='line'):
+        parse(DIAMOND + line)
+
+
+def test_a_list_without_logout_is_refused():
+    """Login and logout count."""
+    with pytest.raises(ValueError, match='logout'):
+        parse(DIAMOND.replace('DELETE', 'GET'))
+
+
+# ------------------------------------------------------------------------------------------------------------ the lists
+
+
+LISTS = sorted(path.name.removesuffix('.plain.txt') for path in floor.NEEDED.glob('*.plain.txt'))
+
+
+def test_every_recording_has_both_lists():
+    """And the larger tree."""
+    assert {run.HGX.replace('/', '-'), larger.NAME, *(name.replace('/', '-') for name in run.OTHERS)} == set(LISTS)
+    assert set(LISTS) == {path.name.removesuffix('.expand.txt') for path in floor.NEEDED.glob('*.expand.txt')}
+
+
+@pytest.mark.parametrize('name', [n for n in LISTS if n != larger.NAME])
+def test_both_ways_read_the_same_resources_of_the_recording(name: str, shared: Path):
+    """What $expand saves is requests, not knowledge: expanded collections bring exactly what plain reads ask singly."""
+    vendor, _, model = name.partition('-')
+    tree = Recorded(shared / 'recordings' / vendor / model)
+    plain, expand = load(name, expand=False), load(name, expand=True)
+    brought = set(expand.paths)
+    for request in expand.requests:
+        if request.target.endswith(QUERY):
+            members = tree.members(request.path)
+            assert sum(1 for uri in members if uri in tree.documents) == request.members
+            brought |= set(members) & plain.paths
+    assert plain.paths == brought
+    assert len(expand.requests) < len(plain.requests)
+
+
+@pytest.mark.parametrize('name', [n for n in LISTS if n != larger.NAME])
+def test_every_request_is_named_by_the_one_that_it_comes_after(name: str, shared: Path):
+    """A client that follows links can ask for it then, and not earlier: that is what depth means."""
+    vendor, _, model = name.partition('-')
+    tree = Recorded(shared / 'recordings' / vendor / model)
+    for expand in (False, True):
+        listed = load(name, expand=expand)
+        by_number = {r.number: r for r in listed.requests}
+        for request in listed.requests[2:-1]:
+            parent = by_number[request.after]
+            answered = [ROOT] if parent.number == 2 else [parent.path]
+            answered += tree.members(parent.path) if parent.target.endswith(QUERY) else []
+            assert request.path in {link for uri in answered for link in tree.links(uri)}, request.line()
+
+
+@pytest.mark.parametrize('name', [n for n in LISTS if n != larger.NAME])
+def test_what_holds_the_truth_is_on_the_list(name: str, shared: Path):
+    """Firmware items and primary resources of all accelerators, unless the recording does not have them."""
+    vendor, _, model = name.partition('-')
+    folder = shared / 'recordings' / vendor / model
+    truth = yaml.safe_load((folder / 'expected.yaml').read_text(encoding='utf-8'))
+    tree = Recorded(folder)
+    listed = load(name, expand=False).paths
+    primary = {bare(a['primary_uri']) for a in truth['accelerators']} & set(tree.documents)
+    ids = {f['id'] for a in truth['accelerators'] for f in a.get('firmware') or () if f.get('id')}
+    items = {u for u in tree.documents if '/UpdateService/' in u and u.rpartition('/')[2] in ids}
+    assert set() == (primary | items) - listed
+
+
+def test_the_larger_tree_has_eight_gpus_that_differ(shared: Path):
+    """Repeated from one, with serial numbers and UUIDs of their own; every member of a collection exists."""
+    documents, truth = larger.build(
+        Recorded(shared / 'recordings' / larger.HOST).documents, Recorded(shared / 'recordings' / larger.BASEBOARD).documents
+    )
+    gpus = [uri for uri in documents if re.fullmatch(f'{ROOT}/Systems/HGX_Baseboard_0/Processors/GPU_.', uri)]
+    assert 8 == len(gpus)
+    assert 8 == len({documents[uri]['UUID'] for uri in gpus}) == len({documents[uri]['SerialNumber'] for uri in gpus})
+    told = {(a['uuid'], a['serial']) for a in truth['accelerators'] if a['kind'] == 'GPU'}
+    assert {(documents[u]['UUID'].lower(), documents[u]['SerialNumber']) for u in gpus} == told
+    assert 8 == sum(1 for uri in documents if re.fullmatch(f'{ROOT}/Chassis/HGX_ERoT_GPU_.', uri))
+    for collection in ('Chassis', 'Systems', 'UpdateService/FirmwareInventory'):
+        members = {m['@odata.id'] for m in documents[f'{ROOT}/{collection}']['Members']}
+        assert members <= set(documents)
+
+
+# ----------------------------------------------------------------------------------------------------------- the server
+
+
+def test_a_request_waits_for_a_slot(recorded: Path):
+    """Two slots: of three requests one waits, and starts when the first has ended."""
+    talk = Talk(recorded, connections=3, slots=2)
+    for on in range(3):
+        talk.send('GET', '/redfish/v1/Things', on=on)
+    assert (2, 1) == (talk.bmc.running, len(talk.bmc.waiting))
+    talk.tick()
+    assert (2, 0) == (talk.bmc.running, len(talk.bmc.waiting))
+    talk.tick()
+    talk.tick()
+    assert (0, 2) == (talk.bmc.running, talk.bmc.peak)
+    assert [200, 200, 200] == [talk.read(on)[0] for on in range(3)]
+
+
+def test_requests_of_one_connection_are_answered_in_order(recorded: Path):
+    """Sent at once, they take one slot after the other."""
+    talk = Talk(recorded, slots=4)
+    talk.send('GET', '/redfish/v1/Things/a')
+    talk.send('GET', '/redfish/v1/Things/b')
+    assert 1 == talk.bmc.running
+    talk.tick()
+    assert b'Things/a' in talk.read()[2]
+    talk.tick()
+    assert b'Things/b' in talk.read()[2]
+
+
+def test_an_expanded_answer_costs_its_members(recorded: Path):
+    """Both members are put in, and each adds its time."""
+    talk = Talk(recorded, delay=0.0, member_delay=1000.0)
+    talk.send('GET', '/redfish/v1/Things?$expand=.($levels=1)')
+    talk.send('GET', '/redfish/v1/Things')
+    expanded = talk.tick()
+    members = json.loads(talk.read()[2])['Members']
+    plain = talk.tick()
+    assert ['a', None] == [m.get('Id') for m in members]
+    assert 2000 == round(expanded - plain, -1)
+
+
+def test_a_bmc_without_expand_refuses_the_query_and_does_not_offer_it(recorded: Path):
+    """501, and ExpandQuery all false."""
+    talk = Talk(recorded, expand=False)
+    assert 501 == talk.ask('GET', '/redfish/v1/Things?$expand=.')[0]
+    features = json.loads(talk.ask('GET', '/redfish/v1/')[2])['ProtocolFeaturesSupported']
+    assert not any(v for k, v in features['ExpandQuery'].items() if k != 'MaxLevels')
+
+
+def test_a_session_is_counted_and_ends(recorded: Path):
+    """Without it nothing but the root is told; a session that nobody closes is left."""
+    talk = Talk(recorded)
+    assert 401 == talk.ask('GET', '/redfish/v1/Things', Authorization='')[0]
+    assert 200 == talk.ask('GET', '/redfish/v1/', Authorization='')[0]
+    wrong = json.dumps({'UserName': USER, 'Password': 'other'}).encode()
+    assert 401 == talk.ask('POST', '/redfish/v1/SessionService/Sessions', content=wrong, Authorization='')[0]
+    given = json.dumps({'UserName': USER, 'Password': PASSWORD}).encode()
+    status, headers, _ = talk.ask('POST', '/redfish/v1/SessionService/Sessions', content=given, Authorization='')
+    token = headers['X-Auth-Token']
+    assert (201, 1) == (status, len(talk.bmc.tokens))
+    assert 200 == talk.ask('GET', '/redfish/v1/Things', Authorization='', X_Auth_Token=token)[0]
+    assert 204 == talk.ask('DELETE', headers['Location'], Authorization='', X_Auth_Token=token)[0]
+    assert 401 == talk.ask('GET', '/redfish/v1/Things', Authorization='', X_Auth_Token=token)[0]
+
+
+def test_what_has_not_changed_is_said_so(recorded: Path):
+    """An ETag that still holds gives 304 without a body."""
+    talk = Talk(recorded)
+    etag = talk.ask('GET', '/redfish/v1/Things')[1]['ETag']
+    assert (304, b'') == talk.ask('GET', '/redfish/v1/Things', If_None_Match=etag)[::2]
+    assert 200 == talk.ask('GET', '/redfish/v1/Things', If_None_Match='"other"')[0]
+    assert 1 == talk.bmc.unchanged
+
+
+def test_filling_puts_in_what_is_required_and_what_was_cut_off(recorded: Path):
+    """Id and Name of every resource, and an empty collection behind a single link; a missing member stays missing."""
+    bare_tree, filled = Tree(recorded, expand=True), Tree(recorded, expand=True, fill=True)
+    assert b'404' in bare_tree.answer('/redfish/v1/Memory').whole[:20]
+    assert b'"Members": []' in filled.answer('/redfish/v1/Memory').whole
+    assert {'@odata.id', 'Id', 'Name'} <= set(json.loads(filled.bodies['/redfish/v1/Things/b']))
+    assert b'404' in filled.answer('/redfish/v1/Things/c').whole[:20]
+
+
+def test_the_server_counts_as_a_process_and_ends_with_its_standard_input(recorded: Path):
+    """Requests, repeats, connections and logins of real connections; counting sets back; nothing stays behind."""
+    with harness.Served(recorded, delay=0.0, slots=1, expand=True) as served:
+        for _ in range(2):
+            connection = http.client.HTTPConnection('127.0.0.1', served.ports[0], timeout=30)
+            for target in ('/redfish/v1/', '/redfish/v1/Things'):
+                connection.request('GET', target, headers={'Authorization': f'Basic {BASIC}'})
+                answer = connection.getresponse()
+                answer.read()
+                assert 200 == answer.status
+            connection.close()
+        counts = served.counts()
+        assert (4, 2, 2, 0, 1) == tuple(counts[n] for n in ('requests', 'repeated', 'connections', 'logins', 'peak'))
+        assert {'GET /redfish/v1/': 2, 'GET /redfish/v1/Things': 2} == counts['asked']
+        assert 0 == served.counts()['requests']
+    assert 0 == served._process.returncode
+
+
+def test_broken_bmcs_are_broken_in_their_own_way(recorded: Path):
+    """One takes the connection and says nothing, one refuses it, one sends a byte at a time; the fourth is healthy."""
+    with harness.Served(recorded, count=4, silent=1, refusing=1, dripping=1, delay=0.0) as served:
+        assert ['silent', 'refusing', 'dripping', 'healthy'] == served.kinds
+        silent, refusing, dripping, healthy = served.ports
+        with socket.create_connection(('127.0.0.1', silent), 5) as sock:
+            sock.sendall(b'GET /redfish/v1/ HTTP/1.1\r\n\r\n')
+            sock.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                sock.recv(1)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(('127.0.0.1', refusing), 5)
+        for port, most in ((dripping, 1), (healthy, 1 << 16)):
+            with socket.create_connection(('127.0.0.1', port), 5) as sock:
+                sock.sendall(b'GET /redfish/v1/ HTTP/1.1\r\n\r\n')
+                got = sock.recv(1 << 16)
+                assert 0 < len(got) <= most
+                assert (most == 1) == (len(got) == 1)
+
+
+# ---------------------------------------------------------------------------------------------------------- the harness
+
+
+def test_a_bar_says_what_it_wanted_and_judges_by_the_exact_figure():
+    """1.204 prints as 1.20 and is short of 1.2 all the same; what was not run is short."""
+    bars = harness.Bars()
+    bars.at_most('a', 1.12, 1.2)
+    bars.at_most('b', 1.204, 1.2)
+    bars.at_least('c', 120.0, 120)
+    bars.at_least('d', None, 3)
+    assert [
+        'bar a: 1.12, wanted <= 1.2: met',
+        'bar b: 1.20, wanted <= 1.2: short',
+        'bar c: 120.00, wanted >= 120: met',
+        'bar d: not run, wanted >= 3: short',
+    ] == bars.lines()
+    assert not bars.all_met()
+
+
+def test_broken_bmcs_stand_among_the_others_in_the_list():
+    """None is lost, and no twenty in a row are healthy or broken."""
+    kinds = [(n, 'silent') for n in range(5)] + [(n, 'healthy') for n in range(5, 100)]
+    spread = _spread(kinds)
+    assert sorted(kinds) == sorted(spread)
+    assert [0, 20, 40, 60, 80] == [position for position, (_, kind) in enumerate(spread) if kind != 'healthy']
+
+
+def test_ours_is_measured_on_the_whole_grid_with_expand_and_without():
+    """10, 50 and 200 ms with 1, 2, 4 and 8 slots."""
+    grid = {(c.delay, c.slots, c.expand) for c in run.cells(['grid'], full=False) if run.OURS in c.clients}
+    assert {(d, s, e) for d in (0.01, 0.05, 0.2) for s in (1, 2, 4, 8) for e in (True, False)} == grid
+
+
+def test_every_bar_has_a_limit_and_every_limit_a_figure():
+    """Nothing is printed that is not judged, and nothing judged that is not measured."""
+    assert set(run.LIMITS) == set(run.bars_of({}, 'peers', run.HGX))
+
+
+def test_peers_are_pinned_like_everything_else(tree: Path):
+    """Each requirement of the extra bench stands in constraints.txt."""
+    pinned = {line.partition('==')[0].lower() for line in (tree / 'constraints.txt').read_text().splitlines() if '==' in line}
+    assert set() == {re.split('[<>=!~]', one)[0] for one in peers.requirements()} - pinned
+    assert {need for peer in peers.PEERS for need in peer.needs} <= {re.split('[<>=!~]', r)[0] for r in peers.requirements()}
