@@ -154,12 +154,14 @@ def shipped() -> Devices:
 
 
 def load(paths: Iterable[Path] = ()) -> Devices:
-    """The shipped table with files of the operator before it.
+    """The shipped table with files of the operator before it; what editors leave behind (hidden files) is no table.
 
     :raises DocumentError: a file cannot be read, or is wrong.
     """
     tables = []
     for path in paths:
+        if path.name.startswith('.'):
+            continue
         try:
             text = path.read_text('utf-8')
         except (OSError, UnicodeDecodeError) as exc:

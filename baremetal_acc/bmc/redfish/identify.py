@@ -57,6 +57,9 @@ GENERIC_NAMES = frozenset({
 ORDINAL = re.compile(r'(?:^|[_.-])(?P<word>GPU|FPGA|DPU)(?:[_-][A-Za-z]+)?[_-]?(?P<number>[0-9]{1,3})$', re.IGNORECASE)
 """``GPU1``, ``GPU_0``, ``HGX_FW_GPU_SXM_1``."""
 
+SLOT_ID = re.compile(r'(?:^|[._ -])Slot[._ -]?(?P<number>[0-9]{1,3})(?![0-9])', re.IGNORECASE)
+"""``NIC.Slot.5-1``, ``slot_3``: Ids that name the slot."""
+
 TABLES = ('processors', 'pcie_devices', 'adapters', 'graphics', 'systems')
 """Tables of the tree whose members are devices, those that tell most of them first."""
 
@@ -162,7 +165,9 @@ class Device:
                 return found
             if where is _label and (label := next(filter(None, map(_extension_place, self.extensions.values())), None)):
                 return label
-        return None
+        uris = (*self.processors, *self.pcie_devices, *self.adapters, *self.extensions)
+        numbers = {match['number'] for uri in uris if (match := SLOT_ID.search(last(uri)[-64:]))}
+        return f'Slot {numbers.pop()}' if len(numbers) == 1 else None
 
     @property
     def health(self) -> str | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.bmc.devices import Class, load, shipped
+from baremetal_acc.bmc.devices import REMEMBERED, Class, load, shipped
+from baremetal_acc.bmc.find import known_devices
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind
 
@@ -86,6 +87,24 @@ def test_the_operators_rows_come_first(tmp_path: Path) -> None:
         ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\ntrait = ["A"]\n', 5, 'no such key'),
         ('format = 1\n[[devices]]\nkind = "GPU"\n', 2, 'no such key'),
         ('format = 1\n[[device]\n', 2, 'no valid TOML'),
+        ('format = 1\n[[device]]\nkind = "GPU"\nkind = "GPU"\n', 4, 'no valid TOML'),
+        ('[[device]]\nkind = "GPU"\nnames = ["x"]\n', 1, 'format = 1 expected'),
+        ('format = 1\n[[device]]\nkind = 7\nnames = ["x"]\n', 3, 'text expected, a number found'),
+        ('format = 1\n[[device]]\nkind = "GPU"\npci = "0x10de:0x2330"\n', 4, 'list of texts expected'),
+        ('format = 1\n[[device]]\nkind = "GPU"\n\npci = ["0x10de:0x2330",\n  7]\n', 5, 'list of texts expected'),
+        ('format = 1\n[[device]]\nkind = "GPU"\npci = ["10de:2330"]\n', 4, 'write four digits'),
+        ('format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de:0x233"]\n', 4, 'write four digits'),
+        ('format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de:0x[0-9]330"]\n', 4, 'write four digits'),
+        ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["*"]\n', 4, 'would match every device'),
+        ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\ntraits = ["GPU_X"]\n', 5, 'CUSTOM_ and then'),
+        ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\nonly = "screen"\n', 5, 'none of display'),
+        ('format = 1\n[[vendor]]\ntexts = ["x"]\n', 2, 'name is missing'),
+        ('format = 1\n[[device]]\nkind = "GPU"\nnames = ["x"]\n[[device]]\nkind = "FPGA"\nnames = ["X"]\n', 7, 'stands twice'),
+        (
+            'format = 1\n[[device]]\nkind = "GPU"\npci = ["0x1:*"]\n',
+            4,
+            r'no 0xVVVV:0xDDDD \(write four digits each, \* and \? for any',
+        ),
     ],
 )
 def test_a_wrong_file_names_its_line(tmp_path: Path, text: str, line: int, what: str) -> None:
@@ -95,6 +114,75 @@ def test_a_wrong_file_names_its_line(tmp_path: Path, text: str, line: int, what:
     with pytest.raises(DocumentError, match=what) as caught:
         load([path])
     assert (str(path), line) == (caught.value.path, caught.value.line)
+
+
+def test_the_hint_of_a_pattern_that_stands_twice_names_the_first_one(tmp_path: Path) -> None:
+    """Both lines are at hand."""
+    path = tmp_path / 'twice.toml'
+    row = '[[device]]\nkind = "{}"\npci = ["0x1fff:*"]\n'
+    path.write_text('format = 1\n' + row.format('GPU') + row.format('FPGA'))
+    with pytest.raises(DocumentError, match=r'line 7.*stands twice.*row of line 2') as caught:
+        load([path])
+    assert 7 == caught.value.line
+
+
+def test_a_pattern_of_another_file_is_no_mistake(tmp_path: Path) -> None:
+    """That is how an operator overrides a row; within a file the same ids may stand with only and without."""
+    for name in ('a', 'b'):
+        (tmp_path / name).write_text('format = 1\n[[device]]\nkind = "GPU"\npci = ["0x1fff:*"]\n')
+    assert 2 == sum('0x1fff:*' in row.pci for row in load([tmp_path / 'a', tmp_path / 'b']).rows)
+
+
+def test_what_an_editor_leaves_behind_is_no_table(tmp_path: Path) -> None:
+    """Hidden files, and links to nothing among them."""
+    (tmp_path / '.#10.toml').symlink_to('nobody@nowhere.1')
+    (tmp_path / '.10.toml').write_text('nonsense')
+    assert shipped() == known_devices(tmp_path)
+
+
+def test_a_table_answers_the_same_however_often_it_is_asked(tmp_path: Path) -> None:
+    """It remembers, and a BMC that invents names without end does not fill the memory."""
+    path = tmp_path / 'own.toml'
+    path.write_text('format = 1\n[[device]]\nkind = "ASIC"\nnames = ["Own *"]\n')
+    table = load([path])
+    found = {table.by_name(f'Own {n}') for n in range(REMEMBERED + 10)} | {
+        table.by_name('Own 1'),
+        table.by_name(f'Own {REMEMBERED + 9}'),
+    }
+    assert 1 == len(found)
+    assert {None} == {table.by_name(f'Other {n}') for n in range(10)}
+
+
+def test_the_shipped_table_and_the_sample_can_be_read_together(tree: Path) -> None:
+    """What an operator copies works; every trait of the shipped table is one."""
+    table = known_devices(tree / 'etc' / 'baremetal_acc' / 'devices.d')
+    assert len(table.rows) > len(shipped().rows)
+    assert all(trait.startswith('CUSTOM_') for row in shipped().rows for trait in row.traits)
+
+
+@pytest.mark.parametrize(
+    ('ids', 'kind', 'trait'),
+    [
+        ('0x10de:0x20b5', Class.GPU, 'CUSTOM_GPU_NVIDIA_A100'),
+        ('0x10de:0x2941', Class.GPU, 'CUSTOM_GPU_NVIDIA_GB200'),
+        ('0x10de:0x26b9', Class.GPU, 'CUSTOM_GPU_NVIDIA_L40S'),
+        ('0x1002:0x74a1', Class.GPU, 'CUSTOM_GPU_AMD_MI300X'),
+        ('0x8086:0x56c0', Class.GPU, 'CUSTOM_GPU_INTEL_FLEX'),
+        ('0x1da3:0x1060', Class.ASIC, 'CUSTOM_ASIC_GAUDI_3'),
+        ('0x17cb:0xa100', Class.ASIC, 'CUSTOM_ASIC_QUALCOMM_CLOUD_AI'),
+        ('0x10ee:0x5005', Class.FPGA, 'CUSTOM_FPGA_XILINX_U250'),
+        ('0x10ee:0x6987', Class.FPGA, 'CUSTOM_COMPUTATIONAL_STORAGE'),
+        ('0x15b3:0xa2df', Class.DPU, 'CUSTOM_DPU_BLUEFIELD_4'),
+        ('0x10de:0x1af1', Class.NONE, None),
+        ('0x1002:0x515e', Class.NONE, None),
+        ('0x126f:0x0750', Class.NONE, None),
+    ],
+)
+def test_current_cards_are_known_without_their_class(ids: str, kind: Class, trait: str | None) -> None:
+    """Real trees leave ClassCode out."""
+    row = shipped().by_pci(*ids.split(':'), display=False)
+    assert row is not None
+    assert (kind, {trait} - {None}) == (row.kind, row.traits & {trait})
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -416,6 +416,15 @@ def test_a_place_without_a_label_has_a_type_and_a_number(machine: Machine) -> No
     assert ['Slot 4'] == [a.location for a in machine.look().accelerators]
 
 
+@pytest.mark.parametrize(
+    ('name', 'location'), [('Video.Slot.2-1', 'Slot 2'), ('slot_15', 'Slot 15'), ('GPU1', None), ('Slots1', None)]
+)
+def test_an_id_that_names_the_slot_says_the_place(machine: Machine, name: str, location: str | None) -> None:
+    """Where nothing else does."""
+    machine.card(machine.chassis('1'), name, H100)
+    assert [location] == [a.location for a in machine.look().accelerators]
+
+
 def test_a_cpu_with_the_serial_number_of_a_gpu_is_not_that_gpu(machine: Machine) -> None:
     """A module of both: they have one number, and are members of two collections."""
     board = machine.system('board')
