@@ -55,9 +55,23 @@ def _keys(a: Accelerator) -> Iterator[_Key]:
 
 
 def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> bool:
-    wanted = 'uuid' if a.uuid and b.uuid else 'serial'
-    keys = {key for key in _keys(a) if key[0] == wanted and key not in repeated}
-    return any(key in keys for key in _keys(b))
+    shared = {key[0] for key in {*_keys(a)} & {*_keys(b)} if key not in repeated}
+    if a.uuid and b.uuid:
+        return 'uuid' in shared or ('serial' in shared and _one_product(a, b))
+    return 'serial' in shared
+
+
+def _one_product(a: Accelerator, b: Accelerator) -> bool:
+    """Both are network cards of one part number: their UUIDs may be those of two resources.
+
+    A DPU's own BMC gives the UUID of its System, the host's BMC that of its network function (a UUID that holds a MAC was seen:
+    recordings/lenovo/sr670v2-8xl40-bluefield2). Serial number and part number are those of the card.
+    """
+    return {a.kind, b.kind} <= {Kind.DPU, Kind.NIC} and bool(a.part_number) and _fold(a.part_number) == _fold(b.part_number)
+
+
+def _fold(text: str | None) -> str:
+    return (text or '').strip().casefold()
 
 
 def _join(first: Accelerator, second: Accelerator) -> Accelerator:
@@ -80,5 +94,17 @@ def _join(first: Accelerator, second: Accelerator) -> Accelerator:
         locks=locks,
         traits=first.traits | second.traits,
         system=first.system or second.system,
-        health=first.health or second.health,
+        health=_worse(first.health, second.health),
+        health_rollup=_worse(first.health_rollup, second.health_rollup),
+        state=first.state or second.state,
     )
+
+
+def _worse(first: str | None, second: str | None) -> str | None:
+    """Of two views of one card the one that says more is wrong; a word that nobody knows says less than one that is known."""
+    said = [health for health in (first, second) if health is not None]
+    return max(said, key=lambda health: _HEALTH.get(health, 0), default=None)
+
+
+_HEALTH = {'OK': 1, 'Warning': 2, 'Critical': 3}
+"""Source: DSP8010 2025.4, Resource.Health."""

@@ -67,3 +67,25 @@ def test_the_result_does_not_depend_on_the_order():
 def test_another_kind_is_another_card():
     """A GPU and a DPU with one serial number are two."""
     assert 2 == len(merge([card(v.HOST, 'Slot3', kind=Kind.GPU), card(DPU, 'Card1')]))
+
+
+def test_a_dpu_whose_bmcs_give_two_uuids_is_one_by_its_serial_and_part_number():
+    """Its own BMC gives the UUID of its System, the host's that of its network function; a GPU has but one."""
+    views = {'serial': 'MT1', 'part_number': '900-9D3B6'}
+    host, own = card(v.HOST, 'Slot3', uuid='a', **views), card(DPU, 'Card1', uuid='b', **views)
+    assert 1 == len(merge([host, own]))
+    assert 1 == len(merge([replace(host, kind=Kind.NIC), own]))
+    assert 2 == len(merge([replace(host, part_number='other'), own]))
+    assert 2 == len(merge([replace(host, part_number=None), own]))
+    assert 3 == len(merge([host, own, card(v.HOST, 'Slot4', **views)]))
+    assert 2 == len(merge([replace(host, kind=Kind.GPU), replace(own, kind=Kind.GPU)]))
+
+
+def test_the_worse_health_of_two_views_is_that_of_the_card():
+    """One BMC that says OK does not make the other's Critical go away."""
+    host, own = (
+        card(v.HOST, 'Slot3', health='Critical', state='Enabled'),
+        card(DPU, 'Card1', health='OK', health_rollup='Warning'),
+    )
+    (one,) = merge([host, own])
+    assert ('Critical', 'Warning', 'Enabled') == (one.health, one.health_rollup, one.state)
