@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: T201
+"""Does every look at a hostile BMC end well, 100,000 changed answers long? ``make soak-hostile``.
+
+``--seed N --only NUMBER`` looks once more, and says what was done to which answer.
+"""
+
+import argparse
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.hostile.bmc import HostileBmc
+from tests.hostile.look import LARGE, SMALL, case, judge
+
+
+def main() -> int:
+    """Soak, and print figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument('--answers', type=int, default=100_000, help='changed answers to send at least')
+    parser.add_argument('--seconds', type=float, default=1800.0, help='give up after that')
+    parser.add_argument('--first', type=int, default=0, help='number of the first look')
+    parser.add_argument('--every', type=int, default=1, help='do only every such look: for several processes')
+    parser.add_argument('--only', type=int, help='one look, with all that was done to it')
+    parser.add_argument('--faults', type=int, default=20, help='stop after that many looks at fault')
+    parser.add_argument('--small', action='store_true', help='small trees only')
+    arguments = parser.parse_args()
+    names = SMALL if arguments.small else (*SMALL, *LARGE)
+    with tempfile.TemporaryDirectory() as folder, HostileBmc(Path(folder)) as bmc:
+        if arguments.only is not None:
+            return _once(bmc, arguments.seed, arguments.only, names)
+        return _soak(bmc, arguments, names)
+
+
+def _once(bmc: HostileBmc, seed: int, number: int, names: tuple[str, ...]) -> int:
+    made = case(seed, number, bmc.stranger, names)
+    seen, found = judge(bmc, made)
+    print(f'{made.name} ({made.variant}), tls {made.tls}, expand {made.script.expand}')
+    for sent in made.script.log:
+        if sent.mutations:
+            print(f'  {sent.method} {sent.target[:150]}: {", ".join(sent.mutations)}; {[b[:300] for b in sent.bodies]}')
+    if seen.inventory is not None:
+        print(f'{len(seen.inventory.accelerators)} accelerators, {len(seen.inventory.gaps)} gaps')
+    print(f'{seen.seconds:.2f} s, {seen.error}')
+    for text in found:
+        print('FAULT', text)
+    return 1 if found else 0
+
+
+def _soak(bmc: HostileBmc, arguments: argparse.Namespace, names: tuple[str, ...]) -> int:
+    started = time.monotonic()
+    answers = sent = looks = wrong = 0
+    slowest = (0.0, 0)
+    used: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
+    number = arguments.first
+    print(f'seed {arguments.seed}', flush=True)
+    while answers < arguments.answers and time.monotonic() - started < arguments.seconds:
+        made = case(arguments.seed, number, bmc.stranger, names)
+        seen, found = judge(bmc, made)
+        looks += 1
+        answers += made.script.mutated
+        sent += len(made.script.log)
+        used.update(made.script.used)
+        ends[
+            type(seen.error).__name__ if seen.error is not None else 'Inventory' if seen.inventory is not None else 'crash'
+        ] += 1
+        slowest = max(slowest, (seen.seconds, number))
+        if found:
+            wrong += 1
+            print(f'FAULT in look {number} ({made.name}, {made.variant}); again: --seed {arguments.seed} --only {number}')
+            for text in found[:5]:
+                print('  ', text[:1500].replace('\n', '\n   '), flush=True)
+            kinds.update(text.strip().splitlines()[-1][:60] for text in found)
+            if wrong >= arguments.faults:
+                break
+        number += arguments.every
+    took = time.monotonic() - started
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f'{answers} changed answers of {sent}, {looks} looks, {wrong} at fault, {took:.0f} s')
+    print(f'{memory:.0f} MiB at most, client and BMC together')
+    print(f'slowest look {slowest[0]:.1f} s (number {slowest[1]})')
+    print('ended in: ' + ', '.join(f'{name} {count}' for name, count in ends.most_common()))
+    print('changes: ' + ', '.join(f'{name} {count}' for name, count in used.most_common()))
+    for kind, count in kinds.most_common():
+        print(f'fault {count} times: {kind}')
+    return 1 if wrong or answers < arguments.answers else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
