@@ -30,6 +30,9 @@ LONGEST = 100
 """Characters of a value that is looked for elsewhere. Longer ones are replaced in their own place only."""
 
 
+LONGEST_TEXT = 16 * 1024
+"""Characters. A longer text is replaced as a whole: nobody looks through it, and real ones are a tenth of that."""
+
 SHORTEST_HASH = 16
 """Characters. Shorter ones, as in ETags, tell nothing and may be any number."""
 
@@ -119,29 +122,32 @@ _TAG = re.compile(r'[A-Z0-9]{5,7}')
 """A service tag, which some machines show as SKU."""
 
 _TOKEN = re.compile(r'[^\W_]+')
-_STANDARD = frozenset({'redfish', 'v1', 'self', 'system', 'systems', 'chassis', 'manager', 'managers', 'members', 'processors'})
+_STANDARD = frozenset({'redfish', 'v1', 'odata'})
 
 _HEX_RUN = re.compile(r'(?:0x)?(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,}', re.IGNORECASE)
 _UUID = r'(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])'
-_OCTETS = r'(?<![0-9a-f:])(?<![0-9a-f]-)[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5,}(?![0-9a-f]|[:-][0-9a-f])'
-_QUADS = r'(?<![0-9a-f:])[0-9a-f]{4}(?::[0-9a-f]{4}){3}(?![0-9a-f:])'
+_OCTETS = r'(?<![0-9a-f])(?<![0-9a-f]{2}[:-])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5,}(?![0-9a-f])'
+_QUADS = r'(?<![0-9a-f])(?<![0-9a-f]{4}:)[0-9a-f]{4}(?::[0-9a-f]{4}){3}(?![0-9a-f])'
 _HEX_FORM = re.compile(f'{_UUID}|{_OCTETS}|{_QUADS}', re.IGNORECASE)
 _IP4 = r'(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)'
-_IP6 = r'(?<![\w:.])(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{0,4})(?![\w:])'
+_IP6 = (
+    r'(?<![0-9a-z_.])(?=[0-9a-f:]{0,40}::|(?:[0-9a-f]{1,4}:){7}[0-9a-f]|(?:[0-9a-f]{1,4}:){6}\d{1,3}\.)'
+    r'(?:[0-9a-f]{0,4}:){2,7}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9a-f]{0,4})(?![\w:])'
+)
 _BARE = r'(?<![0-9a-z])(?:0x)?(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{15,}(?![0-9a-z])'
 
 _BEFORE: tuple[tuple[str, str], ...] = (
     ('pem', r'-----BEGIN [A-Z0-9 ]{1,40}-----[\s\S]*?(?:-----END [A-Z0-9 ]{1,40}-----|\Z)'),
-    ('secret', r'(?-i:eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*|\$[0-9a-z]{1,8}\$[^\s"\']{8,}'
-               r'|(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w+)\s+[a-z0-9+/=]{16,}'),
-    ('url', r'(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://(?:[^\s/@"\'<>]*@)?(?:\[[0-9a-f:.]+\]|[^\s/:?#"\'<>\\]+)'),
-    ('email', r'(?<![\w.+-])[\w.+-]+@(?!odata\.|redfish\.|message\.)[a-z0-9][\w-]*(?:\.[\w-]+)+'),
+    ('secret', r'(?<![\w-])(?-i:eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*|\$[0-9a-z]{1,8}\$[^\s"\']{8,}'
+               r'|(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-\w+)\s{1,9}[a-z0-9+/=]{16,}'),
+    ('url', r'(?<![a-z0-9])[a-z][a-z0-9+.-]{1,20}://(?:[^\s/@"\'<>]{0,256}@)?(?:\[[0-9a-f:.]{2,60}\]|[^\s/:?#"\'<>\\]{1,255})'),
+    ('email', r'(?<![\w.+-])[\w.+-]+@(?!odata\.|redfish\.|message\.)[a-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){1,9}'),
 )  # fmt: skip
 _AFTER: tuple[tuple[str, str], ...] = (
     ('uuid', _UUID),
     ('octets', _OCTETS),
-    ('quads', _QUADS),
     ('ip6', _IP6),
+    ('quads', _QUADS),
     ('ip4', _IP4),
     ('hex', _BARE),
     ('base64', r'(?-i:(?<![A-Za-z0-9+])(?=[a-z0-9+]*[A-Z])(?=[A-Z0-9+]*[a-z])(?=(?:[A-Za-z+]*\d){4})[A-Za-z0-9+]{40,}={0,2})'),
@@ -165,6 +171,7 @@ class Own:
 
     def __init__(self, username: str | None, password: str | None, redact: Callable[[str], str] = str) -> None:
         self._redact = redact
+        self._password = password
         self._username = username if username is not None and len(username) >= 3 else None
         self.pattern = rf'(?-i:(?<![A-Za-z0-9]){re.escape(self._username)}(?![A-Za-z0-9]))' if self._username else None
         self.username = self._username
@@ -173,8 +180,8 @@ class Own:
 
     def without_secrets(self, text: str) -> str:
         """The text without password and token."""
-        for encoded in self._encoded:
-            text = text.replace(encoded, SECRET)
+        for secret in (self._password, *self._encoded):
+            text = text.replace(secret, SECRET) if secret else text
         return self._redact(text)
 
     def stands_in(self, text: str) -> str | None:
@@ -222,10 +229,13 @@ class Scrubber:
         self._remembered.clear()
         for name, kind, value in _leaves(body):
             plain = normal(name)
-            self._properties.update(part.casefold() for part in name.split('@'))
+            if name[:1].isupper() or name[:1] == '@':
+                self._properties.update(part for part in name.split('@') if part)
             if not isinstance(value, str):
                 if kind is not None and isinstance(value, int) and not isinstance(value, bool):
                     self._note(kind, str(value))
+                continue
+            if len(value) > LONGEST_TEXT:
                 continue
             for found in _HEX_FORM.finditer(value):
                 self._note_hex(found.group())
@@ -263,7 +273,7 @@ class Scrubber:
             names += [labels[0], '.'.join(labels[1:])] if len(labels) > 1 else []
         for name in names:
             plain = _canonical(name)
-            if _bounds(kind, plain) is not None and plain not in self._properties and plain not in _WORDS | _KEPT_LABELS:
+            if _bounds(kind, plain) is not None and plain not in _WORDS | _KEPT_LABELS:
                 self._known.setdefault(plain, kind)
 
     def _note_hex(self, value: str) -> None:
@@ -286,6 +296,9 @@ class Scrubber:
 
         :param keep: names of forms that stay.
         """
+        if len(text) > LONGEST_TEXT:
+            self._count(Kind.SECRET, text)
+            return SECRET
         known = self._remembered.get((text, keep))
         if known is None:
             known = self._text(self._own.without_secrets(text), keep)
@@ -296,6 +309,9 @@ class Scrubber:
     def field(self, kind: Kind, value: str) -> str:
         """The whole value of a property that gives it away; blanks around it stay."""
         bare = value.strip()
+        if len(value) > LONGEST_TEXT:
+            self._count(Kind.SECRET, value)
+            return SECRET
         if stays(kind, bare) or (kind is Kind.TAG and bare in self._products):
             return value
         if kind is Kind.SECRET:
@@ -304,9 +320,9 @@ class Scrubber:
         if self._own.without_secrets(bare) != bare:
             self._count(Kind.SECRET, bare)
             return SECRET
-        self._count(kind, bare)
         if self._is_hex(bare):
             return value.replace(bare, self._hexed(bare), 1)
+        self._count(kind, _canonical(bare))
         made, at = [], 0
         for match in self._forms.finditer(bare):
             made += [self._tokens(bare[at : match.start()], kind), self._replaced(match, frozenset())]
@@ -320,7 +336,7 @@ class Scrubber:
 
     def is_property(self, word: str) -> bool:
         """Whether a word is the name of a property here: it cannot be replaced everywhere without ruining the tree."""
-        return word.casefold() in self._properties
+        return word in self._properties
 
     def leaks(self, text: str) -> bool:
         """Whether one of the longer learned values still stands in a text that was scrubbed."""
@@ -346,7 +362,7 @@ class Scrubber:
             case bool() | None:
                 return value
             case int() if kind in (Kind.SERIAL, Kind.GUID, Kind.UUID, Kind.MAC, Kind.ASSET, Kind.USER, Kind.HASH, Kind.SECRET):
-                if is_constant(str(abs(value))):
+                if stays(kind, str(abs(value))) or value == 0:
                     return value
                 self._count(kind, str(value))
                 return 0 if kind is Kind.SECRET else int(self._tokens(str(value), kind))
@@ -377,9 +393,12 @@ class Scrubber:
     def _seal(self) -> None:
         """Build the one pattern of all that is looked for. One pass replaces each place once."""
         free = {digits for digits in self._hex if len(digits) <= LONGEST}
-        groups: dict[str, list[str]] = {'free': [], 'digits': [], 'words': []}
+        groups: dict[str, list[str]] = {'free': [], 'digits': [], 'words': [], 'hosts': []}
+        properties = {name.casefold() for name in self._properties}
         for value, kind in self._known.items():
-            groups[_bounds(kind, value) or 'words'].append(value)
+            if value in properties:
+                continue
+            groups['hosts' if kind is Kind.HOST else _bounds(kind, value) or 'words'].append(value)
         parts = []
         if groups['free'] or free:
             parts.append(_trie([*groups['free'], *free]))
@@ -387,8 +406,11 @@ class Scrubber:
             parts.append(rf'(?<!\d)(?:{_trie(groups["digits"])})(?!\d)')
         if groups['words']:
             parts.append(rf'(?<![a-z0-9])(?:{_trie(groups["words"])})(?![a-z0-9])')
+        if groups['hosts']:
+            # A host may stand there with a domain that no property tells.
+            parts.append(rf'(?<![a-z0-9])(?:{_trie(groups["hosts"])})(?:\.[a-z][a-z0-9-]{{1,62}}){{0,5}}(?![a-z0-9])')
         own = self._own.pattern
-        if own is not None and (self._own.username or '').casefold() in self._properties:
+        if own is not None and self.is_property(self._own.username or ''):
             own = None  # it would make the tree unreadable; whoever writes the recording checks for it
         known = [('own', own)] if own is not None else []
         known += [('known', '|'.join(parts))] if parts else []
@@ -414,10 +436,11 @@ class Scrubber:
                 self._count(Kind.EMAIL, text.casefold())
                 return self._tokens(text, Kind.HOST)
             case 'known':
-                kind = self._known.get(_canonical(text))
-                if kind is None:
+                plain = _canonical(text)
+                if plain in self._hex:
                     return self._hexed(text)
-                self._count(kind, _canonical(text))
+                kind = self._known.get(plain, Kind.HOST)
+                self._count(kind, plain)
                 return self._tokens(text, kind)
             case 'ip4':
                 return text if text in self._versions and text not in self._addresses else self._ip4(text)
@@ -560,9 +583,15 @@ def is_constant(value: str) -> bool:
 
 def stays(kind: Kind, value: str) -> bool:
     """The value identifies nothing: a constant, the name of an algorithm where a hash is expected, a product's number."""
-    if kind is Kind.TAG and not _TAG.fullmatch(value):
-        return True
-    return is_constant(value) or (kind is Kind.HASH and _ALGORITHM.fullmatch(value) is not None)
+    match kind:
+        case Kind.SECRET:
+            return value.casefold() in _WORDS or not value.strip('*xX-. ')
+        case Kind.TAG:
+            return is_constant(value) or _TAG.fullmatch(value) is None
+        case Kind.HASH:
+            return is_constant(value) or _ALGORITHM.fullmatch(value) is not None
+        case _:
+            return is_constant(value)
 
 
 def _pair_kind(body: Mapping[str, Json]) -> Kind | None:
