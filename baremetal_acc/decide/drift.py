@@ -112,7 +112,7 @@ def drift(before: Inventory, now: Inventory) -> tuple[Change, ...]:
     found = [_gone(a, before, now) for a in met.missing]
     found += (_new(a, before) for a in met.fresh)
     for old, new in met.pairs:
-        found += _between(old, new, now)
+        found += _between(old, new, before, now)
     return tuple(sorted(found, key=lambda c: (_ORDER.index(c.kind), c.accelerator, c.subject, str(c.ref))))
 
 
@@ -293,7 +293,7 @@ def _hidden(a: Accelerator, look: Inventory) -> str | None:
 # ---------------------------------------------------------------------------------------------------- within one device
 
 
-def _between(old: Accelerator, new: Accelerator, now: Inventory) -> Iterator[Change]:
+def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Inventory) -> Iterator[Change]:
     """Two devices that stand for one another."""
     if _is_another(old, new):
         other = f'{shown(old.label)} ({old.id})' if old.id != new.id else _saying(old, new)
@@ -307,6 +307,8 @@ def _between(old: Accelerator, new: Accelerator, now: Inventory) -> Iterator[Cha
     if old.id == new.id and new.identity is not IdentitySource.URI and _has_moved(old, new):
         yield _card(ChangeKind.MOVED, new, was=_at(old), found=_at(new))
     for kind, subject, ref, was, found in _differences(_completed(old, carried), carried):
+        if was is None and ref is not None and any(g.hides and g.ref.bmc == ref.bmc for g in before.gaps):
+            continue  # it may have been there, unseen
         yield Change(kind=kind, accelerator=new.id, label=shown(new.label), subject=subject, was=was, found=found, ref=ref)
     for _, subject, ref, known, _nothing in _differences(carried, new):
         if subject.startswith('write path'):
@@ -444,7 +446,7 @@ def _paths(a: Accelerator) -> dict[str, _Value]:
 
 
 def _why(gaps: Iterable[Gap], ref: Ref | None) -> str | None:
-    gap = None if ref is None else _unread(gaps, ref)
+    gap = None if ref is None else _unread(gaps, ref) or _unseen(gaps, ref)
     return None if gap is None else shown(f'{gap.ref}: {gap.reason}', 3 * CHARACTERS)
 
 
@@ -455,6 +457,15 @@ def _unread(gaps: Iterable[Gap], ref: Ref) -> Gap | None:
         if gap.ref.bmc == ref.bmc and (gap.ref.uri == ref.uri or above):
             return gap
     return None
+
+
+def _unseen(gaps: Iterable[Gap], ref: Ref) -> Gap | None:
+    """Why something that is missing may still be there: it is unread, or what links it to its device may be.
+
+    A BMC says by many resources what belongs to a device: a root of trust that does not answer leaves its firmware without one.
+    """
+    gaps = tuple(gaps)
+    return _unread(gaps, ref) or next((g for g in gaps if g.hides and g.ref.bmc == ref.bmc), None)
 
 
 def _carried(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) -> Accelerator:
@@ -473,7 +484,7 @@ def _carried(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) -> Accel
 
 def _carried_components(old: Iterable[Component], new: Iterable[Component], gaps: tuple[Gap, ...]) -> tuple[Component, ...]:
     was, found = _component_keys(old), _component_keys(new)
-    kept = (c for key, c in was.items() if key not in found and _unread(gaps, c.ref) is not None)
+    kept = (c for key, c in was.items() if key not in found and _unseen(gaps, c.ref) is not None)
     return (*(_carried_component(was.get(key), c) for key, c in found.items()), *kept)
 
 
@@ -485,7 +496,7 @@ def _carried_component(old: Component | None, new: Component) -> Component:
 
 def _carried_slots(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) -> tuple[ReconfigurationSlot, ...]:
     was, found = _slot_keys(old.slots), _slot_keys(new.slots)
-    kept = (s for key, s in was.items() if key not in found and any(_unread(gaps, r) for r in (old.primary, *old.refs)))
+    kept = (s for key, s in was.items() if key not in found and any(_unseen(gaps, r) for r in (old.primary, *old.refs)))
     return (*(_carried_slot(was.get(key), s, gaps) for key, s in found.items()), *kept)
 
 
@@ -494,12 +505,12 @@ def _carried_slot(old: ReconfigurationSlot | None, new: ReconfigurationSlot, gap
         return new
     function: Function | None = new.function
     if function is None and old.function is not None and _unread(gaps, old.function.ref) is not None:
-        function = old.function
+        function = old.function  # a slot is empty when the BMC says so, whatever else it does not say
     function = _same_function(function, old.function)
     item = new.item
     if item is not None and old.item is not None:
         item = _carried_component(old.item, item)
-    elif old.item is not None and _unread(gaps, old.item.ref) is not None:
+    elif old.item is not None and _unseen(gaps, old.item.ref) is not None:
         item = old.item
     host = old.programmable_from_host if new.programmable_from_host is None else new.programmable_from_host
     return replace(new, function=function, item=item, programmable_from_host=host)
@@ -524,7 +535,7 @@ def _same_function(one: Function | None, other: Function | None) -> Function | N
 
 def _carried_locks(old: Accelerator, new: Accelerator, gaps: tuple[Gap, ...]) -> tuple[LockReading, ...]:
     was, found = _lock_keys(old.locks), _lock_keys(new.locks)
-    kept = (r for key, r in was.items() if key not in found and _unread(gaps, r.ref) is not None)
+    kept = (r for key, r in was.items() if key not in found and _unseen(gaps, r.ref) is not None)
     both = (was[key] if key in was and r.value is None and was[key].value is not None else r for key, r in found.items())
     return (*both, *kept)
 

@@ -51,13 +51,12 @@ def tell(task: Any, mind: Memory, inventory: Inventory, by: str, done: Iterable[
     if before is None or not news:
         return mind, known
     for change in news:
-        LOG.log(_level(change), 'Node %s: drift found by %s: %s', node.uuid, by, change)
+        LOG.log(_level(change), 'Node %s: %s found by %s: %s', node.uuid, 'drift' if change.certain else 'gap', by, change)
     texts = tuple(shown(str(c), _CHARACTERS) for c in news[:_SHOWN])
     told = Told(at=inventory.at, since=before.at, by=by, changes=texts, more=len(news) - len(texts))
     more = f'; and {told.more} more' if told.more else ''
-    outcome.told(
-        node, f'accelerators have changed since {before.at:%Y-%m-%d %H:%M:%S} UTC, found by {by}: {"; ".join(texts)}{more}'
-    )
+    what = 'have changed' if any(c.certain for c in news) else 'could not all be seen as they were'
+    outcome.told(node, f'accelerators {what} since {before.at:%Y-%m-%d %H:%M:%S} UTC, found by {by}: {"; ".join(texts)}{more}')
     notification.emit(task, news, by=by, at=inventory.at, since=before.at, grave=any(_grave(c) for c in news))
     return replace(mind, drift=told), known
 

@@ -88,7 +88,7 @@ class DriftCase(IronicCase):
 
     def logged(self) -> list[tuple[str, str]]:
         """Level and text of our lines on drift."""
-        return [(r.levelname, r.getMessage()) for r in self._lines.records if 'drift found by' in r.getMessage()]
+        return [(r.levelname, r.getMessage()) for r in self._lines.records if ' found by ' in r.getMessage()]
 
     def told(self) -> list[str]:
         """The kinds of change that all channels agree on."""

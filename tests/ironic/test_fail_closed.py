@@ -193,3 +193,53 @@ class TestNoUpdateService(IronicCase):
         assert states.CLEANFAIL == self.settle()
         assert 'BMC host has no UpdateService' in self.node.last_error
         assert [] == self.machine.log()
+
+
+class TestGapsFailClosed(IronicCase):
+    """A cleaned machine whose BMC then keeps one fact to itself that the baseline asks for: the error names that fact."""
+
+    product = 'acc-server'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+
+    def refused(self) -> str:
+        """Verify, and deploy; neither may pass. What verification says."""
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert self.mind.handed_over is False
+        self.clear()
+        self.clean('verify_accelerators')
+        assert states.CLEANFAIL == self.settle()
+        return str(self.node.last_error)
+
+    def test_which_cards_there_are(self) -> None:
+        """A collection of devices: behind it there may be a card that nobody has ever locked."""
+        self.machine.fault('http-status', bmc='host', uri='*/HGX_Baseboard_0/Processors*', status=400)
+        text = self.refused()
+        assert 'host:/redfish/v1/Systems/HGX_Baseboard_0/Processors' in text
+        assert ', present: expected readable, found ' in text
+
+    def test_the_version_of_a_component(self) -> None:
+        """It is listed, and says no version."""
+        self.machine.fault('version-lies', device='GPU_0', version='')
+        assert 'firmware HGX_FW_GPU_0: expected 96.00.74.00.01, found unknown (rule gpus)' in self.refused()
+
+    def test_the_function_of_a_slot(self) -> None:
+        """What the tenant before left in it cannot be told."""
+        self.machine.fault('http-status', bmc='host', uri='*/AccelerationFunctions*', status=400)
+        self.machine.fault('version-lies', device='FPGA1', version='')
+        assert 'FPGA1, function Slot0: expected gzip, found ' in self.refused()
+
+    def test_a_lock(self) -> None:
+        """The root of trust does not answer: nobody knows whether it lets the host write, and no card has changed for it."""
+        self.machine.fault('http-status', bmc='host', uri='*/HGX_ERoT_GPU_1*', status=400)
+        text = self.refused()
+        assert 'host:/redfish/v1/Chassis/HGX_ERoT_GPU_1, present: expected readable, found GET refused with HTTP 400' in text
+        assert 'HGX_ERoT_GPU_0' not in text
+        (told,) = (event for event in self.history() if 'could not all be seen as they were' in event)
+        changes = told.split(': ', 1)[1].split('; ')
+        assert 2 == len(changes)
+        assert all('could not be read now' in change for change in changes)

@@ -124,10 +124,20 @@ def test_a_component_that_is_missing_behind_a_gap_is_not_removed():
     before, now = v.inventory(v.gpu()), v.gpu(firmware=())
     assert ['firmware'] == kinds(drift(before, look(now)))
     assert 'H100 GPU_0, firmware GPU_0: 1.0 before, absent now' == str(drift(before, look(now))[0])
-    for ref in ('UpdateService/FirmwareInventory/GPU_0', 'UpdateService/FirmwareInventory', 'UpdateService'):
+    for ref in ('UpdateService/FirmwareInventory/GPU_0', 'UpdateService/FirmwareInventory', 'UpdateService', 'Chassis/RoT_0'):
         assert ['unreadable'] == kinds(drift(before, look(now, gaps=(hole(v.ref(ref)),)))), ref
+    for ref in ('UpdateService/FirmwareInventory/GPU_0', 'UpdateService'):
+        assert ['unreadable'] == kinds(drift(before, look(now, gaps=(hole(v.ref(ref), hides=False),)))), ref
     odd_field_above = hole(v.ref('UpdateService'), field='HttpPushUri', hides=False)
     assert ['firmware'] == kinds(drift(before, look(now, gaps=(odd_field_above,))))
+
+
+def test_a_component_that_may_have_been_hidden_before_was_not_added():
+    """The first look could not read what links it to its card."""
+    before = replace(v.inventory(v.gpu()), gaps=(hole(v.ref('Chassis/RoT_0')),))
+    after = look(v.gpu(firmware=(v.component(), v.component('RoT_0', '7'))))
+    assert () == drift(before, after)
+    assert ['firmware'] == kinds(drift(replace(before, gaps=()), after))
 
 
 def test_firmware_that_changed_is_told_with_both_versions():
