@@ -745,7 +745,7 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
     if rows:
         row = next((row for row in rows if row.kind is not Class.NONE), rows[0])
         return row, row.kind.kind()
-    named = next((row for text in device.names if (row := devices.by_name(text))), None)
+    named = next((row for text in (*device.names, *_full_names(device, devices)) if (row := devices.by_name(text))), None)
     if named is not None and named.kind is Class.NONE:
         return named, None
     said = Kind.DPU if device.systems else None
@@ -753,6 +753,9 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
         said = said or PROCESSOR_KINDS.get(view.literal('ProcessorType') or '')
     if said is None and device.processors and device.adapters:
         said = Kind.NIC
+    if said is Kind.ASIC and named is not None:
+        # Accelerator is a word for all of them: a Dell XE9680 calls its MI300X so.
+        return named, named.kind.kind()
     if said is not None:
         return (named if named is not None and named.kind.kind() is said else None), said
     if named is not None and _may_be(device, named):
@@ -762,6 +765,14 @@ def _kind(device: Device, devices: Devices) -> tuple[Row | None, Kind | None]:
     if '3d' in device.classes:
         return None, Kind.GPU
     return None, None
+
+
+def _full_names(device: Device, devices: Devices) -> Iterator[str]:
+    """Models with their maker, for BMCs that write the maker beside the model and not into it: NVIDIA, A100."""
+    for view in (*device.processors.values(), *device.pcie_devices.values(), *device.graphics.values()):
+        model, maker = view.text('Model'), view.text('Manufacturer')
+        if model and maker:
+            yield f'{devices.vendor(maker)} {model}'
 
 
 def _may_be(device: Device, named: Row) -> bool:

@@ -105,6 +105,25 @@ def test_an_ai_chip_is_known_by_its_model_or_its_type(machine: Machine, kind: st
     assert (Kind.ASIC, 'HL-325L') == (found.kind, found.model)
 
 
+def test_a_gpu_that_is_called_an_accelerator_is_a_gpu(machine: Machine) -> None:
+    """The standard's word for all of them: the model says which."""
+    maker = 'Advanced Micro Devices, Inc. [AMD/ATI]'
+    machine.processor(machine.host, 'ProcAccelerator.Slot.21-1', 'Accelerator', Manufacturer=maker, Model='AMD Instinct MI300X')
+    (found,) = machine.look().accelerators
+    assert (Kind.GPU, 'AMD', 'Slot 21') == (found.kind, found.vendor, found.location)
+
+
+@pytest.mark.parametrize(
+    ('maker', 'model', 'kind'),
+    [('NVIDIA', 'A100', 'GPU'), ('NVIDIA Corporation', 'B200', 'GPU'), ('NVIDIA', 'B3220', None), ('Contoso', 'A100', None)],
+)
+def test_a_short_model_counts_with_its_maker(machine: Machine, maker: str, model: str, kind: str | None) -> None:
+    """Some BMCs write the maker beside the model only."""
+    machine.below(machine.host, 'GraphicsControllers', '1', Manufacturer=maker, Model=model)
+    machine.card(machine.chassis('1'), 'x', Manufacturer=maker, Model=model)
+    assert {kind} - {None} == set(machine.kinds())
+
+
 def test_a_processor_of_an_unknown_type_may_hide_an_accelerator(machine: Machine) -> None:
     """It is said, and nobody passes a machine on in which something may be that nobody looked at."""
     machine.processor(machine.host, 'npu', 'NPU', Model='Contoso 1')
