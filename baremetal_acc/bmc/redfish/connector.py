@@ -75,8 +75,13 @@ _DAY = 86_400.0
 _HEAD = re.compile(r'[^\r\n\x00\u0100-\U0010ffff]*(?:\r\n[!#$%&\'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*)*')
 """Request line and headers. Tokens and ETags come from the BMC: none may end a line. Source: RFC 9110, section 5."""
 
-_PLAIN = re.compile(r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
-"""A path that means what it says: nothing to resolve, unquote or refuse in it. Most are."""
+_SEGMENTS = r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+"
+
+PLACE = re.compile(_SEGMENTS)
+"""A path that means what it says: nothing to resolve, unquote, cut or refuse in it. Most are."""
+
+_PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
+"""The same with a query, or a slash at its end."""
 
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})

@@ -17,8 +17,8 @@ CALM = 20
 
 SAMPLES = 16
 
-CHANCE = 0.02
-"""Seconds of difference that chance makes: our own threads wait for one another that long."""
+CHANCE = 0.015
+"""Seconds of difference that say nothing: our own threads wait for one another that long."""
 
 REMEMBERED = 1024
 """BMCs that are remembered. The longest list of targets seen has 20 KiB."""
@@ -59,8 +59,9 @@ class Expansion:
 
     Some BMCs pay for each member that they put in. The time of an expanded answer beyond that of the slowest plain one tells
     how much; a plain one that was sent after it has waited in the same queue, so that a BMC which answers one request after
-    the other is not taken for one that pays. Expanding loses when a member costs more than a plain read does, shared by those
-    that run at a time (facts/performance.md, section 1).
+    the other is not taken for one that pays. What delays an answer by chance delays one of them: the cheapest members count.
+    Expanding loses when a member costs more than a plain read does, shared by those that run at a time
+    (facts/performance.md, section 1).
     """
 
     plain: list[float] = field(default_factory=list)
@@ -84,12 +85,10 @@ class Expansion:
         """Expanding is the faster way, or nothing is known yet."""
         if not self.known:
             return True
-        typical = statistics.median(self.plain)
         slowest = max(self.plain)
-        beyond = sum(max(0.0, seconds - slowest) for seconds, _ in self.beyond)
-        if beyond <= max(typical / 2, CHANCE):
-            return True
-        return beyond / sum(members for _, members in self.beyond) < typical / at_once
+        beyond = ((seconds - slowest, members) for seconds, members in self.beyond)
+        cheapest = min(extra / members if extra > CHANCE else 0.0 for extra, members in beyond)
+        return cheapest * at_once < statistics.median(self.plain)
 
 
 @dataclass(slots=True)

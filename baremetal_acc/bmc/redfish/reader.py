@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
-from baremetal_acc.bmc.redfish.connector import Answer, Connector
+from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connector
 from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
@@ -422,6 +422,8 @@ class Reader:
         return document(answer, self.name, self._connector, place=self._key(answer.url))
 
     def _key(self, uri: str) -> str:
+        if PLACE.fullmatch(uri) and len(uri) <= MAX_URI:
+            return uri
         known = self._keys.get(uri)
         if known is None:
             known = key(self._connector.path(uri))
@@ -493,7 +495,7 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
     if _values(answer.content) > MAX_VALUES:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=f'the answer has more than {MAX_VALUES} values')
     try:
-        body = json.loads(answer.content, object_pairs_hook=_object)
+        body = _JSON.decode(answer.content.decode(json.detect_encoding(answer.content), 'surrogatepass'))
     except _Ambiguous as exc:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=str(exc)) from None
     except (ValueError, RecursionError):
@@ -524,6 +526,9 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
             if found[name] != value:
                 raise _Ambiguous(f'the answer gives {name[:40]!r} twice, with different values')
     return found
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _values(content: bytes) -> int:

@@ -6,7 +6,6 @@ Several requests at a time, those that lead to more first. A resource that fails
 """
 
 import functools
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -401,18 +400,12 @@ def device_of(function: str) -> str | None:
     return head if mark and '/' not in tail else None
 
 
-def natural(uri: str) -> tuple[tuple[bool, int, str], ...]:
-    """Sorts URIs as people do: GPU_2 before GPU_10."""
-    return tuple((n % 2 == 1, int(part) if n % 2 else 0, part) for n, part in enumerate(_NUMBERS.split(uri)))
-
-
-_NUMBERS = re.compile('([0-9]{1,9})')
-
-
 def _sort(table: dict[str, View]) -> None:
-    ordered = sorted(table.items(), key=lambda item: natural(item[0]))
-    table.clear()
-    table.update(ordered)
+    ordered = sorted(table)
+    if ordered != list(table):
+        views = [table[uri] for uri in ordered]
+        table.clear()
+        table.update(zip(ordered, views, strict=True))
 
 
 def _sorted(table: dict[str, View]) -> tuple[View, ...]:
