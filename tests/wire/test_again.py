@@ -135,3 +135,14 @@ def test_a_bmc_that_pushes_back_is_asked_less_at_a_time_from_then_on(card: Any, 
         connection.look(NOW)
     with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
         assert 2 == connection._habits.pace.limit
+
+
+def test_what_locks_needed_is_asked_for_with_the_rest(card: Any) -> None:
+    """A lock may lie in resources of its own, which only its mechanism knows."""
+    bios = '/redfish/v1/Systems/1/Bios'
+    card.put(bios, Attributes={})
+    with card.connect() as connection:
+        connection.look(NOW).reader.get(bios)
+        card.seen.clear()
+        connection.look(NOW)
+    assert 1 == card.count('GET', bios)

@@ -99,6 +99,7 @@ class RedfishConnection:
         self._habits = habits
         self._devices = devices
         self._before: dict[str, Document] = {}
+        self._last: Reader | None = None
 
     def __enter__(self) -> 'RedfishConnection':
         return self
@@ -108,6 +109,7 @@ class RedfishConnection:
 
     def close(self) -> None:
         """Log out and close the connections."""
+        self._learn()
         self._login.close()
         self._connector.close()
 
@@ -116,13 +118,12 @@ class RedfishConnection:
 
         :raises BmcError: no answer, or neither Systems nor Chassis could be read.
         """
-        reader = self._reader()
+        self._learn()
+        reader = self._last = self._reader()
         quirks = _quirks(View.of(self._root, []))
         walk = Walk(reader, self._root, quirks, self._devices)
         reader.expect(self._habits.targets)
         tree = walk.run()
-        self._habits.targets = reader.asked
-        self._before = reader.documents
         found, platform = identify.identify(walk, self._devices)
         items = firmware.assign(walk, found, quirks)
         home = self._system(tree)
@@ -218,6 +219,13 @@ class RedfishConnection:
         :raises BmcError: it could not be read.
         """
         return system.read(self._connector, system_ref).literal('LastResetTime')
+
+    def _learn(self) -> None:
+        """Remember what the last look needed, the reading of its locks included."""
+        if self._last is not None:
+            self._habits.targets = self._last.asked
+            self._before = self._last.documents
+            self._last = None
 
     def _reader(self) -> Reader:
         return Reader(self._connector, self.address, self.session, self._habits, root=self._root, before=self._before)
