@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How are thousands of targets worked on in one process, without one holding up another?
 
-Each target in progress has a thread of its own, since the core is synchronous. A bound says how many there may be. One that
-only waits for its BMC soon counts no more: dead and hanging BMCs, however many and wherever in the list, leave their places
-to others. A second bound, on threads and open files, holds for all of them together.
+Each target in progress has a thread of its own, since the core is synchronous. A bound says how many there may be, and there
+are no more than keep this process busy. One that only waits for its BMC soon counts no more: dead and hanging BMCs, however
+many and wherever in the list, leave their places to others. A second bound, on threads and open files, holds for all of them.
 """
 
 import resource
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -28,8 +29,21 @@ PATIENCE = 5.0
 GRACE = 5.0
 """Seconds that targets in progress have to log out when the run is stopped."""
 
-BEAT = 1.0
-"""Seconds between two signs of life while nothing ends."""
+BEAT = 0.25
+"""Seconds between two signs of life while nothing ends, and between two looks at how busy we are."""
+
+FIRST = 32
+"""Targets that are begun before it is known how busy they keep us."""
+
+LATE = 0.1
+"""Seconds that a result may lie before we come to take it: later, threads stand in line for the interpreter."""
+
+BUSY = 0.8
+"""Share of one CPU from which on more targets bring nothing: the interpreter works on one thread at a time."""
+
+SWITCH = 0.02
+"""Seconds that a thread may keep the interpreter. A look computes for some milliseconds, then waits for its BMC: with Python's
+5 ms it is interrupted all the time, which cost a third of the CPU with 256 threads."""
 
 FACTOR = 4
 """So many times the bound may be in progress at a time, those that no longer count included."""
@@ -84,6 +98,42 @@ def idle() -> float:
     return time.monotonic() - time.process_time()
 
 
+class Width:
+    """How many targets are worth having in progress: as many as keep this process busy.
+
+    More of them would stand in line for the interpreter. That takes memory, twice the CPU (60 ms for each target with 256, 28
+    with 16, measured on a machine that had other work too), and makes BMCs look slow that are not.
+
+    :param most: never more.
+    :ivar targets: so many now.
+    """
+
+    def __init__(self, most: int, now: float, used: float) -> None:
+        self.targets = min(most, FIRST)
+        self._most = most
+        self._since = now
+        self._used = used
+        self._late = 0.0
+
+    def came_late(self, seconds: float) -> None:
+        """We were so late in coming back to what waited for us."""
+        self._late = max(self._late, seconds)
+
+    def look(self, now: float, used: float) -> None:
+        """Decide anew, now and then.
+
+        :param used: seconds of CPU that the process has used so far.
+        """
+        passed = now - self._since
+        if passed < BEAT:
+            return
+        if self._late > LATE:
+            self.targets = max(min(self._most, FIRST // 2), self.targets * 3 // 4)
+        elif used - self._used < BUSY * passed:
+            self.targets = min(self._most, self.targets * 3 // 2 + 1)
+        self._since, self._used, self._late = now, used, 0.0
+
+
 class Fleet(Generic[T, R]):
     """Does something for every target, and gives the results in the order in which they come.
 
@@ -110,10 +160,11 @@ class Fleet(Generic[T, R]):
         self._grace = grace
         self._most = limits.most
         self._due: SimpleQueue[tuple[int, T] | None] = SimpleQueue()
-        self._ended: SimpleQueue[tuple[int, R | None, BaseException | None] | None] = SimpleQueue()
+        self._ended: SimpleQueue[tuple[int, R | None, BaseException | None, float] | None] = SimpleQueue()
         self._threads = 0
         self._running: dict[int, tuple[T, float]] = {}
         self._stopped = False
+        self._width = Width(limits.at_once, time.monotonic(), time.process_time())
 
     @property
     def left_behind(self) -> tuple[T, ...]:
@@ -130,9 +181,12 @@ class Fleet(Generic[T, R]):
 
         Nothing is kept, and nothing is begun while a result waits to be taken: who takes them slowly is not run over.
         """
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
         try:
             yield from self._results(items)
         finally:
+            sys.setswitchinterval(before)
             for _ in range(self._threads):
                 self._due.put(None)
 
@@ -148,13 +202,18 @@ class Fleet(Generic[T, R]):
                 self._stopping()
             if not self._running or (until is not None and time.monotonic() > until):
                 return
+            waited = time.monotonic()
             try:
-                ended = self._ended.get(timeout=BEAT if until is None else 0.1)
+                ended = self._ended.get(timeout=BEAT)
             except Empty:
+                self._width.came_late(time.monotonic() - waited - BEAT)
+                self._width.look(time.monotonic(), time.process_time())
                 self._beat()
                 continue
             if ended is not None:
-                number, result, failed = ended
+                number, result, failed, at = ended
+                self._width.came_late(time.monotonic() - at)
+                self._width.look(time.monotonic(), time.process_time())
                 item, _ = self._running.pop(number)
                 if failed is not None:
                     raise failed
@@ -163,10 +222,10 @@ class Fleet(Generic[T, R]):
     def _room(self) -> bool:
         if len(self._running) >= self._most:
             return False
-        if len(self._running) < self._limits.at_once:
+        if len(self._running) < self._width.targets:
             return True
         since = self._clock() - self._limits.patience
-        return sum(begun > since for _, begun in self._running.values()) < self._limits.at_once
+        return sum(begun > since for _, begun in self._running.values()) < self._width.targets
 
     def _begin(self, number: int, item: T) -> bool:
         """Give it to a thread that has nothing to do, or to a new one."""
@@ -188,9 +247,12 @@ class Fleet(Generic[T, R]):
         while (due := self._due.get()) is not None:
             number, item = due
             try:
-                self._ended.put((number, self._work(item), None))
+                result = self._work(item)
             except BaseException as exc:  # noqa: BLE001 - it is raised again where results are waited for
-                self._ended.put((number, None, exc))
+                self._ended.put((number, None, exc, time.monotonic()))
+            else:
+                self._ended.put((number, result, None, time.monotonic()))
+                del result
             del due, item
 
 

@@ -4,6 +4,7 @@
 
 import gc
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli import fleet
-from baremetal_acc.cli.fleet import Bounds, Connections, Fleet
+from baremetal_acc.cli.fleet import Bounds, Connections, Fleet, Width
 from baremetal_acc.errors import BmcUnreachable
 
 
@@ -185,6 +186,54 @@ def test_the_bounds_follow_from_targets_and_open_files(targets, bmcs, at_once, e
     """Many targets: one request at a time to each; never more connections than files may be open."""
     found = fleet.bounds(targets, bmcs, at_once=at_once, each=each, files=files)
     assert expected == (found.at_once, found.most, found.each)
+
+
+def test_the_width_grows_while_the_process_has_time():
+    """From a first few to the bound within two seconds, where BMCs are slow and we only wait."""
+    width = Width(256, 0.0, 0.0)
+    seen = [width.targets]
+    for step in range(1, 8):
+        width.look(step * fleet.BEAT, 0.0)
+        seen.append(width.targets)
+    assert [32, 49, 74, 112, 169, 254, 256, 256] == seen
+
+
+def test_the_width_stays_where_the_process_is_busy():
+    """More would bring nothing; between two looks nothing changes either."""
+    width = Width(256, 0.0, 0.0)
+    width.look(fleet.BEAT, fleet.BEAT * 0.9)
+    assert 32 == width.targets
+    width.look(fleet.BEAT * 1.5, fleet.BEAT * 0.9)
+    assert 32 == width.targets
+
+
+def test_the_width_shrinks_when_threads_stand_in_line():
+    """Also where other processes have the CPU, so that ours is not busy; never to nothing, and it recovers."""
+    width = Width(256, 0.0, 0.0)
+    for step in range(1, 9):
+        width.look(step * fleet.BEAT, 0.0)
+    seen = []
+    for step in range(9, 21):
+        width.came_late(fleet.LATE * 2)
+        width.came_late(0.0)
+        width.look(step * fleet.BEAT, 0.0)
+        seen.append(width.targets)
+    assert [192, 144, 108] == seen[:3]
+    assert 16 == seen[-1]
+    width.look(21 * fleet.BEAT, 0.0)
+    assert 25 == width.targets
+    narrow = Width(3, 0.0, 0.0)
+    narrow.came_late(1.0)
+    narrow.look(fleet.BEAT, 0.0)
+    assert 3 == narrow.targets
+
+
+def test_the_switch_interval_is_as_before_afterwards():
+    """It belongs to the whole process."""
+    before = sys.getswitchinterval()
+    inside = [sys.getswitchinterval() for _ in Fleet(Work(), limits(2, 2)).results(range(2))]
+    assert [fleet.SWITCH, fleet.SWITCH] == inside
+    assert before == sys.getswitchinterval()
 
 
 class Bmc:
