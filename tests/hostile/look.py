@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -108,7 +108,7 @@ class _Heard(logging.Handler):
 
 
 @contextmanager
-def _listening() -> Iterator[_Heard]:
+def listening() -> Iterator[_Heard]:
     heard, root = _Heard(), logging.getLogger()
     before = root.level
     root.addHandler(heard)
@@ -166,7 +166,7 @@ def look(
     WATCH.ports, WATCH.seen, WATCH.active = set(bmc.ports[:2]), [], True
     bmc.script = script
     started = time.monotonic()
-    with _listening() as heard:
+    with listening() as heard:
         try:
             seen.inventory = observe(target, tools, NOW)
         except AccError as exc:
@@ -226,13 +226,18 @@ def _told(seen: Seen, script: Honest) -> list[str]:
             stream.getvalue().encode()
     except (ValueError, RecursionError, yaml.YAMLError) as exc:
         found.append(f'what is printed is no JSON: {type(exc).__name__}: {exc}')
-    secrets = [PASSWORD, base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode(), *script.tokens]
-    for where, text in texts:
-        found += [f'{where} has a secret: {text[:300]!r}' for secret in secrets if secret in text]
+    if seen.inventory is not None:
+        texts += [('a gap', f'{gap.ref} {gap.reason}') for gap in seen.inventory.gaps]
+    found += secrets_in(texts, script.tokens)
     gaps = [] if seen.inventory is None else [g.reason for g in seen.inventory.gaps]
-    found += [f'a gap has a secret: {reason!r}' for reason in gaps for secret in secrets if secret in reason]
     found += [f'a gap has control characters: {reason!r}' for reason in gaps if not reason.isprintable()][:3]
     return found
+
+
+def secrets_in(texts: Iterable[tuple[str, str]], tokens: Iterable[str]) -> list[str]:
+    """Texts that hold our password, as it is or as Basic authentication writes it, or a token that we were given."""
+    secrets = [PASSWORD, base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode(), *tokens]
+    return [f'{where} has a secret: {text[:300]!r}' for where, text in texts for secret in secrets if secret in text]
 
 
 def _refuse(word: str) -> NoReturn:

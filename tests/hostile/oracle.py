@@ -170,12 +170,13 @@ def _versions(document: Pairs) -> Iterator[Any]:
 
 
 def _shown(value: Any) -> tuple[str, ...]:
-    """How a version may be shown: what cannot be printed is marked, what is too long is marked as cut. Neither vanishes."""
+    """How a version may be shown: blanks and NUL around it are padding; what cannot be printed within it is marked, what is too
+    long is marked as cut: neither vanishes."""
     if not isinstance(value, str):
         return ()
     text = value.strip()
-    marked = ''.join(c if c.isprintable() else '\ufffd' for c in value.strip(' \t\r\n'))
-    return text, marked, marked[:255] + '\u2026', marked.strip('\ufffd') if text.isprintable() else marked
+    marked = ''.join(c if c.isprintable() else '\ufffd' for c in value.strip(' \t\r\n\v\f\0'))
+    return text, marked, marked[:255] + '\u2026'
 
 
 def _anywhere(document: Any, text: str) -> bool:

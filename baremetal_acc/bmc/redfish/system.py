@@ -6,6 +6,7 @@ Source: DSP8010 2025.4, ComputerSystem v1_27_0, Reset; ActionInfo v1.
 """
 
 from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.errors import BmcError, BmcUnsupported
@@ -71,7 +72,7 @@ def _reset(connector: Connector, view: View, words: tuple[str, ...]) -> None:
         raise BmcUnsupported(
             bmc=connector.label,
             uri=view.ref.uri,
-            what=f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(offered or ()))}',
+            what=short(f'it offers none of {", ".join(words)}; ResetTypes are {", ".join(sorted(offered or ()))}'),
         )
     connector.send('POST', target, body={'ResetType': word})
 

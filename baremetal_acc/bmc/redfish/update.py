@@ -15,6 +15,7 @@ from typing import BinaryIO
 from baremetal_acc.bmc.api import Upload
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.errors import BmcRefused, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.inventory import TaskReading, UpdateFacts
@@ -68,9 +69,8 @@ def apply_time(view: View) -> str:
     for wanted in APPLY_TIMES:
         if wanted in values:
             return wanted
-    raise BmcUnsupported(
-        bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {", ".join(str(v)[:40] for v in values[:5])}'
-    )
+    offered = ', '.join(short(str(v)[:40]) for v in values[:5])
+    raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
 
 
 def push(connector: Connector, view: View | None, target: Ref, upload: Upload) -> TaskReading | None:
