@@ -108,6 +108,23 @@ def test_a_recorded_bmc_is_reported_as_it_is(name: str, recording: Callable[[str
 
 
 @pytest.mark.parametrize('name', sorted(DIFFERENCES))
+def test_what_compare_does_not_compare_agrees_too(name: str, recording: Callable[[str], Any], shared: Path) -> None:
+    """What identifies each device, its slots and its functions, and which firmware is certain."""
+    expected = yaml.safe_load((shared / 'recordings' / name / 'expected.yaml').read_text())['accelerators']
+    found = {ref.uri: a for a in observe(recording(name)) for ref in a.refs}
+    assert len(expected) == len({a.id for a in found.values()})
+    for want in expected:
+        seen = found[want['primary_uri']]
+        assert (name, want['label'], want['identity']) == (name, want['label'], seen.identity.value)
+        slots = [(s['slot_id'], s['programmable_from_host']) for s in want.get('reconfiguration_slots', ())]
+        assert slots == [(s.slot_id, s.programmable_from_host) for s in seen.slots]
+        functions = [(f['uri'], f['type'], f['version']) for f in want.get('acceleration_functions', ())]
+        assert functions == [(f.ref.uri, f.type, f.version) for f in seen.functions]
+        certain = {c['id']: c['certain'] for c in want['firmware'] if c['id'] is not None}
+        assert not {c.id for c in seen.firmware if c.certain and not certain.get(c.id or '', True)}
+
+
+@pytest.mark.parametrize('name', sorted(DIFFERENCES))
 def test_nothing_is_asked_for_twice(name: str, recording: Callable[[str], Any]) -> None:
     """A look and the reading of all locks ask for no resource twice."""
     bmc = recording(name)

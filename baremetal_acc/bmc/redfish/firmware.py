@@ -53,7 +53,7 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
     places = _slots(devices) if path is not None else {}
     for uri, view in tree.items.items():
         related = view.links('RelatedItem')
-        place = _by_related(walk, view, related, owner, trusted, slots)
+        place = _by_related(walk, view, related, owner, trusted, slots) if related else None
         if place is not None and isinstance(place, _Slot):
             found[place.device].slots.setdefault((place.processor, place.index), component(view))
             continue
@@ -64,7 +64,7 @@ def assign(walk: Walk, devices: list[Device], quirks: Quirks) -> list[Items]:
             number = _by_id(view, ids, quirks)
         if number is None and path is not None and places:
             number = places.get(view.text(*path) or '')
-        if number is None and not related:
+        if number is None and not related and ordinals:
             number, certain = ordinals.get(ordinal(view.id) or ('', -1)), False
         if number is not None:
             found[number].components.append(component(view, certain=certain))

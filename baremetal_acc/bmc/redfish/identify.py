@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from baremetal_acc.bmc.devices import Class, Devices, Row
 from baremetal_acc.bmc.redfish.parse import (
@@ -64,6 +64,22 @@ TABLES = ('processors', 'pcie_devices', 'adapters', 'graphics', 'systems')
 """Tables of the tree whose members are devices, those that tell most of them first."""
 
 
+T = TypeVar('T')
+
+
+class worked_out(Generic[T]):  # noqa: N801 (used as a decorator)
+    """A property that is worked out once. As functools.cached_property, without the lock that it takes in Python 3.11."""
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        self._function = function
+        self._name = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __get__(self, device: Any, owner: type | None = None) -> T:
+        found = device.__dict__[self._name] = self._function(device)
+        return found
+
+
 @dataclass(kw_only=True, eq=False)
 class Device:
     """One physical device while it is put together.
@@ -91,7 +107,7 @@ class Device:
         tables = (*(getattr(self, name) for name in TABLES), self.chassis, self.managers, self.extensions)
         return {uri for table in tables for uri in table} | self.extra
 
-    @cached_property
+    @worked_out
     def views(self) -> tuple[View, ...]:
         """Its resources, those that tell most of it first."""
         return (
@@ -99,7 +115,7 @@ class Device:
             *self.adapters.values(), *self.graphics.values(),
         )  # fmt: skip
 
-    @cached_property
+    @worked_out
     def primary(self) -> View:
         """The resource to show."""
         tables: tuple[Iterable[View], ...] = (
@@ -108,7 +124,7 @@ class Device:
         )  # fmt: skip
         return next(view for table in tables for view in table)
 
-    @cached_property
+    @worked_out
     def main_chassis(self) -> tuple[View, ...]:
         """Chassis that are not contained in another one of this device."""
         inner = (
@@ -116,12 +132,12 @@ class Device:
         )
         return tuple(view for uri, view in self.chassis.items() if uri not in inner)
 
-    @cached_property
+    @worked_out
     def serial(self) -> str | None:
         """The first serial number that one of its resources has."""
         return next((s for view in self.views if (s := serial_of(view))), None)
 
-    @cached_property
+    @worked_out
     def uuids(self) -> tuple[str, ...]:
         """All UUIDs. Chassis within the card are left out: roots of trust have UUIDs that are constants of the product."""
         return tuple(dict.fromkeys(u for view in self.views if view.has('UUID') and (u := uuid_of(view, 'UUID'))))
@@ -131,12 +147,12 @@ class Device:
         """The first UUID."""
         return self.uuids[0] if self.uuids else None
 
-    @cached_property
+    @worked_out
     def part_number(self) -> str | None:
         """The first part number."""
         return next((p for view in self.views if (p := view.text('PartNumber'))), None)
 
-    @cached_property
+    @worked_out
     def ids(self) -> tuple[PciIds, ...]:
         """The ids of its functions."""
         return tuple(pci_ids(view) for view in self.functions)
@@ -148,12 +164,12 @@ class Device:
         known = [ids for ids in self.ids if ids.vendor_id]
         return next(iter([*(ids for ids in computes if ids.vendor_id), *known, *self.ids]), PciIds())
 
-    @cached_property
+    @worked_out
     def classes(self) -> tuple[str | None, ...]:
         """Of each function: ``3d``, ``display``, ``processing``, or None."""
         return tuple(_class(view, ids.class_code) for view, ids in zip(self.functions, self.ids, strict=True))
 
-    @cached_property
+    @worked_out
     def location(self) -> str | None:
         """Where it is plugged in, as the BMC labels it."""
         views = list(self.views)
@@ -204,7 +220,7 @@ class Device:
             return self.row.vendor
         return next((devices.vendor(v) for view in self.views if (v := view.text('Manufacturer'))), None)
 
-    @cached_property
+    @worked_out
     def names(self) -> tuple[str, ...]:
         """What may be its model: every Model, then the names of processors and cards."""
         texts = [view.text('Model') for view in self.views]
@@ -234,7 +250,7 @@ class Device:
         return {parent(uri) for name in TABLES for uri in getattr(self, name)}
 
 
-_WORKED_OUT = tuple(name for name, value in vars(Device).items() if isinstance(value, cached_property))
+_WORKED_OUT = tuple(name for name, value in vars(Device).items() if isinstance(value, worked_out))
 
 
 def identify(walk: Walk, devices: Devices) -> tuple[list[Device], list[PlatformDevice]]:
