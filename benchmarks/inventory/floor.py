@@ -85,10 +85,14 @@ class Needed:
         """Resources that are read, without query."""
         return frozenset(r.path for r in self.requests if r.method == 'GET')
 
-    def floor(self, cost: Cost) -> float:
-        """Seconds below which nobody can be: the longest chain, or all the work on all the slots."""
-        chain = sum(cost.of(r) for r in self._chain(cost))
-        return max(chain, sum(map(cost.of, self.requests)) / cost.slots)
+    def floor(self, cost: Cost, *, logout: bool = True) -> float:
+        """Seconds below which nobody can be: the longest chain, or all the work on all the slots.
+
+        :param logout: until the logout was answered; else until everything is in hand.
+        """
+        end = len(self.requests) if logout else -1
+        chain = sum(cost.of(r) for r in self._chain(cost)[:end])
+        return max(chain, sum(map(cost.of, self.requests[:end])) / cost.slots)
 
     def schedule(self, cost: Cost) -> float:
         """Seconds of a client that asks for each at once when it knows of it, the longest remaining chain first."""

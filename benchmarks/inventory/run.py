@@ -231,6 +231,11 @@ def bars_of(found: dict[tuple[Cell, str], Results], section: str, tree: str) -> 
     def over_floor(one: tuple[Cell, Results] | None) -> float | None:
         return _ratio(one[1].median('wall'), floor_of(*one)) if one else None
 
+    def in_hand(one: tuple[Cell, Results] | None) -> float | None:
+        ways = lists(*one) if one else []
+        limit = min((way.floor(one[0].cost, logout=False) for way in ways), default=None) if one else None
+        return _ratio(one[1].median('in_hand'), limit) if one else None
+
     def against(name: str, one: tuple[Cell, Results] | None, other: tuple[Cell, Results] | None) -> float | None:
         return _ratio(one[1].median(name), other[1].median(name)) if one and other else None
 
@@ -242,6 +247,8 @@ def bars_of(found: dict[tuple[Cell, str], Results], section: str, tree: str) -> 
     return {
         'wall-over-floor-expand': over_floor(ours[True]),
         'wall-over-floor-plain': over_floor(ours[False]),
+        'in-hand-over-floor-expand': in_hand(ours[True]),
+        'in-hand-over-floor-plain': in_hand(ours[False]),
         'wall-over-floor-costly-expand': over_floor(results(OURS, expand=True, part='costly', member_delay=0.025)),
         'ironic-wall-ratio-expand': against('wall', ironic[True], ours[True]),
         'ironic-requests-ratio-expand': against('requests', ours[True], ironic[True]),
@@ -299,9 +306,11 @@ def main() -> None:
     bars = Bars()
     for name, (sign, limit) in LIMITS.items():
         (bars.at_most if sign == '<=' else bars.at_least)(name, figures[name], limit)
-    for name, figure in bars_of(found, 'larger', larger.NAME).items():
+    rows = {name: figure for name, figure in figures.items() if name not in LIMITS}
+    rows |= {f'larger-{name}': figure for name, figure in bars_of(found, 'larger', larger.NAME).items()}
+    for name, figure in rows.items():
         if figure is not None:
-            print(f'row larger-{name}: {figure:.2f}')
+            print(f'row {name}: {figure:.2f}')
     kept = harness.keep('inventory', {'where': place, 'runs': _record(found), 'agreed': agreed, 'bars': bars.lines()})
     print(f'\nkept in {kept.relative_to(harness.TOP)}')
     print('\n'.join(bars.lines()))
