@@ -8,6 +8,7 @@ The tree goes into a new folder in the DMTF's mockup layout, scrubbed, with the 
 
 import argparse
 import json
+import os
 import secrets
 import sys
 import time
@@ -174,9 +175,9 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
     :raises BmcError: the BMC cannot be spoken to. ``Refused``: our own credentials would stand in the folder.
     :raises UsageError: the folder cannot be written.
     """
-    seen, inventory = _inventory(target, address, using)
     try:
         with crawl.connected(address) as connector:
+            seen, inventory = _inventory(target, address, using)
             found = crawl.crawl(
                 connector,
                 address.name,
@@ -278,8 +279,10 @@ def _scrubbed(inventory: dict[str, Any], scrubber: Scrubber | None) -> dict[str,
     made: dict[str, Any] = scrubber.body(inventory)
     ids = {}
     for old, new in zip(inventory['accelerators'], made['accelerators'], strict=True):
-        if old['id'].startswith('serial:'):
-            new['id'] = f'serial:{new["serial"]}'
+        head = f'serial:{old["serial"]}'
+        if old['id'].startswith(head):
+            # Here short ones too, which are not looked for in other texts.
+            new['id'] = f'serial:{new["serial"]}{scrubber.text(old["id"].removeprefix(head))}'
         ids[old['id']] = new['id']
     for old, new in zip(inventory['gaps'], made['gaps'], strict=True):
         new['accelerator'] = ids.get(old['accelerator'], new['accelerator'])
@@ -416,6 +419,9 @@ def _request(arguments: argparse.Namespace) -> Request:
         raise UsageError(argument='--output', what=f'{output}: {exc.strerror}') from exc
     if not free or output.name in ('', '..'):
         raise UsageError(argument='--output', what=f'{output} is there and not an empty folder', hint='name a new one')
+    parent = next(p for p in output.absolute().parents if p.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise UsageError(argument='--output', what=f'{output} cannot be made: {parent} is no folder that you may write to')
     if not 1 <= arguments.max_minutes <= 24 * 60:
         raise UsageError(argument='--max-minutes', what=f'{arguments.max_minutes} is not between 1 and {24 * 60}')
     limits = Bounds(time=timedelta(minutes=arguments.max_minutes))

@@ -286,7 +286,7 @@ class _Crawl:
             if word is not None:
                 self._found.dropped[word] += 1
             elif place != TOP and not place.startswith(f'{TOP}/'):
-                self._miss_once(place, 'is no path below /redfish/v1: not followed')
+                self._found.missed.append(Missed(uri=place, reason='is no path below /redfish/v1: not followed', harmless=True))
             else:
                 found.append(place)
         return found

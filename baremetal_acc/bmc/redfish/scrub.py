@@ -313,7 +313,7 @@ class Scrubber:
             self._count(Kind.SECRET, value)
             return SECRET
         if stays(kind, bare) or (kind is Kind.TAG and bare in self._products):
-            return value
+            return self.text(value)
         if kind is Kind.SECRET:
             self._count(kind, bare)
             return SECRET

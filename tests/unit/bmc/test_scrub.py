@@ -181,6 +181,15 @@ def test_where_a_machine_stands_is_not_told():
     assert 'PCIe 7' == made['Location']['PartLocation']['ServiceLabel']
 
 
+def test_a_tag_is_told_from_the_number_of_a_product():
+    """SKU is the service tag on some machines, a product's number on others, and a serial number on yet others."""
+    made = scrubbed({'A': {'SKU': 'W07N0P1'}, 'B': {'SKU': '02YE083', 'PartNumber': '02YE083'}, 'C': {'SKU': 'P47952-001'}})
+    assert 'W07N0P1' != made['A']['SKU']
+    assert ('02YE083', 'P47952-001') == (made['B']['SKU'], made['C']['SKU'])
+    made = scrubbed({'SerialNumber': '321434WDY19H', 'SKU': '321434WDY19H'})
+    assert made['SerialNumber'] == made['SKU'] != '321434WDY19H'
+
+
 def test_another_key_gives_other_values_and_the_same_key_the_same():
     """So two recordings agree only for who has the key file."""
     body = {'SerialNumber': 'MT2242X0AB12', 'UUID': 'b4d6525a-79d6-cfb8-143f-41b286e76a84', 'Address': '10.1.2.3'}
