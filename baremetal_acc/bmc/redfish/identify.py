@@ -289,17 +289,23 @@ def identities(devices: list[Device], bmc: BmcName) -> list[tuple[AcceleratorId,
 
     uuids = Counter(d.uuid for d in devices)
     serials, places = Counter(map(serial, devices)), Counter(map(place, devices))
-    found: list[tuple[AcceleratorId, IdentitySource]] = []
-    for device in devices:
+
+    def named(device: Device) -> tuple[AcceleratorId, IdentitySource]:
         if device.uuid is not None and uuids[device.uuid] == 1:
-            found.append((AcceleratorId(f'uuid:{device.uuid}'), IdentitySource.UUID))
-        elif device.serial is not None and serials[serial(device)] == 1:
-            found.append((AcceleratorId(f'serial:{device.serial}'), IdentitySource.SERIAL))
-        elif place(device) is not None and places[place(device)] == 1:
-            found.append((AcceleratorId(f'serial:{device.serial}@{device.location}'), IdentitySource.SERIAL))
-        else:
-            found.append((AcceleratorId(f'uri:{bmc}:{device.primary.ref.uri}'), IdentitySource.URI))
-    return found
+            return AcceleratorId(f'uuid:{device.uuid}'), IdentitySource.UUID
+        if device.serial is not None and serials[serial(device)] == 1:
+            return AcceleratorId(f'serial:{device.serial}'), IdentitySource.SERIAL
+        if place(device) is not None and places[place(device)] == 1:
+            return AcceleratorId(f'serial:{device.serial}@{device.location}'), IdentitySource.SERIAL
+        return by_uri(device)
+
+    def by_uri(device: Device) -> tuple[AcceleratorId, IdentitySource]:
+        return AcceleratorId(f'uri:{bmc}:{device.primary.ref.uri}'), IdentitySource.URI
+
+    found = [named(device) for device in devices]
+    # A serial number may be written so that it looks like another one with its location: then it is neither's.
+    times = Counter(identity for identity, _ in found)
+    return [one if times[one[0]] == 1 else by_uri(device) for device, one in zip(devices, found, strict=True)]
 
 
 def attributed(gaps: Iterable[Gap], accelerators: Iterable[Accelerator]) -> tuple[Gap, ...]:
@@ -860,7 +866,8 @@ def _mention(device: Device, walk: Walk) -> None:
         if view.ref.uri not in walk.tree.offload:
             what = f'ProcessorType {said}' if said is not None else 'a processor without a type'
             reason = f'{what}: it may be an accelerator (devices.d may name its model)'
-            walk.gaps.append(Gap(ref=view.ref, field='ProcessorType', reason=reason, hides=True))
+            shows = any(view.has(name) for name in ('Model', 'Manufacturer', 'SerialNumber', 'PartNumber', 'UUID', 'FPGA'))
+            walk.gaps.append(Gap(ref=view.ref, field='ProcessorType', reason=reason, hides=said is not None or shows))
     if 'display' in device.classes or device.graphics:
         reason = 'a display controller that the table does not know: not taken for an accelerator (devices.d may name it)'
         walk.gaps.append(Gap(ref=device.primary.ref, reason=reason))

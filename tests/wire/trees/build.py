@@ -71,7 +71,7 @@ class Machine:
         """A Manager."""
         return self.below(ROOT, 'Managers', name, **body)
 
-    def processor(self, owner: str, name: str, kind: str = 'GPU', **body: Any) -> str:
+    def processor(self, owner: str, name: str, kind: str | None = 'GPU', **body: Any) -> str:
         """A Processor of a System, a Chassis or a NetworkAdapter."""
         return self.below(owner, 'Processors', name, ProcessorType=kind, **body)
 

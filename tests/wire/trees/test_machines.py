@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is every accelerator of a machine found once, whatever shape its tree has? Invented trees in the shapes of known machines."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.find import known_devices
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.model.accelerator import COMPUTATIONAL_STORAGE, IdentitySource, Kind
+from baremetal_acc.model.ref import HOST
 from tests.wire.trees.build import H100, ROOT, Machine, ids, link, links
 
 UUID = '11111111-2222-4333-8444-00000000000{}'
@@ -129,6 +134,21 @@ def test_a_processor_of_an_unknown_type_may_hide_an_accelerator(machine: Machine
     machine.processor(machine.host, 'npu', 'NPU', Model='Contoso 1')
     look = machine.look()
     assert ((), [('ProcessorType', True)]) == (look.accelerators, [(g.field, g.hides) for g in look.gaps])
+
+
+def test_a_processor_that_shows_nothing_at_all_hides_nothing(machine: Machine) -> None:
+    """A socket that the BMC knows nothing of: said, and no reason to refuse the machine for ever."""
+    machine.processor(machine.host, 'P1', None)
+    assert [('ProcessorType', False)] == [(g.field, g.hides) for g in machine.look().gaps]
+
+
+def test_the_operator_takes_out_what_nobody_knows(machine: Machine, tmp_path: Any) -> None:
+    """A row of kind none by the model: no accelerator, and no gap any more."""
+    machine.processor(machine.host, 'npu', 'NPU', Model='Contoso 1')
+    (tmp_path / 'own.toml').write_text('format = 1\n[[device]]\nkind = "none"\nnames = ["contoso *"]\n')
+    with RedfishDriver(known_devices(tmp_path)).connect(BmcAddress(name=HOST, address='https://192.0.2.1')) as connection:
+        look = connection.look(datetime(2026, 11, 21, tzinfo=UTC))
+    assert ((), ()) == (look.accelerators, look.gaps)
 
 
 def test_an_fpga_card_has_slots_and_functions_with_their_state(machine: Machine) -> None:

@@ -161,6 +161,15 @@ def test_a_long_array_of_links_is_read_in_part_and_told(machine: Machine) -> Non
     assert ['FW'] == [c.id for c in look.accelerators[0].firmware]
 
 
+def test_no_serial_number_passes_for_another_one_with_its_place(machine: Machine) -> None:
+    """However a BMC writes them: two devices never have one identity."""
+    place = {'PartLocation': {'ServiceLabel': 'Slot 1'}}
+    for n, serial in enumerate(('S', 'S', 'S@Slot 1')):
+        more = {'Location': place} if n == 0 else {}
+        machine.processor(machine.host, f'GPU{n}', Model='NVIDIA H100 PCIe', SerialNumber=serial, **more)
+    assert 3 == len({a.id for a in machine.look().accelerators})
+
+
 # ------------------------------------------------------------------------------------------------- odd, and understood
 
 
