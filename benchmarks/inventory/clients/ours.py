@@ -19,6 +19,7 @@ from typing import Any
 from oslo_config import cfg
 
 from baremetal_acc import assemble, conf
+from baremetal_acc.bmc import find
 from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.cli import render
 from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
@@ -52,6 +53,8 @@ def main() -> None:
         system=arguments.system,
         concurrency=arguments.slots,
     )
+    # A plugin is imported when it is first looked for; imports of the peers are not counted either.
+    find.for_address(address)
     node = NodeFacts(name='bench', resource_class=None, traits=frozenset(), exposure=Exposure('tenant'))
     target = Target(name='bench', node=node, bmcs=(address,))
     found = twice(address, tools, arguments.repeat) if arguments.repeat else once(target, tools, arguments.document)
