@@ -84,6 +84,8 @@ class Inventory(ReportCommand):
             results = running.results(wanted)
             try:
                 for (number, entry, _), found in results:
+                    if interrupted.is_set() and (found.error or found.gaps):
+                        continue  # what is missing may be missing because we stopped: it was not read
                     if arguments.stream:
                         self.app.stdout.write(found.part)
                         self.app.stdout.flush()
