@@ -3,7 +3,7 @@
 """What do the tests of the adapters speak to? A tree of recorded or written replies, served by requests-mock."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import requests
 import requests_mock
 
 from baremetal_acc.bmc.api import BmcAddress, Look
+from baremetal_acc.bmc.redfish import connector
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
@@ -32,7 +33,7 @@ class FakeBmc:
     :ivar slept: pauses that the client made.
     """
 
-    def __init__(self, mocker: requests_mock.Mocker) -> None:
+    def __init__(self, adapter: requests_mock.Adapter) -> None:
         self.tree: dict[str, Any] = {
             '/redfish/v1': {
                 '@odata.id': '/redfish/v1',
@@ -53,7 +54,7 @@ class FakeBmc:
         self.requests: list[requests.PreparedRequest] = []
         self.slept: list[float] = []
         self.etags: dict[str, str] = {}
-        mocker.register_uri(requests_mock.ANY, requests_mock.ANY, content=self._answer)
+        adapter.register_uri(requests_mock.ANY, requests_mock.ANY, content=self._answer)
 
     def put(self, uri: str, **body: Any) -> dict[str, Any]:
         """A resource with Id and Name."""
@@ -123,10 +124,11 @@ def status(code: int, body: Any = None, **headers: str) -> Reply:
 
 
 @pytest.fixture
-def bmc() -> Iterator[FakeBmc]:
+def bmc(monkeypatch: pytest.MonkeyPatch) -> FakeBmc:
     """An empty BMC with one System."""
-    with requests_mock.Mocker() as mocker:
-        yield FakeBmc(mocker)
+    adapter = requests_mock.Adapter()
+    monkeypatch.setattr(connector, '_adapter', lambda context, connections: adapter)
+    return FakeBmc(adapter)
 
 
 @pytest.fixture

@@ -68,6 +68,26 @@ def _head(connection: socket.socket) -> bytes:
     return data
 
 
+def test_closing_a_connector_closes_its_connections(peer: Callable[[Peer], Connector]) -> None:
+    """A BMC has few of them."""
+    ended: list[bytes] = []
+
+    def serve(connection: socket.socket) -> None:
+        _head(connection)
+        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+        ended.append(connection.recv(1))
+
+    connector = peer(serve)
+    connector.read('/redfish/v1')
+    assert [] == ended
+    connector.close()
+    for _ in range(500):
+        if ended:
+            break
+        time.sleep(0.01)
+    assert [b''] == ended
+
+
 def test_an_answer_that_trickles_in_ends_in_time(peer: Callable[[Peer], Connector]) -> None:
     """A byte every now and then keeps each single read alive; the whole is bounded."""
 

@@ -31,13 +31,13 @@ import requests
 import sushy.auth
 import sushy.connector
 import urllib3
-from requests.adapters import HTTPAdapter
+from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from requests.utils import requote_uri
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish.message import Said, said
-from baremetal_acc.bmc.redfish.transport import Reply, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.bmc.redfish.transport import TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -72,8 +72,8 @@ REDIRECTS = 3
 
 _DAY = 86_400.0
 
-_HEAD = re.compile(r'[^\r\n\x00\u0100-\U0010ffff]*(?:\r\n[!#$%&\'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*)*')
-"""Request line and headers. Tokens and ETags come from the BMC: none may end a line. Source: RFC 9110, section 5."""
+_HEADERS = re.compile(r"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*\r\n)*")
+"""Headers of which none ends a line early. Source: RFC 9110, section 5."""
 
 _SEGMENTS = r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+"
 
@@ -119,74 +119,12 @@ class Answer:
     seconds: float = 0.0
 
 
-class _Whole(requests.Response):
-    """A response that has all of its content.
-
-    :ivar seconds: that the BMC took, without the time to connect.
-    """
-
-    is_redirect = False  # we follow redirects ourselves; requests need not prepare that
-
-    def __init__(self, request: requests.PreparedRequest, reply: Reply) -> None:
-        # Not the inherited one: it makes a cookie jar and more for each answer.
-        self.request = request
-        self.url = str(request.url)
-        self.status_code = reply.status
-        self.headers = CaseInsensitiveDict(reply.headers)
-        self.seconds = reply.seconds
-        self.history = []
-        self.reason = ''
-        self.encoding = self.raw = None
-        self._content = reply.content
-        self._content_consumed = True
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 class _Adapter(HTTPAdapter):
-    """One TLS context for all connections: loading trust roots for each costs 17 to 34 ms of CPU.
+    """For images: one TLS context for all connections; loading trust roots for each costs 17 to 34 ms of CPU."""
 
-    What has no streamed body goes over the lean transport.
-    """
-
-    def __init__(self, context: ssl.SSLContext | None, connections: int, host: str, port: int) -> None:
+    def __init__(self, context: ssl.SSLContext | None, connections: int) -> None:
         self._context = context
-        self._lean = Transport(host, port, context, lambda: MAX_ANSWER)
         super().__init__(pool_connections=1, pool_maxsize=connections, max_retries=0, pool_block=True)
-
-    def send(
-        self,
-        request: requests.PreparedRequest,
-        stream: bool = False,
-        timeout: Any = None,
-        verify: Any = True,
-        cert: Any = None,
-        proxies: Any = None,
-    ) -> requests.Response:
-        """One request; the response has its whole content already, unless a stream was pushed."""
-        body = request.body
-        if body is not None and not isinstance(body, bytes):
-            return super().send(request, stream=stream, timeout=timeout, verify=verify, cert=cert, proxies=proxies)
-        connect, read = timeout
-        parts = urlsplit(str(request.url))
-        target = (parts.path or '/') + (f'?{parts.query}' if parts.query else '')
-        lines = [f'{request.method} {target} HTTP/1.1', f'Host: {parts.netloc}']
-        lines += [f'{name}: {value}' for name, value in request.headers.items()]
-        if body is not None:
-            lines.append(f'Content-Length: {len(body)}')
-        head = '\r\n'.join(lines)
-        if not _HEAD.fullmatch(head):
-            raise TransportError('a value that cannot stand in a header was to be sent')
-        reply = self._lean.exchange(
-            f'{head}\r\n\r\n'.encode('latin-1'), body, connect=connect, timeout=read, again=request.method in _READS
-        )
-        return _Whole(request, reply)
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._lean.close()
-        super().close()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         if self._context is not None:
@@ -344,10 +282,12 @@ class Connector(sushy.connector.Connector):
             {'Accept': 'application/json', 'Accept-Encoding': 'identity', 'OData-Version': '4.0', 'User-Agent': 'baremetal-acc'}
         )
         context = _context(address) if parts[0] == 'https' else None
-        host, port = _host(address)
-        session.mount(f'{parts[0]}://', _Adapter(context, max(1, address.concurrency), host, port))
+        adapter = _adapter(context, max(1, address.concurrency))
+        session.mount(f'{parts[0]}://', adapter)
+        own = isinstance(adapter, _Adapter)
+        self._lean = Transport(*_host(address), context, lambda: MAX_ANSWER) if own else None
         self._session = session
-        self._headers: CaseInsensitiveDict[str] | None = None
+        self._block: str | None = None
         self._secrets = _secrets(address)
         self._timeout = max(1.0, address.timeout.total_seconds())
 
@@ -463,6 +403,12 @@ class Connector(sushy.connector.Connector):
         """As :meth:`patch`."""
         return self._op('PUT', path, data=data, headers=_with_match(headers, etag))
 
+    def close(self) -> None:
+        """Close all connections."""
+        if self._lean is not None:
+            self._lean.close()
+        super().close()
+
     # ---- one request ----
 
     def _read_once(self, uri: str, left: Callable[[], float], headers: Mapping[str, str]) -> Answer:
@@ -500,25 +446,13 @@ class Connector(sushy.connector.Connector):
         :raises Later: no answer; a read may try again.
         """
         self.requests += 1
-        request = self._request(method, path, data, headers, anonymous=anonymous)
         started = time.monotonic()
         status: object = 'no answer'
         try:
-            # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
-            first = min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout)
-            with self._session.send(
-                request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}
-            ) as response:
-                whole = isinstance(response, _Whole)
-                content = response.content if whole else self._body(response, path, started + timeout)
-                status = response.status_code
-                return Answer(
-                    status=response.status_code,
-                    headers=response.headers,
-                    content=content,
-                    url=path,
-                    seconds=response.seconds if isinstance(response, _Whole) else response.elapsed.total_seconds(),
-                )
+            if self._lean is not None and (data is None or isinstance(data, bytes)):
+                answer = self._small(self._lean, method, path, data, headers, timeout, anonymous=anonymous)
+            else:
+                answer = self._large(method, path, data, headers, timeout, anonymous=anonymous)
         except ValueError as exc:  # what requests makes of a redirect before it does not follow it
             raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that cannot be') from exc
         except TooSlow as exc:
@@ -530,48 +464,79 @@ class Connector(sushy.connector.Connector):
             if isinstance(error, BmcUntrusted):
                 raise error from exc
             raise Later(error) from exc
+        else:
+            status = answer.status
+            return answer
         finally:
-            # Neither bodies nor headers: they hold passwords and tokens.
-            LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self.redact(path), status, time.monotonic() - started)
+            if LOG.isEnabledFor(logging.DEBUG):
+                # Neither bodies nor headers: they hold passwords and tokens.
+                taken = time.monotonic() - started
+                LOG.debug('%s: %s %s: %s, %.3f s', self.label, method, self.redact(path), status, taken)
 
-    def _request(
-        self, method: str, path: str, data: object, headers: Mapping[str, str], *, anonymous: bool
-    ) -> requests.PreparedRequest:
-        """A request as requests would prepare it, without its search for proxies, cookies and hooks in every place."""
-        known = self._headers
-        if known is None:
-            known = self._headers = CaseInsensitiveDict({n: str(v) for n, v in self._session.headers.items()})
-            if isinstance(self._session.auth, tuple):
-                probe = requests.PreparedRequest()
-                probe.headers = known
-                requests.auth.HTTPBasicAuth(*self._session.auth)(probe)
-        if headers or anonymous:
-            known = CaseInsensitiveDict({**known, **headers})
-            if anonymous:  # a login must not carry an old token
-                known.pop('X-Auth-Token', None)
-                known.pop('Authorization', None)
-        url = f'{self._origin[0]}://{self._origin[1]}{path}'
-        request = requests.PreparedRequest()
-        request.method = method
-        request.url = url if _PLAIN.fullmatch(path) else requote_uri(url)
-        request.headers = known
-        request.body = data  # type: ignore[assignment]  # bytes, or a Streamed, which requests takes as an iterable
-        if data is not None and not isinstance(data, bytes):
-            request.headers = CaseInsensitiveDict({**known, 'Content-Length': str(len(data))})  # type: ignore[arg-type]
-        request.hooks = {}
-        request._cookies = self._session.cookies  # type: ignore[attr-defined]  # empty for ever: its policy takes none
-        return request
+    def _small(
+        self,
+        lean: Transport,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float,
+        *,
+        anonymous: bool,
+    ) -> Answer:
+        """A request that fits into memory, with its answer."""
+        if headers or anonymous or self._block is None:
+            block = _block(self._standing(headers, anonymous=anonymous))
+            if not headers and not anonymous:
+                self._block = block
+        else:
+            block = self._block
+        target = path if _PLAIN.fullmatch(path) else requote_uri(path)
+        length = f'Content-Length: {len(body)}\r\n' if body is not None else ''
+        head = f'{method} {target} HTTP/1.1\r\nHost: {self._origin[1]}\r\n{block}{length}\r\n'.encode('latin-1')
+        reply = lean.exchange(head, body, connect=min(CONNECT_TIMEOUT, timeout), timeout=timeout, again=method in _READS)
+        return Answer(status=reply.status, headers=reply.headers, content=reply.content, url=path, seconds=reply.seconds)
+
+    def _large(
+        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout: float, *, anonymous: bool
+    ) -> Answer:
+        """A request whose body is streamed; or any, where tests have mounted recorded replies."""
+        request = requests.Request(
+            method,
+            f'{self._origin[0]}://{self._origin[1]}{path}',
+            data=data,
+            headers=self._standing(headers, anonymous=anonymous),
+        ).prepare()
+        # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
+        first = min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout)
+        deadline = time.monotonic() + timeout
+        with self._session.send(request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}) as response:
+            content = self._body(response, path, deadline)
+            taken = response.elapsed.total_seconds()
+            return Answer(status=response.status_code, headers=response.headers, content=content, url=path, seconds=taken)
+
+    def _standing(self, headers: Mapping[str, str], *, anonymous: bool) -> dict[str, str]:
+        """All headers of a request: those of the session, then its own."""
+        found = {name: str(value) for name, value in self._session.headers.items()}
+        if isinstance(self._session.auth, tuple):
+            probe = requests.PreparedRequest()
+            probe.headers = CaseInsensitiveDict()
+            found['Authorization'] = requests.auth.HTTPBasicAuth(*self._session.auth)(probe).headers['Authorization']
+        if anonymous:  # a login must not carry an old token
+            found.pop('X-Auth-Token', None)
+            found.pop('Authorization', None)
+        return found | dict(headers)
 
     def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
         """Called by the login."""
-        self._headers = None
         super().set_http_basic_auth(username, password)
+        self._block = None
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Called by the login."""
         self._secrets = (*self._secrets[-8:], session_auth_token)
         super().set_http_session_auth(session_auth_token)
-        self._headers = None
+        self._block = None
 
     def _body(self, response: requests.Response, path: str, deadline: float) -> bytes:
         """The body, unpacked, bounded in size and in time."""
@@ -637,6 +602,22 @@ def _secrets(address: BmcAddress) -> tuple[str, ...]:
         return ()
     basic = base64.b64encode(f'{address.username or ""}:{address.password}'.encode()).decode()
     return (basic, address.password)
+
+
+def _adapter(context: ssl.SSLContext | None, connections: int) -> BaseAdapter:
+    """What carries images. Tests put an adapter with recorded replies here, which then carries everything."""
+    return _Adapter(context, connections)
+
+
+def _block(headers: Mapping[str, str]) -> str:
+    """Headers as they go over the wire.
+
+    :raises TransportError: a value cannot stand in a header. Tokens and ETags come from the BMC.
+    """
+    lines = ''.join(f'{name}: {value}\r\n' for name, value in headers.items())
+    if not _HEADERS.fullmatch(lines):
+        raise TransportError('a value that cannot stand in a header was to be sent')
+    return lines
 
 
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:

@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httptools
 
@@ -37,16 +38,23 @@ class TooSlow(TransportError):
     """The answer did not end in time."""
 
 
+class Headers(dict[str, str]):
+    """Headers by their names in lower case; several of one name are joined with a comma."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """In whatever case the name is given."""
+        return super().get(name.lower(), default)
+
+
 @dataclass(slots=True)
 class Reply:
     """What came back.
 
-    :ivar headers: names in lower case; several of one name are joined with a comma.
     :ivar seconds: from the request's first byte to the answer's last.
     """
 
     status: int
-    headers: dict[str, str]
+    headers: Headers
     content: bytes
     seconds: float
 
@@ -123,7 +131,7 @@ class _Link:
     :ivar heard: something of the answer to the current request has come.
     """
 
-    __slots__ = ('_poll', '_socket', 'heard')
+    __slots__ = ('_poll', '_socket', '_timeout', 'heard')
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -141,6 +149,13 @@ class _Link:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self.heard = False
+        self._timeout = -1.0
+
+    def _within(self, seconds: float) -> None:
+        """Bound the next wait. Each change is a system call."""
+        if seconds != self._timeout:
+            self._timeout = seconds
+            self._socket.settimeout(seconds)
 
     def is_quiet(self) -> bool:
         """Nothing has come that nobody asked for, neither an answer nor the end."""
@@ -156,14 +171,15 @@ class _Link:
         self.heard = False
         started = time.monotonic()
         deadline = started + timeout
-        self._socket.settimeout(timeout)
+        self._within(timeout)
         self._socket.sendall(head + body if body is not None else head)
         message = _Message(limit)
         while not message.complete:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TooSlow('the answer did not end in time')
-            self._socket.settimeout(left)
+            if self.heard:
+                self._within(left)
             try:
                 piece = self._socket.recv(PIECE)
             except TimeoutError:
@@ -195,7 +211,7 @@ class _Message:
         self._size = 0
         self._unpack: _Unpack | None = None
         self._more = False
-        self.headers: dict[str, str] = {}
+        self.headers = Headers()
         self.status = 0
         self.complete = False
         self.keep = False
