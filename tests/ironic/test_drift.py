@@ -5,9 +5,11 @@
 Real looks at an emulated machine; the notifications go through oslo.messaging's notifier to its driver for tests.
 """
 
+import json
 import logging
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ironic import objects
@@ -21,7 +23,22 @@ from baremetal_acc_ironic import node as memory
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 
 FORGED = '96.00.99.00.99'
-COLLECTIONS = ('*/Processors*', '*/Chassis*')
+COLLECTIONS = ('*/HGX_Baseboard_0/Processors*', '*/Chassis*')
+
+
+def shape(value: Any) -> Any:
+    """A message with the kinds of its values in place of them; names and versions of objects stay, and the kind of a change."""
+    if isinstance(value, dict):
+        return {
+            name: item
+            if (name.startswith('ironic_object.') and isinstance(item, str)) or name in ('kind', 'event_type')
+            else shape(item)
+            for name, item in value.items()
+            if name != 'ironic_object.changes'
+        }
+    if isinstance(value, list):
+        return [shape(item) for item in value]
+    return type(value).__name__
 
 
 class Lines(logging.Handler):
@@ -71,6 +88,7 @@ class DriftCase(IronicCase):
         self.node.save()
         self.service.inspect_hardware(self.context, self.node.uuid)
         self.node.refresh()
+        assert states.MANAGEABLE == self.node.provision_state, self.node.last_error
 
     def forget(self) -> None:
         """Listen for what comes from now on."""
@@ -242,6 +260,25 @@ class TestGpus(DriftCase):
         self.take_stock()
         assert ['new'] == self.told()
         assert ('INFO', 'INFO') == (self.notified()[0]['level'], self.logged()[0][0])
+
+    def test_the_documented_notification_is_the_one_that_is_sent(self) -> None:
+        """Names, versions, fields and their kinds, down to each change."""
+        page = (Path(__file__).parents[2] / 'doc/source/ironic.rst').read_text()
+        shown = json.loads(page.split('.. code-block:: json\n', 1)[1].split('\nThe steps\n', 1)[0])
+        self.machine.fault('version-lies', device='GPU_0', version=FORGED)
+        self.take_stock()
+        (sent,) = (message for _, message, _, _ in _impl_test.NOTIFICATIONS if message['event_type'] == shown['event_type'])
+        data = sent['payload']['ironic_object.data']
+        assert 2 == len(data['changes']), 'both components of the card'
+        sent['payload']['ironic_object.data'] = data | {'changes': data['changes'][-1:]}
+        assert shape(shown) == shape({name: sent[name] for name in shown})
+
+    def test_it_is_sent_only_at_the_level_that_is_asked_for(self) -> None:
+        """As Ironic's own."""
+        self.config(notification_level='error')
+        self.machine.fault('device-absent', device='GPU_1')
+        assert 'is gone, was at' in self.take_stock()
+        assert [] == self.notified()
 
     def test_a_broken_transport_fails_no_step(self) -> None:
         """The drift stands in the history; the log says what went wrong."""

@@ -32,6 +32,8 @@ RUN = 'baremetal_acc/run.py'
 STORE = 'baremetal_acc/catalogue/store.py'
 LOCKS = 'baremetal_acc/locks'
 LOCK_TESTS = 'tests/wire/test_locks.py'
+DRIFT = 'baremetal_acc/decide/drift.py'
+DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 
 GUARDS = (
     Guard(
@@ -446,5 +448,47 @@ GUARDS = (
         guard='        if pending is not None and level and rshim:\n',
         gone='        if False:\n',
         tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='call a card gone that may be hidden',
+        file=DRIFT,
+        guard='kind = ChangeKind.GONE if hidden is None else ChangeKind.NOT_SEEN',
+        gone='kind = ChangeKind.GONE',
+        tests=DRIFT_TESTS,
+    ),
+    Guard(
+        name='forget a card that could not be seen',
+        file=DRIFT,
+        guard='known = [_lean(a) for a in met.missing if _hidden(a, now) is not None]',
+        gone='known = []',
+        tests=DRIFT_TESTS,
+    ),
+    Guard(
+        name='take a version that could not be read for another one',
+        file=DRIFT,
+        guard='    return replace(new, version=old.version, staged=new.staged or old.staged)',
+        gone='    return new',
+        tests=DRIFT_TESTS,
+    ),
+    Guard(
+        name='take another card at the same URI for the same card',
+        file=DRIFT,
+        guard='    if old.id == new.id and new.identity is not IdentitySource.URI:\n        return False',
+        gone='    if old.id == new.id:\n        return False',
+        tests=DRIFT_TESTS,
+    ),
+    Guard(
+        name='let a flash account for what changed on another card',
+        file=DRIFT,
+        guard='(change.accelerator, change.ref) == (action.accelerator, action.ref)',
+        gone='True',
+        tests=DRIFT_TESTS,
+    ),
+    Guard(
+        name='let a BMC write log lines of its own',
+        file=DRIFT,
+        guard="c if c.isprintable() else '?'",
+        gone='c',
+        tests=DRIFT_TESTS,
     ),
 )
