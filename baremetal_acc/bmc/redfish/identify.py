@@ -659,36 +659,53 @@ def _are_views_of_one(alive: list[Device]) -> bool:
 
 
 def _paired(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
-    """Put processors without a card to cards without a processor, one by one, where there are as many of each.
+    """Put cards that nothing identifies to the processors or adapters of their kind, where there are as many of each.
 
     A BMC that links nothing, and gives nothing that tells its cards apart, still has each of them once. Which processor is
-    which card is a guess then, and a gap says so.
+    which card is a guess then, and a gap says so. To a device that has a card already such a one adds its URIs alone: the list
+    of PCIe devices that a BIOS hands to a BMC may be in any order.
     """
-    loose: dict[tuple[object, object], tuple[list[Device], list[Device]]] = {}
+    kinds: dict[tuple[object, object], tuple[list[Device], list[Device], list[Device]]] = {}
     for device in groups:
-        if device.kind is None or device.systems or device.adapters:
+        if device.kind is None or device.systems:
             continue
-        halves = loose.setdefault((device.kind, (device.vendor(devices) or '').casefold()), ([], []))
-        if device.processors and not device.pcie_devices and not device.functions:
-            halves[0].append(device)
-        elif device.pcie_devices and not device.processors:
-            halves[1].append(device)
+        product = device.row.model if device.row is not None and device.row.model else device.vendor(devices)
+        bare, whole, cards = kinds.setdefault((device.kind, (product or '').casefold()), ([], [], []))
+        if device.pcie_devices and not device.processors and not device.adapters:
+            cards.append(device)
+        elif device.pcie_devices or device.functions:
+            whole.append(device)
+        else:
+            bare.append(device)
     gone: set[int] = set()
-    for processors, cards in loose.values():
-        if not processors or len(processors) != len(cards) or _mixed(processors) or _mixed(cards):
+    for bare, whole, cards in kinds.values():
+        known = bare or whole
+        if not cards or len(known) != len(cards) or (bare and whole) or _mixed(cards) or (bare and _mixed(bare)):
             continue
-        if any(_differ(p, c) for p, c in zip(processors, cards, strict=True)):
+        if any(_differ(k, c) for k, c in zip(known, cards, strict=True)) or (whole and not _same_products(whole, cards)):
             continue
-        for processor, card in zip(processors, cards, strict=True):
-            walk.gaps.append(Gap(ref=processor.primary.ref, reason=_GUESSED.format(card=card.primary.ref.uri)))
-            processor.absorb(card)
-            processor.recognise(devices)
+        for device, card in zip(known, cards, strict=True):
+            walk.gaps.append(Gap(ref=device.primary.ref, reason=_GUESSED.format(card=card.primary.ref.uri)))
+            if bare:
+                device.absorb(card)
+                device.recognise(devices)
+            else:
+                device.extra |= {*card.uris(), *(f.ref.uri for f in card.functions)}
             gone.add(id(card))
     return [d for d in groups if id(d) not in gone]
 
 
+def _same_products(whole: list[Device], cards: list[Device]) -> bool:
+    """Cards without any identity, of the same ids, and not known to stand at other addresses."""
+    if any(card.serial or card.uuid for card in cards):
+        return False
+    ids = [{(i.vendor_id, i.device_id) for i in d.ids if i.vendor_id} for d in whole]
+    theirs = {(i.vendor_id, i.device_id) for d in cards for i in d.ids if i.vendor_id}
+    return all(not known or known & theirs for known in ids) and not any(i.address for d in whole for i in d.ids)
+
+
 def _mixed(devices: list[Device]) -> bool:
-    """They stand in several collections, or some have an identity and some not."""
+    """They stand in several collections."""
     return len({parent(d.primary.ref.uri) for d in devices}) > 1
 
 

@@ -418,6 +418,37 @@ def test_processors_and_cards_that_nothing_tells_apart_are_counted_once(machine:
     assert (2, 2) == (len(look.accelerators), sum('by their order' in g.reason for g in look.gaps))
 
 
+def test_what_a_bios_hands_over_is_no_second_set_of_cards(machine: Machine) -> None:
+    """A baseboard shows eight GPUs with all they are; the host's System lists their cards once more, nameless."""
+    board = machine.system('HGX_Baseboard_0')
+    for n in range(8):
+        chassis = machine.chassis(f'HGX_GPU_SXM_{n}', 'Module', SerialNumber=f'G{n}')
+        card = machine.card(chassis, f'GPU_SXM_{n}', ids('0x10de', '0x2330'), SerialNumber=f'G{n}')
+        machine.processor(board, f'GPU_SXM_{n}', Model='H100', SerialNumber=f'G{n}', Links={'PCIeDevice': link(card)})
+        machine.card(machine.host, f'0000_{9 - n}b_00', ids('0x10DE', '0x2330', '0x030200', bus=0x9B - 16 * n))
+    look = machine.look()
+    assert [f'serial:G{n}' for n in range(8)] == [a.id for a in look.accelerators]
+    assert {None} == {a.pci.address for a in look.accelerators}
+    assert 8 == sum('by their order' in g.reason for g in look.gaps)
+
+
+def test_a_card_that_shows_no_serial_number_beside_one_that_does_is_a_second_card(machine: Machine) -> None:
+    """One list of cards, no processors: nothing says that they are one."""
+    for n, more in enumerate(({'SerialNumber': 'G0'}, {})):
+        machine.card(machine.chassis(f'D{n}', 'Drawer'), 'gpu', H100, **more)
+    assert ['GPU', 'GPU'] == machine.kinds()
+
+
+def test_an_adapter_and_a_card_of_one_dpu_are_one(machine: Machine) -> None:
+    """One DPU of its model, listed as adapter and as PCIe device; nothing links them."""
+    chassis = machine.chassis('1')
+    adapter = machine.below(chassis, 'NetworkAdapters', 'A', Model='BlueField-3 B3220', SerialNumber='MT1')
+    card = machine.card(chassis, '17-0', ids('0x15b3', '0xa2dc', '0x020000'))
+    (found,) = machine.look().accelerators
+    assert {adapter, card} <= uris(found)
+    assert ('serial:MT1', '0xa2dc') == (found.id, found.pci.device_id)
+
+
 def test_more_cards_than_processors_stay_apart(machine: Machine) -> None:
     """Nobody knows which of them is the one: rather one too many than one too few."""
     chassis = machine.chassis('1')
