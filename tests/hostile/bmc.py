@@ -7,6 +7,7 @@ It shares no code with the client: its own HTTP, its own idea of what was sent. 
 
 import asyncio
 import contextlib
+import functools
 import json
 import random
 import socket
@@ -78,11 +79,12 @@ class Script(Protocol):
 class HostileBmc:
     """The server, with an HTTP and an HTTPS port, in a thread of its own.
 
+    :ivar scripts: what is answered at the HTTP port, and at the HTTPS port; None: nothing.
     :ivar strangers: connections at the port that nobody has any business at.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.script: Script | None = None
+        self.scripts: list[Script | None] = [None, None]
         self.strangers = 0
         self.faults: list[str] = []
         self._folder = folder
@@ -99,6 +101,10 @@ class HostileBmc:
     def __exit__(self, *exc: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
+
+    def play(self, *scripts: Script | None) -> None:
+        """Answer by one script at both ports, or by one at each."""
+        self.scripts = [scripts[0], scripts[-1]]
 
     @property
     def http(self) -> str:
@@ -133,8 +139,10 @@ class HostileBmc:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        plain = await asyncio.start_server(self._speak, '127.0.0.1', 0, limit=1 << 22, backlog=256)
-        tls = await asyncio.start_server(self._speak, '127.0.0.1', 0, ssl=self._context(), limit=1 << 22, backlog=256)
+        plain = await asyncio.start_server(functools.partial(self._speak, 0), '127.0.0.1', 0, limit=1 << 22, backlog=256)
+        tls = await asyncio.start_server(
+            functools.partial(self._speak, 1), '127.0.0.1', 0, ssl=self._context(), limit=1 << 22, backlog=256
+        )
         other = await asyncio.start_server(self._stranger, '127.0.0.2', 0)
         self.ports = [server.sockets[0].getsockname()[1] for server in (plain, tls, other)]
         self._ready.set()
@@ -161,12 +169,12 @@ class HostileBmc:
         self.strangers += 1
         writer.close()
 
-    async def _speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _speak(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
         try:
-            while await self._one(reader, writer):
+            while await self._one(port, reader, writer):
                 pass
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError, asyncio.CancelledError):
             pass
@@ -177,15 +185,16 @@ class HostileBmc:
             with contextlib.suppress(Exception):
                 writer.close()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _one(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b'\r\n\r\n')).decode('latin-1')
         first, *lines = head[:-4].split('\r\n')
         method, target, _ = first.split(' ', 2)
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(':') for line in lines)}
         body = await reader.readexactly(int(headers.get('content-length', '0')))
-        if self.script is None:
+        script = self.scripts[port]
+        if script is None:
             return False
-        answer = self.script.answer(Request(method=method, target=target, headers=headers, body=body))
+        answer = script.answer(Request(method=method, target=target, headers=headers, body=body))
         for piece in answer.pieces:
             if isinstance(piece, float):
                 await asyncio.sleep(piece)

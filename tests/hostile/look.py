@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,7 +37,7 @@ from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.ref import HOST, AcceleratorId
+from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
 from baremetal_acc.run import Target, Tools, observe
 from tests.hostile.bmc import Honest, HostileBmc, Tree, recorded, seeded
 from tests.hostile.mutate import CLOSED, DOCUMENT, PASSWORD, USER, WANTED, WIRE, Hostile, places
@@ -138,17 +138,28 @@ class Seen:
     strangers: list[str] = field(default_factory=list)
 
 
+CARD = BmcName('card')
+"""The second BMC of a target that has two."""
+
+
 def look(
-    bmc: HostileBmc, script: Honest, *, tls: bool = False, concurrency: int = 4, remembered: Remembered | None = None
+    bmc: HostileBmc,
+    script: Honest,
+    *,
+    card: Honest | None = None,
+    tls: bool = False,
+    concurrency: int = 4,
+    remembered: Remembered | None = None,
 ) -> Seen:
     """Look once, the public way.
 
+    :param card: what a second BMC of the same target answers, with TLS.
     :param remembered: what earlier looks have learnt of the BMC; nothing when None, so that no look depends on another one.
     """
     seen = Seen()
     address = BmcAddress(
         name=HOST,
-        address=bmc.https if tls else bmc.http,
+        address=bmc.https if tls and card is None else bmc.http,
         username=USER,
         password=PASSWORD,
         verify_ca=str(bmc.certificate),
@@ -156,15 +167,16 @@ def look(
         budget=BUDGET,
         concurrency=concurrency,
     )
+    addresses = (address,) if card is None else (address, replace(address, name=CARD, address=bmc.https))
     driver = RedfishDriver(
         patience=Patience(attempts=2, patience=1.0, sleep=lambda seconds: None),
         remembered=Remembered() if remembered is None else remembered,
     )
     tools = Tools(connect=driver.connect, mechanisms=mechanisms(), baseline=LOCKED, catalogue=(), images=FileStore(folders=()))
-    target = Target(name='hostile', node=NODE, bmcs=(address,))
+    target = Target(name='hostile', node=NODE, bmcs=addresses)
     before = bmc.strangers
     WATCH.ports, WATCH.seen, WATCH.active = set(bmc.ports[:2]), [], True
-    bmc.script = script
+    bmc.play(script, card or script)
     started = time.monotonic()
     with listening() as heard:
         try:
@@ -176,7 +188,7 @@ def look(
         finally:
             seen.seconds = time.monotonic() - started
             WATCH.active = False
-            bmc.script = None
+            bmc.play(None)
             bmc.hang_up()
     seen.log = heard.lines
     seen.strangers = list(WATCH.seen)
@@ -185,17 +197,28 @@ def look(
     return seen
 
 
-def faults(seen: Seen, script: Honest, known: 'Known | None' = None) -> list[str]:
+def served_by(script: Honest, card: Honest | None = None) -> Served:
+    """What the BMCs of a target sent."""
+    return Served(
+        {
+            name: (played.log, played.chains if isinstance(played, Hostile) else {})
+            for name, played in ((HOST, script), (CARD, card))
+            if played is not None
+        }
+    )
+
+
+def faults(seen: Seen, script: Honest, known: 'Known | None' = None, card: Honest | None = None) -> list[str]:
     """Everything about a look that must not be."""
     found = [f'talked to others: {text}' for text in seen.strangers]
     if seen.crash is not None:
         found.append(f'ended in what is no error of ours:\n{seen.crash}')
     if seen.seconds > LONGEST:
         found.append(f'took {seen.seconds:.1f} s')
-    found += _told(seen, script)
+    found += _told(seen, [*script.tokens, *(card.tokens if card is not None else ())])
     if seen.inventory is None:
         return found
-    served = Served(script.log, script.chains if isinstance(script, Hostile) else {})
+    served = served_by(script, card)
     found += false_locks(seen.inventory, served)
     found += false_versions(seen.inventory, served)
     if known is not None:
@@ -203,7 +226,7 @@ def faults(seen: Seen, script: Honest, known: 'Known | None' = None) -> list[str
     return found
 
 
-def _told(seen: Seen, script: Honest) -> list[str]:
+def _told(seen: Seen, tokens: list[str]) -> list[str]:
     """What was printed, raised and logged."""
     texts = [('the log', f'{name}: {line}') for name, line in seen.log]
     found = [
@@ -228,7 +251,7 @@ def _told(seen: Seen, script: Honest) -> list[str]:
         found.append(f'what is printed is no JSON: {type(exc).__name__}: {exc}')
     if seen.inventory is not None:
         texts += [('a gap', f'{gap.ref} {gap.reason}') for gap in seen.inventory.gaps]
-    found += secrets_in(texts, script.tokens)
+    found += secrets_in(texts, tokens)
     gaps = [] if seen.inventory is None else [g.reason for g in seen.inventory.gaps]
     found += [f'a gap has control characters: {reason!r}' for reason in gaps if not reason.isprintable()][:3]
     return found
@@ -236,7 +259,8 @@ def _told(seen: Seen, script: Honest) -> list[str]:
 
 def secrets_in(texts: Iterable[tuple[str, str]], tokens: Iterable[str]) -> list[str]:
     """Texts that hold our password, as it is or as Basic authentication writes it, or a token that we were given."""
-    secrets = [PASSWORD, base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode(), *tokens]
+    # Half a password is a secret, too: texts are cut.
+    secrets = [PASSWORD[:12], base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode(), *tokens]
     return [f'{where} has a secret: {text[:300]!r}' for where, text in texts for secret in secrets if secret in text]
 
 
@@ -299,11 +323,11 @@ def _too_good(inventory: Inventory, script: Honest, known: Known, served: Served
                 str(c.ref)
                 for a in inventory.accelerators
                 for c in a.firmware
-                if c.id and not has_version(c.ref.uri, WANTED, served)
+                if c.id and not has_version(c.ref, WANTED, served)
             ]
             if not relinked:
                 components = [c for a in known.inventory.accelerators for c in a.firmware if c.id]
-                bad += [str(c.ref) for c in components if not has_version(c.ref.uri, WANTED, served)]
+                bad += [str(c.ref) for c in components if not has_version(c.ref, WANTED, served)]
         else:
             bad = []
             if not relinked:
@@ -360,14 +384,25 @@ def known_of(bmc: HostileBmc, name: str, variant: str) -> Known:
 
 @dataclass(slots=True, kw_only=True)
 class Case:
-    """One look of the soak."""
+    """One look of the soak.
+
+    :ivar card: what a second BMC of the target answers, a card's own.
+    :ivar first_honest: an honest look comes before, from which the client has learnt. ``then_honest``: one comes afterwards.
+    """
 
     name: str
     variant: str
     script: Hostile
-    tls: bool
-    concurrency: int
-    then_honest: bool
+    card: Hostile | None = None
+    tls: bool = False
+    concurrency: int = 4
+    first_honest: bool = False
+    then_honest: bool = False
+
+    @property
+    def scripts(self) -> list[Hostile]:
+        """Of all BMCs."""
+        return [self.script] if self.card is None else [self.script, self.card]
 
 
 def case(seed: int, number: int, stranger: str, names: tuple[str, ...] = (*SMALL, *LARGE)) -> Case:
@@ -391,28 +426,34 @@ def case(seed: int, number: int, stranger: str, names: tuple[str, ...] = (*SMALL
     )
     if rng.random() < 0.3:
         script.only = tuple(rng.sample([*DOCUMENT, *WIRE], k=rng.randint(1, 3)))
-    return Case(
-        name=name,
-        variant=variant,
-        script=script,
-        tls=rng.random() < 0.15,
-        concurrency=rng.choice((1, 4, 4, 8)),
-        then_honest=rng.random() < 0.1,
-    )
+    made = Case(name=name, variant=variant, script=script, tls=rng.random() < 0.15, concurrency=rng.choice((1, 4, 4, 8)))
+    if rng.random() < 0.1:
+        made.card = replace(
+            script, tree=tree('nvidia/bluefield3', rng.choice(('open', 'closed'))), number=-1 - number, log=[], tokens=[],
+            again={}, used={}, chains={}, lock=threading.Lock(), rate=rng.choice((0.03, 0.3, 0.95)),
+        )  # fmt: skip
+    made.first_honest, made.then_honest = rng.random() < 0.1, rng.random() < 0.1
+    return made
 
 
 def judge(bmc: HostileBmc, made: Case) -> tuple[Seen, list[str]]:
-    """Look, and say what was wrong. After some looks an honest one follows: it must not suffer from what was learnt."""
+    """Look, and say what was wrong. An honest look afterwards must not suffer from what was learnt."""
     known = known_of(bmc, made.name, made.variant)
     remembered = Remembered()
-    seen = look(bmc, made.script, tls=made.tls, concurrency=made.concurrency, remembered=remembered)
-    found = faults(seen, made.script, known)
-    if made.then_honest:
+
+    def honest(when: str) -> list[str]:
         script = Honest(tree=made.script.tree, expand=made.script.expand)
-        after = look(bmc, script, tls=made.tls, concurrency=made.concurrency, remembered=remembered)
-        found += [f'in the honest look afterwards: {text}' for text in faults(after, script)]
-        if after.inventory is None or what(after.inventory) != what(known.inventory):
-            found.append(f'the honest look afterwards found something else ({after.error})')
+        seen = look(bmc, script, tls=made.tls and made.card is None, concurrency=made.concurrency, remembered=remembered)
+        found = [f'in the honest look {when}: {text}' for text in faults(seen, script)]
+        if seen.inventory is None or what(seen.inventory) != what(known.inventory):
+            found.append(f'the honest look {when} found something else ({seen.error})')
+        return found
+
+    found = honest('before') if made.first_honest else []
+    seen = look(bmc, made.script, card=made.card, tls=made.tls, concurrency=made.concurrency, remembered=remembered)
+    found += faults(seen, made.script, known if made.card is None else None, made.card)
+    if made.then_honest:
+        found += honest('afterwards')
     if bmc.faults:
         found += [f'the harness: {text}' for text in bmc.faults]
         bmc.faults.clear()

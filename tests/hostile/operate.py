@@ -125,7 +125,7 @@ def operate(bmc: HostileBmc, seed: int, number: int) -> tuple[Operated, list[str
     found: list[str] = []
     before = bmc.strangers
     WATCH.ports, WATCH.seen, WATCH.active = set(bmc.ports[:2]), [], True
-    bmc.script = script
+    bmc.play(script)
     with listening() as heard:
         try:
             with driver.connect(address) as connection:
@@ -137,7 +137,7 @@ def operate(bmc: HostileBmc, seed: int, number: int) -> tuple[Operated, list[str
             found.append(f'connecting ended in what is no error of ours:\n{traceback.format_exc(limit=-6)}')
         finally:
             WATCH.active = False
-            bmc.script = None
+            bmc.play(None)
             bmc.hang_up()
     found += [f'talked to others: {text}' for text in WATCH.seen]
     if bmc.strangers != before:
@@ -165,12 +165,12 @@ def _one(script: Operated, name: str, operation: Callable[[], object]) -> list[s
     found += [f'{name} sent {method} {target} {n} times' for (method, target), n in writes.items() if n > 1]
     if sum(writes.values()) > 1:
         found.append(f'{name} sent {len(writes)} writes')
-    served = Served(script.log, {})
+    served = Served({HOST: (script.log, {})})
     if isinstance(result, TaskReading) and result.state is TaskState.SUCCEEDED and 'Monitor' not in result.ref.uri:
         bodies = [json.loads(b) for s in script.log for b in s.bodies if _is_json(b)]
         if not any(isinstance(b, dict) and b.get('TaskState') == 'Completed' for b in bodies):
             found.append(f'{name} succeeded, and nobody said Completed: {result}')
-    if isinstance(result, Component) and result.version is not None and not has_version(result.ref.uri, result.version, served):
+    if isinstance(result, Component) and result.version is not None and not has_version(result.ref, result.version, served):
         found.append(f'{name}: version {result.version!r} was not sent')
     powered = name == 'power' and result in (PowerState.ON, PowerState.OFF)
     if powered and not any(says(document, str(result), 'PowerState') for document in served.texts()):

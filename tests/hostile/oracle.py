@@ -6,11 +6,12 @@ An inventory may know less than the BMC told. It may never say locked, or name a
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.lock import LockReading, LockState
+from baremetal_acc.model.ref import BmcName, Ref
 from tests.hostile.bmc import Sent, plain
 
 LARGEST = 20_000_000
@@ -28,29 +29,29 @@ class Pairs(list[tuple[str, Any]]):
 class Served:
     """What was sent in one look.
 
-    :param chains: pages that continue a collection: their target to the collection's path.
+    :param logs: for each BMC what it sent, and its pages that continue a collection: their target to the collection's path.
     """
 
-    def __init__(self, log: Iterable[Sent], chains: dict[str, str]) -> None:
-        self._bodies: dict[str, list[tuple[str, bytes]]] = {}
-        for sent in log:
-            if sent.method == 'GET':
+    def __init__(self, logs: Mapping[BmcName, tuple[Iterable[Sent], Mapping[str, str]]]) -> None:
+        self._bodies: dict[Ref, list[tuple[str, bytes]]] = {}
+        for bmc, (log, chains) in logs.items():
+            for sent in log:
                 own = plain(sent.target)
-                for body in sent.bodies:
+                for body in sent.bodies if sent.method == 'GET' else ():
                     # A page of a collection may be a resource of its own, too: a BMC can name anything as the next page.
                     for place in {own, plain(chains.get(sent.target, sent.target))}:
-                        self._bodies.setdefault(place, []).append((own, body))
+                        self._bodies.setdefault(Ref(bmc=bmc, uri=place), []).append((own, body))
         self._parsed: dict[bytes, Any] = {}
 
-    def documents(self, uri: str) -> Iterator[Pairs]:
+    def documents(self, ref: Ref) -> Iterator[Pairs]:
         """Everything that was sent for a resource: at its own URI, or as a member of the collection that it is in."""
-        place = plain(uri)
-        for target, body in self._bodies.get(place, ()):
+        place = plain(ref.uri)
+        for target, body in self._bodies.get(Ref(bmc=ref.bmc, uri=place), ()):
             found = self._parse(body)
             if isinstance(found, Pairs) and target == place:
                 yield found
         collection = place.rpartition('/')[0]
-        for _, body in self._bodies.get(collection, ()):
+        for _, body in self._bodies.get(Ref(bmc=ref.bmc, uri=collection), ()):
             for members in _every(self._parse(body), 'Members'):
                 for member in members if isinstance(members, list) else ():
                     if isinstance(member, Pairs) and any(
@@ -104,7 +105,7 @@ def false_locks(inventory: Inventory, served: Served) -> list[str]:
 
 def closed(reading: LockReading, served: Served) -> bool:
     """Some answer said that the lock of a reading is closed."""
-    for document in served.documents(reading.ref.uri):
+    for document in served.documents(reading.ref):
         match reading.mechanism:
             case 'write_protected':
                 held = says(document, True, 'WriteProtected')
@@ -114,7 +115,7 @@ def closed(reading: LockReading, served: Served) -> bool:
             case 'nvidia_inband_update_policy':
                 held = says(document, False, 'Oem', 'Nvidia', 'InbandUpdatePolicyEnabled')
             case 'bluefield_host_privilege':
-                held = _card_closed(document, served)
+                held = _card_closed(reading.ref.bmc, document, served)
             case _:
                 raise AssertionError(f'the oracle does not know {reading.mechanism}')
         if held:
@@ -122,11 +123,11 @@ def closed(reading: LockReading, served: Served) -> bool:
     return False
 
 
-def _card_closed(system: Pairs, served: Served) -> bool:
+def _card_closed(bmc: BmcName, system: Pairs, served: Served) -> bool:
     def linked(*path: str) -> Iterator[Pairs]:
         for uri in _every(system, *path, '@odata.id'):
             if isinstance(uri, str):
-                yield from served.documents(uri)
+                yield from served.documents(Ref(bmc=bmc, uri=uri))
 
     level = any(
         says(bios, 'Restricted', 'Attributes', name)
@@ -142,21 +143,21 @@ def false_versions(inventory: Inventory, served: Served) -> list[str]:
     found = []
     for accelerator in inventory.accelerators:
         for component in accelerator.firmware:
-            if component.version is not None and not has_version(component.ref.uri, component.version, served):
+            if component.version is not None and not has_version(component.ref, component.version, served):
                 found.append(f'version {component.version!r} was not sent for {component.ref}')
             if component.staged is not None and not any(_anywhere(d, component.staged) for d in served.texts()):
                 found.append(f'staged version {component.staged!r} was not sent at all')
         found += [
             f'version {function.version!r} was not sent for {function.ref}'
             for function in accelerator.functions
-            if function.version is not None and not has_version(function.ref.uri, function.version, served)
+            if function.version is not None and not has_version(function.ref, function.version, served)
         ]
     return found
 
 
-def has_version(uri: str, version: str, served: Served) -> bool:
+def has_version(ref: Ref, version: str, served: Served) -> bool:
     """Some answer gave this version for a resource, but for blanks around it and for what cannot be shown."""
-    return any(version in _shown(value) for document in served.documents(uri) for value in _versions(document))
+    return any(version in _shown(value) for document in served.documents(ref) for value in _versions(document))
 
 
 def _versions(document: Pairs) -> Iterator[Any]:

@@ -63,12 +63,12 @@ def _several(arguments: argparse.Namespace) -> int:
 def _once(bmc: HostileBmc, seed: int, number: int) -> int:
     made = case(seed, number, bmc.stranger)
     seen, found = judge(bmc, made)
-    logs = [made.script.log]
+    logs = [script.log for script in made.scripts]
     if number % OPERATES == 0:
         script, more = operate(bmc, seed, number)
         logs.append(script.log)
         found += more
-    print(f'{made.name} ({made.variant}), tls {made.tls}, expand {made.script.expand}')
+    print(f'{made.name} ({made.variant}), {len(made.scripts)} BMCs, tls {made.tls}, expand {made.script.expand}')
     for sent in (sent for log in logs for sent in log):
         if sent.mutations:
             print(f'  {sent.method} {sent.target[:150]}: {", ".join(sent.mutations)}; {[b[:300] for b in sent.bodies]}')
@@ -92,7 +92,7 @@ def _soak(bmc: HostileBmc, arguments: argparse.Namespace) -> int:
     while answers < arguments.answers and time.monotonic() - started < arguments.seconds:
         made = case(arguments.seed, number, bmc.stranger)
         seen, found = judge(bmc, made)
-        scripts = [made.script]
+        scripts = made.scripts
         if number % OPERATES == 0:
             script, more = operate(bmc, arguments.seed, number)
             scripts.append(script)

@@ -12,10 +12,14 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.decide.verify import verify
+from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.ref import HOST
 from tests.hostile.bmc import Answer, Honest, Request, Sent, head
-from tests.hostile.look import LARGE, LOCKED, NODE, SMALL, Case, case, faults, judge, known_of, look, tree
+from tests.hostile.look import LARGE, LOCKED, NODE, NOW, SMALL, Case, case, faults, judge, known_of, look, tree
 from tests.hostile.mutate import DOCUMENT, HEAVY, SLOW, WIRE, Hostile
 from tests.hostile.oracle import Served, closed, false_locks, false_versions
 
@@ -56,7 +60,7 @@ def test_a_look_ends_well_whatever_single_thing_the_bmc_does(bmc, name):
             tree=tree(recording, variant), seed=2, number=number, stranger=bmc.stranger, expand=number == 0, only=(name,),
             slow=True, heavy=True, rate=0.3 if name in HEAVY else 0.9, wire=1.0 if name in WIRE else 0.0, entry=0.0,
         )  # fmt: skip
-        made = Case(name=recording, variant=variant, script=script, tls=False, concurrency=4, then_honest=True)
+        made = Case(name=recording, variant=variant, script=script, then_honest=True)
         seen, found = judge(bmc, made)
         assert not found, '\n'.join(found)
         assert script.used.get(name, 0) >= 1
@@ -70,7 +74,7 @@ def test_a_slow_bmc_costs_a_look_its_budget_and_no_more(bmc, name):
         tree=tree('dmtf/rackmount', 'open'), seed=3, number=0, stranger=bmc.stranger, only=(name,), slow=True, rate=0.5,
         wire=1.0, entry=0.0,
     )  # fmt: skip
-    made = Case(name='dmtf/rackmount', variant='open', script=script, tls=False, concurrency=4, then_honest=False)
+    made = Case(name='dmtf/rackmount', variant='open', script=script)
     _, found = judge(bmc, made)
     assert not found, '\n'.join(found)
 
@@ -93,10 +97,10 @@ def test_the_oracle_sees_a_lock_and_a_version_that_nobody_sent(bmc):
     seen = look(bmc, script)
     assert seen.inventory is not None
     assert any(LockState.LOCKED_REPORTED is r.state for a in seen.inventory.accelerators for r in a.locks)
-    assert [] == false_locks(seen.inventory, Served(script.log, {}))
+    assert [] == false_locks(seen.inventory, Served({HOST: (script.log, {})}))
     other = [Sent(method='GET', target=uri, bodies=(json.dumps(body).encode(),)) for uri, body in opened.items()]
-    assert false_locks(seen.inventory, Served(other, {}))
-    assert false_versions(seen.inventory, Served((), {}))
+    assert false_locks(seen.inventory, Served({HOST: (other, {})}))
+    assert false_versions(seen.inventory, Served({}))
 
 
 class Flips(Honest):
@@ -117,21 +121,15 @@ class Flips(Honest):
 @pytest.mark.parametrize('recording', ['nvidia/bluefield3', 'dmtf/rackmount', 'nvidia/gh200'])
 def test_an_etag_hides_no_lock_that_was_opened(bmc, recording):
     """A second look over one connection: every lock is open now, and the BMC says 304 wherever it is asked whether it is."""
-    from baremetal_acc.bmc.api import BmcAddress
-    from baremetal_acc.bmc.redfish.driver import RedfishDriver
-    from baremetal_acc.locks.find import mechanisms
-    from baremetal_acc.model.ref import HOST
-    from tests.hostile.look import NOW
-
     script = Flips(tree=tree(recording, 'closed'), expand=False)
-    bmc.script = script
+    bmc.play(script)
     states = []
     with RedfishDriver().connect(BmcAddress(name=HOST, address=bmc.http)) as connection:
         for _ in range(2):
             seen = connection.look(NOW)
             states.append({r.state for a in seen.accelerators for m in mechanisms() for r in m.read(a, [seen.reader], NOW)})
             script.after = tree(recording, 'open')
-    bmc.script = None
+    bmc.play(None)
     assert LockState.LOCKED_REPORTED in states[0]
     assert LockState.LOCKED_REPORTED not in states[1]
 
@@ -169,7 +167,7 @@ def test_a_member_that_claims_another_collections_uri_closes_no_lock(bmc):
     assert seen.inventory is not None
     now = next(r for a in seen.inventory.accelerators for r in a.locks if r.place == reading.place)
     assert LockState.UNLOCKED == now.state
-    assert not closed(now, Served(script.log, {}))
+    assert not closed(now, Served({HOST: (script.log, {})}))
 
 
 CHILD = """
@@ -202,7 +200,7 @@ def test_no_answer_makes_a_look_take_more_memory_than_a_machine_has(bmc):
         tree=tree('nvidia/gh200', 'open'), seed=4, number=0, stranger=bmc.stranger, only=(*HEAVY, 'header_flood'), heavy=True,
         rate=0.6, wire=0.5, entry=0.0,
     )  # fmt: skip
-    bmc.script = script
+    bmc.play(script)
     done = subprocess.run(
         [sys.executable, '-c', CHILD, bmc.http],
         cwd=checkout,
@@ -212,7 +210,7 @@ def test_no_answer_makes_a_look_take_more_memory_than_a_machine_has(bmc):
         timeout=120,
         check=False,
     )
-    bmc.script = None
+    bmc.play(None)
     assert '' == ''.join(line for line in done.stderr.splitlines(keepends=True) if 'Traceback' in line)
     assert 0 == done.returncode, done.stderr
     assert len(script.used) >= 4

@@ -5,7 +5,7 @@
 Source: DSP0266, section "Error responses"; DSP8010 2025.4, Message v1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,11 @@ class Said:
     ids: frozenset[str]
 
 
-def said(body: object) -> Said:
-    """The messages of a parsed body: of an error, of a success with annotations, or of anything else."""
+def said(body: object, redact: Callable[[str], str] = str) -> Said:
+    """The messages of a parsed body: of an error, of a success with annotations, or of anything else.
+
+    :param redact: takes our secrets out of a text. It comes before texts are cut: the first half of a password is one, too.
+    """
     texts: list[str] = []
     ids: set[str] = set()
     for info in _infos(body):
@@ -52,7 +55,7 @@ def said(body: object) -> Said:
             texts = [error]
     elif not texts and isinstance(body, str):
         texts = [body]
-    return Said(text=short('; '.join(dict.fromkeys(t.strip() for t in texts))), ids=frozenset(ids))
+    return Said(text=short(redact('; '.join(dict.fromkeys(t.strip() for t in texts)))), ids=frozenset(ids))
 
 
 def short(text: object) -> str:
