@@ -50,6 +50,7 @@ class Fleet:
     left: int
     peak: int
     server_cpu: float
+    late: float
     errors: str
 
     @property
@@ -137,6 +138,7 @@ def measure(
         left=counts['left'],
         peak=counts['peak'],
         server_cpu=counts['cpu'],
+        late=counts['late'],
         errors=done.errors,
     )
 
@@ -184,6 +186,7 @@ def _row(one: Fleet, alone: Fleet) -> list[object]:
         one.connections / one.bmcs,
         one.peak,
         one.server_cpu / one.wall,
+        one.late * 1000,
     ]
 
 
@@ -228,6 +231,7 @@ def main() -> None:
         'conn/BMC',
         'peak req',
         'server CPU',
+        'late ms',
     )
     print(harness.table(titles, [_row(one, alone) for one in (alone, *middle.values())]))
     print('\nbroken: one in 20 takes connections and never answers, refuses them, or answers a byte a second; BMC/s counts')

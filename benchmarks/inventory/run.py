@@ -368,6 +368,10 @@ def report(found: dict[tuple[Cell, str], Results], agreed: dict[str, str]) -> No
         if rows:
             print(f'\n{section}\n{harness.table(titles, rows)}')
     print('\nfloor: max(depth x delay, requests x delay / slots) of needed/*.txt; for "ours again": requests x delay / slots.')
+    late = [run['late'] for results in found.values() for run in results.runs if 'late' in run]
+    if late:
+        mean, worst = statistics.mean(late) * 1000, max(late) * 1000
+        print(f'answers of the server came {mean:.1f} ms late on average, {worst:.1f} in the worst run')
     for name, told in sorted(agreed.items()):
         print(f'our record of {name}: {told}')
     left = sum(run['left'] for (_, client), results in found.items() for run in results.runs if client in (OURS, AGAIN))

@@ -7,7 +7,8 @@ own port, its own slots and its own counters. Each request holds one of the BMC'
 answer holds it longer by ``member_delay`` for each member that was put in. Requests of one connection are answered in order.
 
 Run as a process of its own: it prints one line of JSON with the ports, then serves until its standard input is closed. The
-control port answers ``GET /counts``, which also sets all counters back to zero.
+control port answers ``GET /counts``, which also sets all counters back to zero. ``late`` is how many seconds after its time an
+answer began, on average: where that is no small part of the delay, the machine is too busy to measure on.
 """
 
 import argparse
@@ -394,6 +395,8 @@ class Server:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
         self._running = True
+        self._late = 0.0
+        self._ended = 0
         self._listening: list[socket.socket] = []
 
     def listen(self) -> tuple[list[int], int]:
@@ -430,7 +433,10 @@ class Server:
                     handler(events)
             now = time.monotonic()
             while self._timers and self._timers[0][0] <= now:
-                heapq.heappop(self._timers)[2]()
+                at, _, call = heapq.heappop(self._timers)
+                self._late += now - at
+                self._ended += 1
+                call()
 
     def stop(self) -> None:
         """Leave :meth:`serve`."""
@@ -505,7 +511,10 @@ class Server:
             sock.settimeout(5)
             with contextlib.suppress(OSError):
                 sock.recv(65536)
-                sock.sendall(http(200, json.dumps(counts(self.bmcs)).encode(), 'Connection: close\r\n'))
+                late = self._late / self._ended if self._ended else 0.0
+                self._late, self._ended = 0.0, 0
+                told = counts(self.bmcs) | {'late': late}
+                sock.sendall(http(200, json.dumps(told).encode(), 'Connection: close\r\n'))
 
 
 def main() -> None:
