@@ -318,3 +318,16 @@ def test_an_item_of_two_devices_is_said_to_be_so(bmc: Any) -> None:
     item = bmc.tree['/redfish/v1/UpdateService/SoftwareInventory/Shell']
     item['RelatedItem'] = [{'@odata.id': uri}, {'@odata.id': f'{PROCESSORS}/GPU0'}]
     assert [('RelatedItem', False)] == [(gap.field, gap.hides) for gap in bmc.look().gaps]
+
+
+@pytest.mark.parametrize(('model', 'asked'), [('MCX75310AAS-NEAT', 0), ('MBF2H332A-AEEOT', 1), (None, 1)])
+def test_functions_are_read_of_what_no_name_makes_plain(bmc: Any, model: str | None, asked: int) -> None:
+    """A name that the table knows for no accelerator says enough; one that it does not know says nothing."""
+    functions = f'{DEVICES}/Card/PCIeFunctions'
+    bmc.collection('/redfish/v1/Chassis', '1')
+    bmc.put('/redfish/v1/Chassis/1', PCIeDevices={'@odata.id': DEVICES})
+    bmc.collection(DEVICES, 'Card')
+    bmc.put(f'{DEVICES}/Card', Model=model, PCIeFunctions={'@odata.id': functions})
+    bmc.collection(functions)
+    bmc.look()
+    assert asked == bmc.count('GET', functions)

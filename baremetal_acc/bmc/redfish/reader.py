@@ -109,14 +109,28 @@ class Reader:
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
-        return Ref(bmc=self.name, uri=self._key(uri))
+        return Ref(bmc=self.name, uri=self.place(uri))
+
+    def place(self, uri: str) -> str:
+        """The URI of a resource, whatever way it was written.
+
+        :raises BmcAnswerInvalid: it leads off the BMC.
+        """
+        if PLACE.fullmatch(uri) and len(uri) <= MAX_URI:
+            return uri
+        known = self._keys.get(uri)
+        if known is None:
+            known = key(self._connector.path(uri))
+            if len(self._keys) < 4 * MAX_RESOURCES:
+                self._keys[uri] = known
+        return known
 
     def get(self, uri: str) -> Document:
         """Read a resource; what this look has read (or failed to read) is not asked for again.
 
         :raises BmcError: with the reason.
         """
-        return self._now(self._key(uri), whole=False)
+        return self._now(self.place(uri), whole=False)
 
     def collection(self, uri: str) -> Document:
         """Read a collection with all its pages; expanded members that are complete are remembered as read.
@@ -125,12 +139,12 @@ class Reader:
 
         :raises BmcError: the collection itself could not be read.
         """
-        return self._now(self._key(uri), whole=True)
+        return self._now(self.place(uri), whole=True)
 
     def peek(self, uri: str) -> Document | None:
         """What this look has read there, else None. Never asks the BMC."""
         try:
-            known = self._places.get(self._key(uri))
+            known = self._places.get(self.place(uri))
         except BmcAnswerInvalid:
             return None
         return known.found if known is not None and isinstance(known.found, Document) else None
@@ -168,12 +182,14 @@ class Reader:
         :param rank: lower ones come first.
         """
         try:
-            place = self._key(uri)
+            place = self.place(uri)
         except BmcAnswerInvalid as exc:
             then(exc)
             return
         with self._lock:
-            known = self._places.setdefault(place, _Place())
+            known = self._places.get(place)
+            if known is None:
+                known = self._places[place] = _Place()
             if known.running:
                 known.waiting.append((then, whole))
                 return
@@ -332,7 +348,7 @@ class Reader:
             if not isinstance(link, str):
                 continue
             try:
-                place = self._key(link)
+                place = self.place(link)
             except BmcAnswerInvalid:
                 place = link
             mine = place.rpartition('/')[0] == collection
@@ -380,7 +396,7 @@ class Reader:
         if not all(isinstance(member.get(name), str) and member[name] for name in ('@odata.id', 'Id', 'Name')):
             return
         try:
-            place = self._key(member['@odata.id'])
+            place = self.place(member['@odata.id'])
         except BmcAnswerInvalid:
             return
         if place.rpartition('/')[0] != collection:
@@ -388,8 +404,10 @@ class Reader:
         etag = member.get('@odata.etag')
         found = Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
         with self._lock:
-            known = self._places.setdefault(place, _Place())
-            if known.found is None and not known.running:
+            known = self._places.get(place)
+            if known is None:
+                self._places[place] = _Place(found=found)
+            elif known.found is None and not known.running:
                 known.found = found
 
     def _fetch(self, place: str) -> Document:
@@ -419,17 +437,7 @@ class Reader:
     def _document(self, answer: Answer) -> Document:
         self._bytes += len(answer.content)
         self._values += _values(answer.content)
-        return document(answer, self.name, self._connector, place=self._key(answer.url))
-
-    def _key(self, uri: str) -> str:
-        if PLACE.fullmatch(uri) and len(uri) <= MAX_URI:
-            return uri
-        known = self._keys.get(uri)
-        if known is None:
-            known = key(self._connector.path(uri))
-            if len(self._keys) < 4 * MAX_RESOURCES:
-                self._keys[uri] = known
-        return known
+        return document(answer, self.name, self._connector, place=self.place(answer.url))
 
 
 def _nothing(found: Found) -> None:

@@ -352,7 +352,7 @@ class Walk:
     def place(self, uri: str) -> str | None:
         """A URI as the tree's keys are; None when it leads off the BMC."""
         try:
-            return self._reader.ref(uri).uri
+            return self._reader.place(uri)
         except BmcAnswerInvalid:
             return None
 
