@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.find import PROTOCOLS
-from baremetal_acc.bmc.redfish import crawl, mockup
-from baremetal_acc.bmc.redfish.crawl import Bounds, Crawled, Missed
+from baremetal_acc.bmc.redfish import mockup
+from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.scrub import Own, Scrubber
 from baremetal_acc.cli import render, session, text
 from baremetal_acc.cli.exits import Exit
@@ -33,6 +33,9 @@ from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcUnsupported, Refused, UsageError
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Target, observe
+
+if TYPE_CHECKING:
+    from baremetal_acc.bmc.redfish.crawl import Crawled
 
 COLUMNS = ('Target', 'BMC', 'Output', 'Resources', 'Missed', 'Scrubbed')
 
@@ -65,7 +68,7 @@ class Request:
     output: Path
     bmc: str
     everything: bool
-    bounds: Bounds
+    time_limit: timedelta
     key: bytes | None
 
 
@@ -175,6 +178,12 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
     :raises BmcError: the BMC cannot be spoken to. ``Refused``: our own credentials would stand in the folder.
     :raises UsageError: the folder cannot be written.
     """
+    # Not at the top: sushy comes with it, and --help need not wait for that.
+    from baremetal_acc.bmc.redfish import crawl
+
+    limits = crawl.Bounds(time=request.time_limit)
+    if request.everything:
+        limits = replace(limits, resources=20_000, size_bytes=128 * 1024 * 1024)
     try:
         with crawl.connected(address) as connector:
             seen, inventory = _inventory(target, address, using)
@@ -182,7 +191,7 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
                 connector,
                 address.name,
                 everything=request.everything,
-                bounds=request.bounds,
+                bounds=limits,
                 at_once=address.concurrency,
                 more=seen,
                 told=shown.told,
@@ -190,9 +199,9 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
             redact = connector.redact
     finally:
         shown.end()
-    if crawl.TOP not in found.resources:
-        reason = next((m.reason for m in found.missed if m.uri == crawl.TOP), found.stopped or 'nothing came')
-        raise BmcAnswerInvalid(bmc=address.label, uri=crawl.TOP, what=f'the service root could not be recorded: {reason}')
+    if TOP not in found.resources:
+        reason = next((m.reason for m in found.missed if m.uri == TOP), found.stopped or 'nothing came')
+        raise BmcAnswerInvalid(bmc=address.label, uri=TOP, what=f'the service root could not be recorded: {reason}')
     own = Own(address.username, address.password, redact)
     try:
         with mockup.new_folder(request.output) as folder:
@@ -204,7 +213,7 @@ def record(target: Target, address: BmcAddress, using: Session, request: Request
 
 
 def _write(
-    folder: mockup.Folder, found: Crawled, inventory: dict[str, Any], address: BmcAddress, own: Own, request: Request
+    folder: mockup.Folder, found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, own: Own, request: Request
 ) -> Recorded:
     scrubber = _learned(found, inventory, address, own, request.key)
     missed = [replace(m, uri=_said(m.uri, scrubber), reason=_said(m.reason, scrubber)) for m in found.missed]
@@ -232,7 +241,7 @@ def _write(
     return recorded
 
 
-def _learned(found: Crawled, inventory: dict[str, Any], address: BmcAddress, own: Own, key: bytes | None) -> Scrubber | None:
+def _learned(found: 'Crawled', inventory: dict[str, Any], address: BmcAddress, own: Own, key: bytes | None) -> Scrubber | None:
     """A scrubber that knows all that is going to be written; None when nothing is to be scrubbed."""
     if key is None:
         return None
@@ -290,7 +299,7 @@ def _scrubbed(inventory: dict[str, Any], scrubber: Scrubber | None) -> dict[str,
     return made
 
 
-def _machine(found: Crawled, scrubber: Scrubber | None) -> list[tuple[str, str]]:
+def _machine(found: 'Crawled', scrubber: Scrubber | None) -> list[tuple[str, str]]:
     """Vendor, model and firmware as the BMC gives them."""
 
     def shown(place: str, *names: str) -> str:
@@ -298,12 +307,12 @@ def _machine(found: Crawled, scrubber: Scrubber | None) -> list[tuple[str, str]]
         values = [v for n in names if isinstance(body, dict) and isinstance(v := body.get(n), str)]
         return _said(' '.join(values), scrubber)[:200]
 
-    lines = [('service', shown(crawl.TOP, 'Vendor', 'Product', 'RedfishVersion'))]
+    lines = [('service', shown(TOP, 'Vendor', 'Product', 'RedfishVersion'))]
     for name, label, names in (
         ('Systems', 'system', ('Manufacturer', 'Model')),
         ('Managers', 'BMC', ('Manufacturer', 'Model', 'FirmwareVersion')),
     ):
-        places = (uri for uri in found.resources if uri.startswith(f'{crawl.TOP}/{name}/') and uri.count('/') == 4)
+        places = (uri for uri in found.resources if uri.startswith(f'{TOP}/{name}/') and uri.count('/') == 4)
         lines += [(label, shown(uri, *names)) for uri in places]
     return [(label, value) for label, value in lines if value][:20]
 
@@ -336,7 +345,7 @@ def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: Request
         lines += [
             'Replaced by random values of the same shape, the same value always by the same one; different values:',
             '',
-            *(f'* {kind}: {number}' for kind, number in recorded.scrubbed.items()),
+            *(f'* {_many(kind)}: {number}' for kind, number in recorded.scrubbed.items()),
             '',
         ]
     lines += [
@@ -356,6 +365,11 @@ def _readme(recorded: Recorded, machine: list[tuple[str, str]], request: Request
         '',
     ]
     return '\n'.join(lines)
+
+
+def _many(kind: str) -> str:
+    """The plural. It also keeps a README apart from the user name ``user``, which must not stand in it."""
+    return f'{kind}es' if kind.endswith(('s', 'sh')) else f'{kind}s'
 
 
 def _listed(missed: list[Missed]) -> list[str]:
@@ -424,13 +438,16 @@ def _request(arguments: argparse.Namespace) -> Request:
         raise UsageError(argument='--output', what=f'{output} cannot be made: {parent} is no folder that you may write to')
     if not 1 <= arguments.max_minutes <= 24 * 60:
         raise UsageError(argument='--max-minutes', what=f'{arguments.max_minutes} is not between 1 and {24 * 60}')
-    limits = Bounds(time=timedelta(minutes=arguments.max_minutes))
-    if arguments.everything:
-        limits = replace(limits, resources=20_000, size_bytes=256 * 1024 * 1024)
     key = None
     if not arguments.no_scrub:
         key = _key(Path(arguments.scrub_key_file)) if arguments.scrub_key_file else secrets.token_bytes(32)
-    return Request(output=output, bmc=arguments.bmc, everything=arguments.everything, bounds=limits, key=key)
+    return Request(
+        output=output,
+        bmc=arguments.bmc,
+        everything=arguments.everything,
+        time_limit=timedelta(minutes=arguments.max_minutes),
+        key=key,
+    )
 
 
 def _key(path: Path) -> bytes:

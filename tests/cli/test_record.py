@@ -141,7 +141,7 @@ def test_what_is_printed_and_written(desk: Desk, emulated_machine, tree: Path):
     assert {0o600} == {stat.S_IMODE(p.stat().st_mode) for p in (desk.folder / 'out').rglob('*') if p.is_file()}
     assert 0o700 == stat.S_IMODE((desk.folder / 'out').stat().st_mode)
     readme = (desk.folder / 'out' / 'README.md').read_text()
-    assert 'serial: ' in readme
+    assert '* serials: ' in readme
     assert re.search(r'on \d{4}-\d\d-\d\d\.', readme)
     assert [] == [entry for entry in machine.log() if '/Sessions' not in entry['path']]
     table = desk.run('record', 'node-1', '--output', 'again', '-f', 'value', '-c', 'Output', '-c', 'Missed')

@@ -19,12 +19,11 @@ from typing import Any
 
 from baremetal_acc.bmc.api import BmcAddress, Document
 from baremetal_acc.bmc.redfish.connector import Connector, Login
+from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh, key
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName
-
-TOP = '/redfish/v1'
 
 FOLLOWED = frozenset({
     'Systems', 'Chassis', 'Managers', 'UpdateService', 'ComponentIntegrity', 'Tasks', 'TaskService', 'Registries', 'Members',
@@ -91,20 +90,8 @@ class Bounds:
     """How much is read at most."""
 
     resources: int = 5000
-    size_bytes: int = 128 * 1024 * 1024
+    size_bytes: int = 32 * 1024 * 1024
     time: timedelta = timedelta(minutes=30)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missed:
-    """A URI that is not in the recording.
-
-    :ivar harmless: nothing is there (404), or it leads off the BMC.
-    """
-
-    uri: str
-    reason: str
-    harmless: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

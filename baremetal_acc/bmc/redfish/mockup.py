@@ -13,11 +13,14 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 ROOT = ('redfish', 'v1')
+
+TOP = '/redfish/v1'
 
 INDEX = 'index.json'
 
@@ -26,6 +29,18 @@ _LONGEST_PATH = 1000
 _DEEPEST = 40
 _RESERVED = re.compile(r'(con|prn|aux|nul|clock\$|com\d|lpt\d)(\..*)?', re.IGNORECASE)
 """Names that are devices on Windows, with any extension."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """A URI that is not in the recording.
+
+    :ivar harmless: nothing is there (404), or it leads off the BMC.
+    """
+
+    uri: str
+    reason: str
+    harmless: bool = False
 
 
 class NoPlace(ValueError):

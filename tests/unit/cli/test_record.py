@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a recording says of itself while it is made."""
+
+import io
+
+from baremetal_acc.cli.record import Progress
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_moves_on_a_terminal_and_leaves_nothing():
+    """One line, drawn anew, and removed at the end."""
+    stream = Terminal()
+    shown = Progress(stream, 'node-1')
+    shown.told(7, 3)
+    assert '\rbaremetal-acc: node-1: 7 resources read, 3 or more to go\x1b[K' == stream.getvalue()
+    shown.end()
+    assert stream.getvalue().endswith('\r\x1b[K')
+
+
+def test_progress_is_rare_elsewhere_and_never_when_quiet():
+    """A log is no terminal: a short recording says nothing there."""
+    for stream, quiet in ((io.StringIO(), False), (Terminal(), True)):
+        shown = Progress(stream, 'node-1', quiet=quiet)
+        shown.told(7, 3)
+        shown.end()
+        assert '' == stream.getvalue()
