@@ -101,8 +101,8 @@ class Accelerator:
 
     :ivar refs: every resource that is this device, sorted; ``primary`` is the best one to show.
     :ivar system: the ComputerSystem it hangs under, the one that a reset of the device goes through, or None.
-    :ivar health: Status.Health as given.
-    :ivar health_rollup: Status.HealthRollup as given: of the device and everything below it.
+    :ivar health: Status.Health, the worst that one of its resources gives.
+    :ivar health_rollup: Status.HealthRollup likewise: of the device and everything below it.
     :ivar state: Status.State as given: Enabled, Disabled, StandbyOffline, ...
     """
 

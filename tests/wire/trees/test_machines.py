@@ -529,3 +529,13 @@ def test_health_is_that_of_the_card_and_of_what_is_below_it(machine: Machine) ->
     )
     (found,) = machine.look().accelerators
     assert ('OK', 'Critical', 'Enabled') == (found.health, found.health_rollup, found.state)
+
+
+def test_the_worst_health_of_a_cards_resources_is_the_cards(machine: Machine) -> None:
+    """A processor may have no Status at all, or say OK while its card does not."""
+    chassis = machine.chassis('1')
+    for n, status in enumerate(({}, {'Status': {'State': 'Enabled', 'Health': 'OK'}})):
+        card = machine.card(chassis, f'c{n}', H100, Status={'State': 'StandbyOffline', 'Health': 'Critical'})
+        machine.processor(machine.host, f'P{n}', Model='NVIDIA H100', Links={'PCIeDevice': link(card)}, **status)
+    found = machine.look().accelerators
+    assert [('Critical', 'StandbyOffline'), ('Critical', 'Enabled')] == [(a.health, a.state) for a in found]
