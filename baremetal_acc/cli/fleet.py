@@ -7,6 +7,7 @@ are no more than keep this process busy. One that only waits for its BMC soon co
 many and wherever in the list, leave their places to others. A second bound, on threads and open files, holds for all of them.
 """
 
+import gc
 import resource
 import signal
 import sys
@@ -22,6 +23,10 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.errors import AccError, BmcUnreachable
+
+GARBAGE = (10_000, 20, 20)
+"""Thresholds of the collector of cycles. Answers of BMCs are large, live for a second, and have no cycles: to look through them
+all the time, and through all that was there before, cost some percent of the CPU."""
 
 PATIENCE = 5.0
 """Seconds, see :class:`Bounds`. Real BMCs answer one request within a second, seldom within 20."""
@@ -181,14 +186,12 @@ class Fleet(Generic[T, R]):
 
         Nothing is kept, and nothing is begun while a result waits to be taken: who takes them slowly is not run over.
         """
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH)
-        try:
-            yield from self._results(items)
-        finally:
-            sys.setswitchinterval(before)
-            for _ in range(self._threads):
-                self._due.put(None)
+        with _tuned():
+            try:
+                yield from self._results(items)
+            finally:
+                for _ in range(self._threads):
+                    self._due.put(None)
 
     def _results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
         waiting = enumerate(items)
@@ -254,6 +257,22 @@ class Fleet(Generic[T, R]):
                 self._ended.put((number, result, None, time.monotonic()))
                 del result
             del due, item
+
+
+@contextmanager
+def _tuned() -> Iterator[None]:
+    """The interpreter, set up for many threads that parse and throw away; afterwards as it was."""
+    switch, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(SWITCH)
+    gc.set_threshold(*GARBAGE)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(switch)
 
 
 @runtime_checkable

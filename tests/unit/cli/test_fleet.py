@@ -228,12 +228,16 @@ def test_the_width_shrinks_when_threads_stand_in_line():
     assert 3 == narrow.targets
 
 
-def test_the_switch_interval_is_as_before_afterwards():
-    """It belongs to the whole process."""
-    before = sys.getswitchinterval()
-    inside = [sys.getswitchinterval() for _ in Fleet(Work(), limits(2, 2)).results(range(2))]
-    assert [fleet.SWITCH, fleet.SWITCH] == inside
-    assert before == sys.getswitchinterval()
+def test_the_interpreter_is_as_before_afterwards():
+    """Its settings belong to the whole process, also when nobody takes the last result."""
+    before = sys.getswitchinterval(), gc.get_threshold()
+    inside = [(sys.getswitchinterval(), gc.get_threshold()) for _ in Fleet(Work(), limits(2, 2)).results(range(2))]
+    assert [(fleet.SWITCH, fleet.GARBAGE)] * 2 == inside
+    assert before == (sys.getswitchinterval(), gc.get_threshold())
+    results = Fleet(Work(), limits(2, 2)).results(range(3))
+    next(results)
+    results.close()
+    assert before == (sys.getswitchinterval(), gc.get_threshold())
 
 
 class Bmc:
