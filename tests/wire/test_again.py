@@ -12,7 +12,7 @@ from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish.driver import RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcAnswerInvalid
+from baremetal_acc.errors import BmcAnswerInvalid, BmcUnreachable
 from baremetal_acc.model.ref import HOST
 
 from .conftest import ADDRESS, NOW
@@ -146,3 +146,16 @@ def test_what_locks_needed_is_asked_for_with_the_rest(card: Any) -> None:
         card.seen.clear()
         connection.look(NOW)
     assert 1 == card.count('GET', bios)
+
+
+def test_a_stopped_connection_reads_nothing_and_logs_out(card: Any, reply: Callable[..., Any]) -> None:
+    """Ctrl-C during a fleet leaves no sessions on the BMCs."""
+    place = '/redfish/v1/SessionService/Sessions'
+    card.replies['POST', place] = reply(201, {}, X_Auth_Token='t', Location=f'{place}/1')
+    with card.connect(username='admin', password='p') as connection:
+        connection.stop()
+        before = card.count('GET')
+        with pytest.raises(BmcUnreachable, match='stopped'):
+            connection.look(NOW)
+        assert before == card.count('GET')
+    assert ('DELETE', f'{place}/1') == card.seen[-1]

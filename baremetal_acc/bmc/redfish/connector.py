@@ -258,6 +258,7 @@ class Connector(sushy.connector.Connector):
     :ivar label: the BMC, for messages.
     :ivar requests: how many were sent.
     :ivar pushed_back: told of every read that the BMC could not take.
+    :ivar stopped: nothing more is read; logging out is possible.
     """
 
     def __init__(self, address: BmcAddress, patience: Patience | None = None) -> None:
@@ -269,6 +270,7 @@ class Connector(sushy.connector.Connector):
         self.label = address.label
         self.requests = 0
         self.pushed_back: Callable[[], None] = lambda: None
+        self.stopped = False
         self._address = address
         self._patience = patience or Patience()
         parts = _origin(address)
@@ -415,6 +417,8 @@ class Connector(sushy.connector.Connector):
         path = self.path(uri)
         renewed = False
         for _ in range(REDIRECTS + 2):
+            if self.stopped:
+                raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the run was stopped')
             if left() <= 0:
                 raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the time for one look is used up')
             auth = self._auth

@@ -113,6 +113,10 @@ class RedfishConnection:
         self._login.close()
         self._connector.close()
 
+    def stop(self) -> None:
+        """Let every read from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
+        self._connector.stopped = True
+
     def look(self, now: datetime) -> Look:
         """Read everything about the BMC's accelerators.
 
