@@ -33,12 +33,14 @@ class Sent:
     :ivar target: path and query that were asked for.
     :ivar bodies: what an HTTP client may rightly take for the body of a success; empty when there is none.
     :ivar mutations: the names of what was done to it.
+    :ivar login: it answers a request that holds a password: a BMC can name any place for that.
     """
 
     method: str
     target: str
     bodies: tuple[bytes, ...] = ()
     mutations: tuple[str, ...] = ()
+    login: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
-from tests.hostile.bmc import Answer, HostileBmc, Request, Tree
+from tests.hostile.bmc import Answer, Honest, HostileBmc, Request, Tree
 from tests.hostile.look import TIMEOUT, WATCH, listening, secrets_in
 from tests.hostile.mutate import PASSWORD, USER, Hostile
 from tests.hostile.oracle import Served, has_version, says
@@ -77,12 +77,13 @@ class Operated(Hostile):
             return 202, self.tree[TASK], {'Location': '/redfish/v1/TaskService/TaskMonitors/7'}
         if request.method == 'POST' and '/Actions/' in request.path:
             return 204, None, {}
-        # The look's own documents are asked for with a query, or with a slash: Hostile counts them by their path.
-        return Hostile.__mro__[1].document(self, request)
+        return Honest.document(self, request)
 
     def answer(self, request: Request) -> Answer:
-        """As any hostile answer; what came in is counted."""
-        return Hostile.answer(self, request)
+        """As any hostile answer; logins are told from other writes."""
+        answer = Hostile.answer(self, request)
+        answer.sent.login = b'"Password"' in request.body
+        return answer
 
 
 def operations() -> dict[str, Callable[[RedfishConnection], object]]:
@@ -161,7 +162,7 @@ def _one(script: Operated, name: str, operation: Callable[[], object]) -> list[s
     except Exception:  # noqa: BLE001 - that there is none is what is tested
         found.append(f'{name} ended in what is no error of ours:\n{traceback.format_exc(limit=-6)}')
     log = script.log[first:]
-    writes = Counter((s.method, s.target) for s in log if s.method not in ('GET', 'DELETE') and 'Sessions' not in s.target)
+    writes = Counter((s.method, s.target) for s in log if s.method not in ('GET', 'DELETE') and not s.login)
     found += [f'{name} sent {method} {target} {n} times' for (method, target), n in writes.items() if n > 1]
     if sum(writes.values()) > 1:
         found.append(f'{name} sent {len(writes)} writes')
