@@ -22,6 +22,7 @@ import requests
 from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import connector as module
 from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.transport import TransportError
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -485,3 +486,42 @@ def test_sushys_own_resources_run_on_the_connector(bmc: Any) -> None:
         connector.patch(SYSTEM, data={'a': 1}, etag='W/"1"')
     assert ['W/"1"'] == [r.headers['If-Match'] for r in bmc.requests if r.method == 'PATCH']
     assert {'a': 1} == json.loads(bmc.requests[-1].body)
+
+
+@pytest.mark.parametrize('etag', ['"x"\r\nX-Evil: yes', '"x"\r\nTransfer-Encoding: chunked', '"x"\x00', '"\u2028"'])
+def test_an_etag_adds_no_header(etag: str) -> None:
+    """It comes from the BMC, and goes into If-Match."""
+    with pytest.raises(TransportError):
+        module._block({'Accept': 'application/json', 'If-Match': etag})
+    assert 'Accept: a\r\nIf-Match: "x"\r\n' == module._block({'Accept': 'a', 'If-Match': '"x"'})
+
+
+def test_sessions_that_keep_ending_do_not_go_on_for_ever(bmc: Any, reply: Callable[..., Any]) -> None:
+    """And the password is known for a secret to the end."""
+    place = module.SESSIONS
+    tokens = [f'token-{n:04}' for n in range(100)]
+    bmc.replies['POST', place] = [reply(201, {}, X_Auth_Token=t, Location=f'{place}/{t}') for t in tokens]
+    bmc.replies['GET', SYSTEM] = reply(401, {'error': {'message': f'no {SECRET}, no {tokens[0]}'}})
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        for _ in range(60):
+            with pytest.raises(BmcNotAuthorised) as caught:
+                connection.writer().fresh(SYSTEM)
+            assert SECRET not in str(caught.value)
+            assert tokens[0] not in str(caught.value)
+    assert module.MAX_LOGINS == bmc.count('POST')
+
+
+def test_a_secret_is_taken_out_before_a_text_is_cut(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The first half of a password is one, too."""
+    bmc.replies['POST', SYSTEM] = reply(400, {'error': {'message': 'x' * 290 + SECRET}})
+    with bmc.connect(username='admin', password=SECRET, concurrency=1) as connection, pytest.raises(BmcRefused) as caught:
+        connection.writer().post(SYSTEM, {})
+    assert SECRET[:5] not in str(caught.value)
+
+
+def test_a_login_that_is_answered_with_anything_is_no_crash(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Where the session lies is only for logging out."""
+    bmc.replies['POST', module.SESSIONS] = reply(201, '[' * 90_000, X_Auth_Token=TOKEN)
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert 0 == bmc.count('DELETE')

@@ -241,3 +241,16 @@ def test_an_expanded_member_does_not_speak_for_another_collection(bmc: Any) -> N
     found = bmc.look().reader.get(item).body
     assert (False, '1') == (found['WriteProtected'], found['Version'])
     assert 1 == bmc.count('GET', item)
+
+
+def test_pages_count_for_the_size_of_a_look(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of pages of megabytes each are not read to their end."""
+    monkeypatch.setattr(module, 'MAX_BYTES', 50_000)
+    _gpus(bmc)
+    for n in range(40):
+        page = {'@odata.id': PROCESSORS, 'Name': 'x' * 10_000, 'Members': [{'@odata.id': f'{PROCESSORS}/{n}'}]}
+        bmc.tree[f'{PROCESSORS}?page={n}'] = page | {'Members@odata.nextLink': f'{PROCESSORS}?page={n + 1}'}
+    bmc.tree[PROCESSORS] = bmc.tree[f'{PROCESSORS}?page=0']
+    look = bmc.look()
+    assert 8 > sum(1 for _, uri in bmc.seen if uri.startswith(PROCESSORS))
+    assert any(g.ref.uri == PROCESSORS and g.hides and '50000 bytes' in g.reason for g in look.gaps)

@@ -145,3 +145,13 @@ def test_active_tasks_leave_out_what_has_ended_or_vanished(bmc: Any) -> None:
     with bmc.connect() as connection:
         assert [TASK] == [t.ref for t in connection.active_tasks()]
     assert () == bmc.look().facts.active_tasks
+
+
+def test_a_task_that_cannot_be_understood_is_no_silence(bmc: Any) -> None:
+    """Whoever asks whether the BMC is busy must not hear no."""
+    bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}
+    bmc.put('/redfish/v1/TaskService', Tasks={'@odata.id': TASKS})
+    bmc.collection(TASKS, '1')
+    bmc.tree[f'{TASKS}/1'] = 'garbled'
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid):
+        connection.active_tasks()

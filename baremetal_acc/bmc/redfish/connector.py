@@ -70,10 +70,13 @@ PUSH_TIMEOUT = 600.0
 
 REDIRECTS = 3
 
+MAX_LOGINS = 32
+"""Over one connection. Sessions that end sooner than a look lasts are an endless loop."""
+
 _DAY = 86_400.0
 
-_HEADERS = re.compile(r"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*\r\n)*")
-"""Headers of which none ends a line early. Source: RFC 9110, section 5."""
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*\r\n")
+"""One header, which ends where it should. Source: RFC 9110, section 5."""
 
 _SEGMENTS = r"(?:/[A-Za-z0-9_~!$&'()*+,;=:@-][A-Za-z0-9._~!$&'()*+,;=:@-]*)+"
 
@@ -197,10 +200,12 @@ class Login(sushy.auth.AuthBase):
     def again(self, generation: int) -> None:
         """Log in anew, unless another thread did since that generation.
 
-        :raises BmcError: it was refused.
+        :raises BmcError: it was refused, or was done too often.
         """
         with self._lock:
             if self.generation == generation:
+                if generation >= MAX_LOGINS:
+                    raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
                 self._do_authenticate()
 
     def can_refresh_session(self) -> bool:
@@ -234,7 +239,7 @@ class Login(sushy.auth.AuthBase):
         """Where the session lies, to log out; None when the BMC does not say, or says something else's place."""
         location: object = answer.headers.get('Location')
         if location is None:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 body = json.loads(answer.content or b'null')
                 location = body.get('@odata.id') if isinstance(body, dict) else None
         try:
@@ -291,6 +296,7 @@ class Connector(sushy.connector.Connector):
         self._session = session
         self._block: str | None = None
         self._secrets = _secrets(address)
+        self._tokens: tuple[str, ...] = ()
         self._timeout = max(1.0, address.timeout.total_seconds())
 
     # ---- what the package uses ----
@@ -377,7 +383,7 @@ class Connector(sushy.connector.Connector):
 
     def redact(self, text: str) -> str:
         """A BMC's text without our password and tokens: some repeat what they were sent, and refuse."""
-        for secret in self._secrets:
+        for secret in (*self._secrets, *self._tokens):
             text = text.replace(secret, '***')
         return text
 
@@ -538,7 +544,7 @@ class Connector(sushy.connector.Connector):
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Called by the login."""
-        self._secrets = (*self._secrets[-8:], session_auth_token)
+        self._tokens = (*self._tokens[1 - MAX_LOGINS :], session_auth_token)
         super().set_http_session_auth(session_auth_token)
         self._block = None
 
@@ -578,8 +584,8 @@ class Connector(sushy.connector.Connector):
                 bmc=self.label, uri=answer.url, what=f'{method} was answered with a redirect (HTTP {status})'
             )
         # What a BMC says to a login may repeat the password in a form that we do not recognise.
-        words = Said(text='', ids=frozenset()) if login else said(_json(answer.content))
-        text = f': {self.redact(words.text)}' if words.text else ''
+        words = Said(text='', ids=frozenset()) if login else said(_json(answer.content), self.redact)
+        text = f': {words.text}' if words.text else ''
         error: BmcError
         if status == HTTPStatus.UNAUTHORIZED:
             error = self.not_authorised(answer.url, 'login refused' if login else f'not logged in (HTTP 401){text}')
@@ -618,10 +624,10 @@ def _block(headers: Mapping[str, str]) -> str:
 
     :raises TransportError: a value cannot stand in a header. Tokens and ETags come from the BMC.
     """
-    lines = ''.join(f'{name}: {value}\r\n' for name, value in headers.items())
-    if not _HEADERS.fullmatch(lines):
+    lines = [f'{name}: {value}\r\n' for name, value in headers.items()]
+    if not all(map(_HEADER.fullmatch, lines)):
         raise TransportError('a value that cannot stand in a header was to be sent')
-    return lines
+    return ''.join(lines)
 
 
 def _with_match(headers: Mapping[str, str] | None, etag: object) -> dict[str, str]:

@@ -190,10 +190,11 @@ class RedfishConnection:
             return ()
         reader = self._reader()
         links = [m['@odata.id'] for m in members(reader.collection(tasks).body) if isinstance(m.get('@odata.id'), str)]
-        found = []
+        places = []
         for link in links[-MAX_TASKS:]:
             with contextlib.suppress(BmcAnswerInvalid):
-                found.append(task.read(self._connector, reader.ref(link)))
+                places.append(reader.ref(link))  # a link off the BMC is no task of it
+        found = [task.read(self._connector, place) for place in places]
         return tuple(t for t in found if t.state is TaskState.ACTIVE)
 
     def power(self, system_ref: Ref) -> PowerState:

@@ -333,7 +333,7 @@ class Reader:
                     bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members or {MAX_PAGES} pages'
                 )
             seen.add(there)
-            page = self._document(self._connector.read(there, left=self.left))
+            page = self._document(self._ask(there))
             found += _member_list(page.body, self._connector.label, there)
         body = {k: v for k, v in first.body.items() if k != 'Members@odata.nextLink'}
         body['Members'] = self._distinct(found, place)
