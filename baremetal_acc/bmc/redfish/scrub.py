@@ -421,7 +421,7 @@ class Scrubber:
 
     def _replaced(self, match: re.Match[str], keep: frozenset[str]) -> str:
         text, form = match.group(), match.lastgroup or ''
-        if form in keep:
+        if form in keep and not (form == 'hex' and _nibbles(text) in self._hex):
             return text
         match form:
             case 'pem' | 'secret' | 'base64':
@@ -446,7 +446,7 @@ class Scrubber:
                 return text if text in self._versions and text not in self._addresses else self._ip4(text)
             case 'ip6':
                 return self._ip6(text)
-            case 'hex' if text in self._versions:
+            case 'hex' if text in self._versions and _nibbles(text) not in self._hex:
                 return text
             case _:
                 return self._hexed(text)

@@ -190,6 +190,16 @@ def test_a_tag_is_told_from_the_number_of_a_product():
     assert made['SerialNumber'] == made['SKU'] != '321434WDY19H'
 
 
+def test_a_learned_number_is_replaced_where_its_form_alone_would_stay():
+    """In a version and in a register too, with 0x before it and without."""
+    made = scrubbed(
+        {'BaseGUID': '00000002036B0241', 'Version': '0x00000002036B0241', 'IdentificationRegisters': '00000002036b0241'}
+    )
+    digits = made['BaseGUID']
+    assert digits != '00000002036B0241'
+    assert (f'0x{digits}', digits.lower()) == (made['Version'], made['IdentificationRegisters'])
+
+
 def test_another_key_gives_other_values_and_the_same_key_the_same():
     """So two recordings agree only for who has the key file."""
     body = {'SerialNumber': 'MT2242X0AB12', 'UUID': 'b4d6525a-79d6-cfb8-143f-41b286e76a84', 'Address': '10.1.2.3'}
