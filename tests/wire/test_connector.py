@@ -22,6 +22,7 @@ import requests
 from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import connector as module
 from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.login import MAX_LOGINS, SESSIONS
 from baremetal_acc.bmc.redfish.transport import TransportError
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -319,7 +320,7 @@ def test_sessions_that_are_not_where_they_usually_lie_are_not_asked_for_twice(
     bmc: Any, reply: Callable[..., Any], code: int
 ) -> None:
     """The login that does not wait for the service root is a guess; where it fails and the root has none, Basic it is."""
-    bmc.replies['POST', module.SESSIONS] = reply(code)
+    bmc.replies['POST', SESSIONS] = reply(code)
     with bmc.connect(username='admin', password=SECRET) as connection:
         connection.writer().fresh(SYSTEM)
     assert 1 == bmc.count('POST')
@@ -340,7 +341,7 @@ def test_sessions_lie_where_the_root_says(bmc: Any, reply: Callable[..., Any]) -
 def test_a_wrong_password_is_tried_once(bmc: Any, reply: Callable[..., Any]) -> None:
     """Accounts are locked after a few failures."""
     bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': '/redfish/v1/Elsewhere/Sessions'}}
-    bmc.replies['POST', module.SESSIONS] = reply(401)
+    bmc.replies['POST', SESSIONS] = reply(401)
     with pytest.raises(BmcNotAuthorised):
         bmc.connect(username='admin', password=SECRET)
     assert 1 == bmc.count('POST')
@@ -348,11 +349,11 @@ def test_a_wrong_password_is_tried_once(bmc: Any, reply: Callable[..., Any]) -> 
 
 def test_a_service_that_is_no_redfish_is_logged_out_of(bmc: Any, reply: Callable[..., Any]) -> None:
     """The login may have come through before the root did not."""
-    bmc.replies['POST', module.SESSIONS] = reply(201, {}, X_Auth_Token=TOKEN, Location=f'{module.SESSIONS}/1')
+    bmc.replies['POST', SESSIONS] = reply(201, {}, X_Auth_Token=TOKEN, Location=f'{SESSIONS}/1')
     bmc.tree['/redfish/v1'] = 'no json'
     with pytest.raises(BmcAnswerInvalid, match='no Redfish service'):
         bmc.connect(username='admin', password=SECRET)
-    assert 1 == bmc.count('DELETE', f'{module.SESSIONS}/1')
+    assert 1 == bmc.count('DELETE', f'{SESSIONS}/1')
 
 
 @pytest.mark.parametrize('place', ['http://[bad/', f'{SYSTEM}?password={SECRET}', 'https://192.0.2.1:99999/'])
@@ -498,7 +499,7 @@ def test_an_etag_adds_no_header(etag: str) -> None:
 
 def test_sessions_that_keep_ending_do_not_go_on_for_ever(bmc: Any, reply: Callable[..., Any]) -> None:
     """And the password is known for a secret to the end."""
-    place = module.SESSIONS
+    place = SESSIONS
     tokens = [f'token-{n:04}' for n in range(100)]
     bmc.replies['POST', place] = [reply(201, {}, X_Auth_Token=t, Location=f'{place}/{t}') for t in tokens]
     bmc.replies['GET', SYSTEM] = reply(401, {'error': {'message': f'no {SECRET}, no {tokens[0]}'}})
@@ -508,7 +509,7 @@ def test_sessions_that_keep_ending_do_not_go_on_for_ever(bmc: Any, reply: Callab
                 connection.writer().fresh(SYSTEM)
             assert SECRET not in str(caught.value)
             assert tokens[0] not in str(caught.value)
-    assert module.MAX_LOGINS == bmc.count('POST')
+    assert MAX_LOGINS == bmc.count('POST')
 
 
 def test_a_secret_is_taken_out_before_a_text_is_cut(bmc: Any, reply: Callable[..., Any]) -> None:
@@ -521,7 +522,7 @@ def test_a_secret_is_taken_out_before_a_text_is_cut(bmc: Any, reply: Callable[..
 
 def test_a_login_that_is_answered_with_anything_is_no_crash(bmc: Any, reply: Callable[..., Any]) -> None:
     """Where the session lies is only for logging out."""
-    bmc.replies['POST', module.SESSIONS] = reply(201, '[' * 90_000, X_Auth_Token=TOKEN)
+    bmc.replies['POST', SESSIONS] = reply(201, '[' * 90_000, X_Auth_Token=TOKEN)
     with bmc.connect(username='admin', password=SECRET) as connection:
         connection.writer().fresh(SYSTEM)
     assert 0 == bmc.count('DELETE')

@@ -10,14 +10,12 @@ an error of ours. sushy's resources run on it as on theirs. Images are pushed by
 """
 
 import base64
-import contextlib
 import functools
 import json
 import logging
 import os
 import re
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -36,6 +34,7 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import requote_uri
 
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login
 from baremetal_acc.bmc.redfish.message import Said, said
 from baremetal_acc.bmc.redfish.transport import TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
@@ -70,8 +69,6 @@ PUSH_TIMEOUT = 600.0
 
 REDIRECTS = 3
 
-MAX_LOGINS = 32
-"""Over one connection. Sessions that end sooner than a look lasts are an endless loop."""
 
 _DAY = 86_400.0
 
@@ -88,12 +85,6 @@ _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
 
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
-_NO_SESSIONS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
-"""What a BMC without sessions, or with sessions elsewhere, answers to a login."""
-
-SESSIONS = '/redfish/v1/SessionService/Sessions'
-"""Source: DSP2043 2025.4, SessionCollection, URIs."""
-
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
 
 
@@ -143,118 +134,6 @@ class _Adapter(HTTPAdapter):
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
         """Nothing to add: see above."""
-
-
-class Login(sushy.auth.AuthBase):
-    """A Redfish session, or Basic authentication where the BMC has none. Logs in once, whoever asks.
-
-    Source: DSP0266, section "Session login".
-    """
-
-    def __init__(self, address: BmcAddress) -> None:
-        super().__init__(address.username, address.password)
-        self.session_uri: str | None = None
-        self.generation = 0
-        self._sessions: str | None = None
-        self._failed: BmcError | None = None
-        self._lock = threading.Lock()
-
-    def ahead(self, connector: 'Connector') -> Callable[[], None]:
-        """Log in where sessions lie on nearly all BMCs, while the caller reads what this one says.
-
-        :returns: to be called before anything else; waits until it has come to an end, and raises nothing.
-        """
-        self._connector = connector
-        self._sessions = SESSIONS
-        if self._username is None:
-            return lambda: None
-
-        def attempt() -> None:
-            try:
-                self._do_authenticate(basic=False)
-            except BmcError as exc:
-                self._failed = exc
-
-        thread = threading.Thread(target=attempt, name='login', daemon=True)
-        thread.start()
-        return thread.join
-
-    def begin(self, connector: 'Connector', sessions: str | None) -> None:
-        """Log in for the first time, unless :meth:`ahead` has done it.
-
-        :param sessions: URI of the session collection, None when the BMC has none.
-        :raises BmcError: it was refused, or did not come.
-        """
-        self._connector = connector
-        connector.set_auth(self)
-        failed, self._failed = self._failed, None
-        elsewhere = sessions != SESSIONS or (isinstance(failed, BmcRefused) and failed.status in _NO_SESSIONS)
-        if failed is not None and (isinstance(failed, BmcNotAuthorised | BmcUnreachable) or not elsewhere):
-            raise failed
-        if self._username is None or self.generation:
-            return
-        self._sessions = None if failed is not None and sessions == SESSIONS else sessions
-        with self._lock:
-            self._do_authenticate()
-
-    def again(self, generation: int) -> None:
-        """Log in anew, unless another thread did since that generation.
-
-        :raises BmcError: it was refused, or was done too often.
-        """
-        with self._lock:
-            if self.generation == generation:
-                if generation >= MAX_LOGINS:
-                    raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
-                self._do_authenticate()
-
-    def can_refresh_session(self) -> bool:
-        return self._username is not None and self._sessions is not None
-
-    def _do_authenticate(self, *, basic: bool = True) -> None:
-        connector: Connector = self._connector
-        if self._sessions is not None:
-            uri = self._sessions
-            try:
-                answer = connector.send(
-                    'POST', uri, body={'UserName': self._username, 'Password': self._password}, anonymous=True
-                )
-            except BmcRefused as exc:
-                if exc.status not in _NO_SESSIONS or not basic:
-                    if exc.status == HTTPStatus.BAD_REQUEST:
-                        raise connector.not_authorised(uri, 'login refused (HTTP 400)') from exc
-                    raise
-            else:
-                token = answer.headers.get('X-Auth-Token')
-                if not token:
-                    raise BmcAnswerInvalid(bmc=connector.label, uri=uri, what='the login was answered without X-Auth-Token')
-                connector.set_http_session_auth(token)
-                self.session_uri = self._place(answer)
-                self.generation += 1
-                return
-        connector.set_http_basic_auth(self._username, self._password)
-        self.generation += 1
-
-    def _place(self, answer: Answer) -> str | None:
-        """Where the session lies, to log out; None when the BMC does not say, or says something else's place."""
-        location: object = answer.headers.get('Location')
-        if location is None:
-            with contextlib.suppress(ValueError, RecursionError):
-                body = json.loads(answer.content or b'null')
-                location = body.get('@odata.id') if isinstance(body, dict) else None
-        try:
-            return self._connector.path(location) if isinstance(location, str) else None
-        except BmcAnswerInvalid:
-            return None
-
-    def close(self) -> None:
-        """Log out. That the BMC cannot be told any more is no error: sessions end by themselves."""
-        uri, self.session_uri = self.session_uri, None
-        if uri is not None:
-            try:
-                self._connector.send('DELETE', uri)
-            except BmcError as exc:
-                LOG.info('%s: the session was not closed: %s', self._connector.label, exc.what)
 
 
 class Connector(sushy.connector.Connector):

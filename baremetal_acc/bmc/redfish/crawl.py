@@ -18,7 +18,8 @@ from datetime import timedelta
 from typing import Any
 
 from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.redfish.connector import Connector, Login
+from baremetal_acc.bmc.redfish.connector import Connector
+from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.mockup import TOP, Missed
 from baremetal_acc.bmc.redfish.reader import document, fresh, key
 from baremetal_acc.bmc.retry import Patience

@@ -22,9 +22,10 @@ from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import firmware, identify, system, task, update
-from baremetal_acc.bmc.redfish.connector import Connector, Login
+from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.identify import Device
+from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
