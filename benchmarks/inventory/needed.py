@@ -2,19 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which requests does an inventory of a recorded BMC need? Writes ``needed/*.txt``, to be checked by hand.
 
-A resource is needed when
+A resource is needed when our client reads it, and is right about the recording (``expected.yaml``), and
 
 * the standard puts devices there, so that only reading it tells whether one is there: Systems, Chassis, Managers (a card's own
   BMC is one), Processors, PCIeDevices with their functions (PCI ids), NetworkAdapters with their processors, NetworkInterfaces
   (which System has which adapter), AccelerationFunctions;
-* it may be firmware of a device: all items of both inventories, since RelatedItem stands in the item;
-* the recording's truth (``expected.yaml``) names it as a resource of a device and our client read it, which it does only where
-  no other resource names it; its siblings too, since only reading tells which one it is;
-* it is the place of a lock (group ``lock``: counts when the client read such places);
-* it is on the way to one of those;
-* a collection names it and nothing is there (404): only asking tells.
+* or it may be firmware of a device: all items of both inventories, since RelatedItem stands in the item;
+* or the truth names it as a resource of a device; its siblings too, since only reading tells which one it is;
+* or a collection names it and nothing is there (404): only asking tells.
 
-What the client asked beyond these is listed at the end of the file, as a comment.
+Places of locks (group ``lock``) are listed whether or not it reads them; they count when it does. What is on the way to one of
+those is needed too. What the client asked beyond these is listed at the end of the file, as a comment.
 """
 
 import argparse
@@ -135,13 +133,7 @@ def reasons(tree: Tree, expected: Any, asked: frozenset[str]) -> dict[str, tuple
     devices, locks = _truth(expected)
 
     def why(uri: str, named_by: str) -> tuple[str, str] | None:
-        reason = _by_place(uri)
-        home = uri.rpartition('/')[0]
-        if tree.members(home) and uri not in tree.members(home) and uri not in asked:
-            reason = None  # seen by chance: no collection names it, and nobody looks for devices where it is named
-        if reason is None and uri in devices and uri in asked:
-            reason = devices[uri]
-        if reason is not None:
+        if uri in asked and (reason := _by_place(uri) or devices.get(uri)) is not None:
             return BASE, reason if uri in tree.documents or not tree.members(named_by) else 'named, and only asking tells (404)'
         return ('lock', locks[uri]) if uri in locks and uri in tree.documents else None
 
