@@ -33,6 +33,8 @@ def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != 'BAREMETAL_ACC_NO_SKIPS'}
     environment.setdefault('BAREMETAL_ACC_SHARED', str(Path(__file__).parents[3] / 'shared'))
     command = [sys.executable, '-B', '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider', *tests.split()]
+    # The package under interfaces/ is installed from the tree: the copy has to come before it.
+    environment['PYTHONPATH'] = str(folder / 'interfaces')
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -42,7 +44,9 @@ def test_the_tests_pass_on_the_copy_as_it_is(copy: Path) -> None:
     tests = sorted({name for guard in GUARDS for name in guard.tests.split()})
     probe = copy / 'tests' / 'mutants' / 'test_probe.py'
     probe.write_text(
-        f'import baremetal_acc\n\ndef test_it_is_the_copy():\n    assert baremetal_acc.__file__.startswith({str(copy)!r})\n'
+        'import baremetal_acc\nimport baremetal_acc_ironic.hardware\n\ndef test_it_is_the_copy():\n'
+        f'    assert baremetal_acc.__file__.startswith({str(copy)!r})\n'
+        f'    assert baremetal_acc_ironic.hardware.__file__.startswith({str(copy)!r})\n'
     )
     result = run_tests(copy, ' '.join([*tests, 'tests/mutants/test_probe.py']))
     assert 0 == result.returncode, result.stdout[-3000:]
