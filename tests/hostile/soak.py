@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: T201
 """Does every look at a hostile BMC end well, 100,000 changed answers long? ``make soak-hostile``.
 
 ``--seed N --only NUMBER`` looks once more, and says what was done to which answer.
 """
+
+# ruff: noqa: T201
 
 import argparse
 import os
