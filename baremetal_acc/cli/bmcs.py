@@ -633,7 +633,7 @@ def choose(targets: Iterable[TargetEntry], names: Iterable[str]) -> tuple[Target
     :raises UsageError: there is no target of such a name.
     """
     known = {t.name: t for t in targets}
-    wanted = tuple(names)
+    wanted = dict.fromkeys(names)
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name, known) or f'there are {", ".join(list(known)[:10])}'

@@ -12,8 +12,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.cli.desk import Desk, Done
+from tests.cli.desk import Desk, Done, target_of
 
 HERE = Path(__file__).parent
 
@@ -30,6 +31,12 @@ SESSIONS = {
         'verify OPTIONS --unmet -c Device -c Subject -c Expected',
         'lock OPTIONS --execute',
         'verify OPTIONS -f value -c Subject -c Met',
+    ),
+    'fleet': (
+        'inventory --help',
+        'inventory --bmcs fleet.yaml',
+        'inventory --bmcs fleet.yaml node-1 -f csv',
+        'inventory --bmcs typo.jsonl',
     ),
     'refused': (
         'program OPTIONS --slot Slot7=gzip',
@@ -74,6 +81,9 @@ def test_the_command_says_what_it_said(name, tmp_path, emulated_machine):
         'format = 1\n[[rule]]\nname = "fpga"\nmatch = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n'
         'functions = { Slot0 = "gzip" }\nblock = ["host-device"]\n',
     )
+    two = {'dead': target_of(machine, address='https://127.0.0.1:9'), 'node-1': target_of(machine)}
+    desk.write('fleet.yaml', yaml.safe_dump({'format': 1, 'targets': two}, sort_keys=False))
+    desk.write('typo.jsonl', '{"target": "node-1", "redfish_adress": "https://192.0.2.1"}\n')
     found = transcript(desk, SESSIONS[name])
     stored = HERE / f'{name}.txt'
     if os.environ.get('BAREMETAL_ACC_TRANSCRIPTS') == 'write':

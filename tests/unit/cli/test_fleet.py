@@ -4,6 +4,7 @@
 
 import gc
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -238,6 +239,21 @@ def test_the_interpreter_is_as_before_afterwards():
     next(results)
     results.close()
     assert before == (sys.getswitchinterval(), gc.get_threshold())
+
+
+LIMITED = """
+import resource
+from baremetal_acc.cli import fleet
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
+found = fleet.bounds(1000, 2, at_once=256, each=4)
+print(found.at_once, found.most, *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be():
+    """Two connections for each target, and 64 files for ourselves: 300 are enough for 118 targets."""
+    told = subprocess.run([sys.executable, '-c', LIMITED], capture_output=True, text=True, check=True)
+    assert '118 118 300 300\n' == told.stdout
 
 
 class Bmc:
