@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish.identify import Device, extension_text, function, ordinal, own_version, staged_version
+from baremetal_acc.bmc.redfish.device import Device, extension_text, function, ordinal, own_version, staged_version
 from baremetal_acc.bmc.redfish.parse import View, component, last, parent, uuid_of, version_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot

@@ -1,0 +1,413 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which resources are one physical device?
+
+They are joined by their links first, then by what they say of themselves, the strongest first; never two members of one
+collection. See doc/source/inventory.rst. All work is near linear in the number of resources: a hostile BMC lists thousands.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from baremetal_acc.bmc.devices import Class, Devices
+from baremetal_acc.bmc.redfish.device import GENERIC_NAMES, OWN_CHASSIS, TABLES, Device, is_dpu, link_of, links_of, ordinal
+from baremetal_acc.bmc.redfish.parse import View, absent, last, parent, serial_of, uuid_of
+from baremetal_acc.bmc.redfish.walk import Tree, Walk
+from baremetal_acc.model.inventory import Gap
+
+CARRIER = re.compile(
+    r'riser|backplane|carrier|tray|switch|baseboard|\bUBB\b|retimer|expander|enclosure|processor.?module', re.IGNORECASE
+)
+"""Names of chassis that carry devices and are none."""
+
+NO_DEVICE = frozenset({'CPU', 'Core', 'Thread', 'Partition'})
+"""ProcessorTypes that are no accelerator, or only a part of one (the instances of a divided GPU)."""
+
+
+def physical_devices(walk: Walk, devices: Devices) -> list[Device]:
+    """Every physical device of a tree that may be an accelerator, with its kind where it is one."""
+    return _by_value(_by_links(walk, devices), walk, devices)
+
+
+class _Groups:
+    """Which URIs are one device. Two members of one collection never are."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+        self._collections: dict[str, set[str]] = {}
+
+    def add(self, uri: str, *, member: bool = True) -> None:
+        """A group of one.
+
+        :param member: it is a device of its collection; a chassis or manager is not.
+        """
+        if uri not in self._above:
+            self._above[uri] = uri
+            self._collections[uri] = {parent(uri)} if member else set()
+
+    def __contains__(self, uri: str) -> bool:
+        return uri in self._above
+
+    def find(self, uri: str) -> str:
+        """The name of its group."""
+        above = self._above
+        while above[uri] != uri:
+            above[uri] = above[above[uri]]
+            uri = above[uri]
+        return uri
+
+    def join(self, one: str | None, other: str | None) -> None:
+        """Make two groups one, if both are there and they are not two devices."""
+        if one is None or other is None or one not in self._above or other not in self._above:
+            return
+        a, b = self.find(one), self.find(other)
+        if a == b:
+            return
+        if len(self._collections[a]) < len(self._collections[b]):
+            a, b = b, a
+        if self._collections[b].isdisjoint(self._collections[a]):
+            self._above[b] = a
+            self._collections[a] |= self._collections.pop(b)
+
+
+def _by_links(walk: Walk, devices: Devices) -> list[Device]:
+    """One Device for each set of resources that links hold together."""
+    tree = walk.tree
+    groups = _Groups()
+    for name in TABLES:
+        for uri, view in getattr(tree, name).items():
+            if not absent(view) and _may_be_device(name, view, tree, devices):
+                groups.add(uri)
+    owner = {f.ref.uri: uri for uri, functions in tree.functions.items() for f in functions}
+    for uri, view in tree.processors.items():
+        if uri in groups:
+            groups.join(uri, link_of(walk, view, 'Links', 'PCIeDevice'))
+            for link in links_of(walk, view, 'Links', 'PCIeFunctions'):
+                groups.join(uri, owner.get(link))
+            groups.join(uri, tree.offload.get(uri))
+            groups.join(uri, link_of(walk, view, 'Links', 'GraphicsController'))
+    shared: dict[str, str] = {}
+    for uri, functions in tree.functions.items():
+        device = tree.pcie_devices[uri]
+        for link in links_of(walk, device, 'Links', 'Processors'):
+            groups.join(uri, link)
+        for f in functions:
+            groups.join(uri, link_of(walk, f, 'Links', 'Processor'))
+        # One device below Systems and below Chassis: two lists of functions, and links to the same ones.
+        for place in (*(f.ref.uri for f in functions), *links_of(walk, device, 'Links', 'PCIeFunctions')):
+            groups.join(uri, shared.setdefault(place, uri))
+    for uri, view in tree.adapters.items():
+        for controller in view.parts('Controllers'):
+            for link in links_of(walk, controller, 'Links', 'PCIeDevices') if controller is not None else ():
+                groups.join(uri, link)
+    for uri, view in tree.graphics.items():
+        groups.join(uri, link_of(walk, view, 'Links', 'PCIeDevice'))
+        for link in links_of(walk, view, 'Links', 'Processors'):
+            groups.join(uri, link)
+    _join_chassis(walk, groups)
+    _join_card_bmcs(walk, devices, groups)
+    return _built(walk, groups)
+
+
+def _may_be_device(table: str, view: View, tree: Tree, devices: Devices) -> bool:
+    """CPUs and parts of processors are not, but those of a network adapter are; Systems only where they are cards."""
+    if table == 'processors':
+        said = view.literal('ProcessorType')
+        return said not in NO_DEVICE or (said == 'CPU' and view.ref.uri in tree.offload)
+    return table != 'systems' or is_dpu(view, devices)
+
+
+def _built(walk: Walk, groups: _Groups) -> list[Device]:
+    """The devices of the groups, in the order of the tree."""
+    tree = walk.tree
+    found: dict[str, Device] = {}
+    for name in (*TABLES, 'chassis', 'managers'):
+        for uri, view in getattr(tree, name).items():
+            if uri in groups:
+                getattr(found.setdefault(groups.find(uri), Device()), name)[uri] = view
+    for uri, functions in tree.functions.items():
+        if uri not in groups:
+            continue
+        device = found[groups.find(uri)]
+        known = {f.ref for f in device.functions}
+        for f in functions:
+            # A board with several processors: each of them has its own functions.
+            processor = link_of(walk, f, 'Links', 'Processor')
+            its = found[groups.find(processor)] if processor is not None and processor in groups else device
+            if its is not device:
+                its.functions += (f,) if f.ref not in {g.ref for g in its.functions} else ()
+            elif f.ref not in known:
+                known.add(f.ref)
+                device.functions += (f,)
+    return list(found.values())
+
+
+def _join_chassis(walk: Walk, groups: _Groups) -> None:
+    """A chassis is a device when it is a card or module and everything in it is that one device."""
+    tree = walk.tree
+    residents: dict[str, dict[str, None]] = {
+        uri: {} for uri, view in tree.chassis.items() if view.literal('ChassisType') in OWN_CHASSIS and not absent(view)
+    }
+    if not residents:
+        return
+
+    def lives(uri: str, chassis: str | None) -> None:
+        if chassis in residents:
+            residents[chassis][uri] = None
+
+    for uri, view in tree.processors.items():
+        if not absent(view):
+            lives(uri, link_of(walk, view, 'Links', 'Chassis'))
+    for table in (tree.pcie_devices, tree.adapters):
+        for uri, view in table.items():
+            if not absent(view):
+                lives(uri, parent(parent(uri)))
+    for uri, view in tree.pcie_devices.items():
+        if not absent(view):
+            for link in links_of(walk, view, 'Links', 'Chassis'):
+                lives(uri, link)
+    for uri, view in tree.systems.items():
+        if uri in groups:
+            for link in links_of(walk, view, 'Links', 'Chassis'):
+                lives(uri, link)
+    for chassis, inside in residents.items():
+        if not inside or not all(uri in groups for uri in inside) or _carries(tree, chassis, inside):
+            continue
+        first, *others = inside
+        for uri in others:
+            groups.join(first, uri)
+        if len({groups.find(uri) for uri in inside}) == 1:
+            groups.add(chassis, member=False)
+            groups.join(chassis, first)
+
+
+def _carries(tree: Tree, chassis: str, inside: Iterable[str]) -> bool:
+    """The chassis is not the card but what it is plugged into: a riser, say, or one with a serial number of its own.
+
+    A processor or PCIeDevice that has another serial number than the chassis is another thing. A network adapter may well
+    have another one than its card (recordings/dmtf/smartnic).
+    """
+    view = tree.chassis[chassis]
+    own = serial_of(view)
+    inner = [tree.processors.get(uri) or tree.pcie_devices.get(uri) for uri in inside]
+    serials = {s.casefold() for v in inner if v is not None and (s := serial_of(v))}
+    if own is not None and serials:
+        return own.casefold() not in serials
+    texts = (view.text('Id'), view.text('Name'), view.text('Model'), view.text('Description'))
+    return any(CARRIER.search(text) for text in texts if text)
+
+
+def _join_card_bmcs(walk: Walk, devices: Devices, groups: _Groups) -> None:
+    """A card with a BMC of its own: its chassis contains chassis, a System and a Manager that are all this card."""
+    tree = walk.tree
+    managers: dict[str, list[str]] = {}
+    for uri, view in tree.managers.items():
+        chassis = link_of(walk, view, 'Links', 'ManagerInChassis')
+        if chassis is not None:
+            managers.setdefault(chassis, []).append(uri)
+    for uri, view in tree.chassis.items():
+        row = devices.by_name(view.text('Model'))
+        if row is None or row.kind is not Class.DPU or view.literal('ChassisType') not in OWN_CHASSIS:
+            continue
+        groups.add(uri, member=False)
+        inner = [link for link in links_of(walk, view, 'Links', 'Contains') if link in tree.chassis]
+        for link in inner:
+            groups.add(link, member=False)
+            groups.join(uri, link)
+        for system in links_of(walk, view, 'Links', 'ComputerSystems'):
+            groups.join(uri, system)
+        for chassis in (uri, *inner):
+            for manager in managers.get(chassis, ()):
+                groups.add(manager, member=False)
+                groups.join(uri, manager)
+
+
+_Key = Callable[[Device], Iterable[object]]
+
+
+def _by_value(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+    """Join groups that links leave apart, by what they say of themselves, the strongest first.
+
+    Only where one of them is an accelerator: whether two halves of a plain NIC belong together is nobody's question here.
+    """
+    for device in groups:
+        device.recognise(devices)
+    if not any(device.kind for device in groups):
+        return groups
+    for keys, trusted in ((_uuids, True), (_serials, True), (_addresses, True), (_labels, False), (_ordinals, False)):
+        groups = _joined(groups, keys, walk, devices, trusted=trusted)
+    return _paired(groups, walk, devices)
+
+
+def _joined(groups: list[Device], keys: _Key, walk: Walk, devices: Devices, *, trusted: bool) -> list[Device]:
+    """Make one device of all that share a key.
+
+    :param trusted: the key names a device; else it names a place or a number, and joins only different views of one kind.
+    """
+    buckets: dict[object, list[Device]] = {}
+    for device in groups:
+        for name in keys(device):
+            buckets.setdefault(name, []).append(device)
+    gone: dict[int, Device] = {}
+    for bucket in buckets.values():
+        if len(bucket) < 2:
+            continue
+        alive = list({id(d): d for d in (_follow(gone, device) for device in bucket)}.values())
+        if len(alive) < 2 or not any(d.kind for d in alive):
+            continue
+        if not trusted and not _are_views_of_one(alive):
+            continue
+        if _are_several(alive):
+            if trusted:
+                walk.gaps.append(Gap(ref=alive[0].primary.ref, reason=_REPEATED.format(others=_others(alive))))
+            continue
+        alive[0].absorb(*alive[1:])
+        gone |= dict.fromkeys(map(id, alive[1:]), alive[0])
+        alive[0].recognise(devices)
+    return [d for d in groups if id(d) not in gone]
+
+
+def _are_several(alive: list[Device]) -> bool:
+    """They cannot be one device: two are members of one collection, or they contradict each other."""
+    collections: set[str] = set()
+    said: dict[str, set[str]] = {}
+    for device in alive:
+        mine = device.collections()
+        if not collections.isdisjoint(mine):
+            return True
+        collections |= mine
+        for name, values in _says(device):
+            known = said.setdefault(name, values)
+            if known is not values and known.isdisjoint(values):
+                return True
+            known |= values
+    return False
+
+
+def _says(device: Device) -> Iterator[tuple[str, set[str]]]:
+    """What must not differ between two views of one device: UUID and serial number by kind of resource, and PCI address."""
+    for name in TABLES:
+        table = getattr(device, name)
+        if table:
+            uuids = {u for view in table.values() if view.has('UUID') and (u := uuid_of(view, 'UUID'))}
+            serials = {s.casefold() for view in table.values() if (s := serial_of(view))}
+            if uuids:
+                yield f'{name} UUID', uuids
+            if serials:
+                yield f'{name} SerialNumber', serials
+    addresses = {ids.address for ids in device.ids if ids.address}
+    if addresses:
+        yield 'address', addresses
+
+
+def _are_views_of_one(alive: list[Device]) -> bool:
+    """One kind, and no two of them are the same sort of resource."""
+    tables = [name for device in alive for name in TABLES if getattr(device, name)]
+    return len(set(tables)) == len(tables) and len({device.kind for device in alive}) == 1
+
+
+def _paired(groups: list[Device], walk: Walk, devices: Devices) -> list[Device]:
+    """Put cards that nothing identifies to the processors or adapters of their kind, where there are as many of each.
+
+    A BMC that links nothing, and gives nothing that tells its cards apart, still has each of them once. Which processor is
+    which card is a guess then, and a gap says so. To a device that has a card already such a one adds its URIs alone: the list
+    of PCIe devices that a BIOS hands to a BMC may be in any order.
+    """
+    kinds: dict[tuple[object, object], tuple[list[Device], list[Device], list[Device]]] = {}
+    for device in groups:
+        if device.kind is None or device.systems:
+            continue
+        product = device.row.model if device.row is not None and device.row.model else device.vendor(devices)
+        bare, whole, cards = kinds.setdefault((device.kind, (product or '').casefold()), ([], [], []))
+        if device.pcie_devices and not device.processors and not device.adapters:
+            cards.append(device)
+        elif device.pcie_devices or device.functions:
+            whole.append(device)
+        else:
+            bare.append(device)
+    gone: set[int] = set()
+    for bare, whole, cards in kinds.values():
+        known = bare or whole
+        if not cards or len(known) != len(cards) or (bare and whole) or _mixed(cards) or (bare and _mixed(bare)):
+            continue
+        if any(_differ(k, c) for k, c in zip(known, cards, strict=True)) or (whole and not _same_products(whole, cards)):
+            continue
+        for device, card in zip(known, cards, strict=True):
+            walk.gaps.append(Gap(ref=device.primary.ref, reason=_GUESSED.format(card=card.primary.ref.uri)))
+            if bare:
+                device.absorb(card)
+                device.recognise(devices)
+            else:
+                device.extra |= {*card.uris(), *(f.ref.uri for f in card.functions)}
+            gone.add(id(card))
+    return [d for d in groups if id(d) not in gone]
+
+
+def _same_products(whole: list[Device], cards: list[Device]) -> bool:
+    """Cards without any identity, of the same ids, and not known to stand at other addresses."""
+    if any(card.serial or card.uuid for card in cards):
+        return False
+    ids = [{(i.vendor_id, i.device_id) for i in d.ids if i.vendor_id} for d in whole]
+    theirs = {(i.vendor_id, i.device_id) for d in cards for i in d.ids if i.vendor_id}
+    return all(not known or known & theirs for known in ids) and not any(i.address for d in whole for i in d.ids)
+
+
+def _mixed(devices: list[Device]) -> bool:
+    """They stand in several collections."""
+    return len({parent(d.primary.ref.uri) for d in devices}) > 1
+
+
+def _differ(one: Device, other: Device) -> bool:
+    """Both have a serial number, and another one."""
+    return bool(one.serial and other.serial and one.serial.casefold() != other.serial.casefold())
+
+
+_REPEATED = 'UUID or serial number is that of {others} too: they are taken for different devices'
+
+_GUESSED = 'nothing says which card it is: taken for {card} by their order'
+
+
+def _others(devices: list[Device]) -> str:
+    return ', '.join(d.primary.ref.uri for d in devices[1:4])
+
+
+def _follow(gone: dict[int, Device], device: Device) -> Device:
+    while id(device) in gone:
+        device = gone[id(device)]
+    return device
+
+
+def _uuids(device: Device) -> Iterable[object]:
+    return device.uuids
+
+
+def _serials(device: Device) -> Iterable[object]:
+    """Serial number with each text that says which product it is, and with the kind."""
+    found: set[object] = set()
+    for view in device.views:
+        serial = serial_of(view)
+        if serial is not None:
+            texts = (view.text('PartNumber'), view.text('Model'), view.text('Name'))
+            found |= {(serial.casefold(), t.casefold()) for t in texts if t and t.casefold() not in GENERIC_NAMES}
+            if device.kind is not None:
+                found.add((serial.casefold(), device.kind))
+    return found
+
+
+def _addresses(device: Device) -> Iterable[object]:
+    """PCI address with the ids: one card stands there."""
+    return {(i.address, i.vendor_id, i.device_id) for i in device.ids if i.address and i.vendor_id and i.device_id}
+
+
+def _labels(device: Device) -> Iterable[object]:
+    """What is printed at its slot."""
+    label = device.location if device.kind is not None else None
+    return () if label is None else (label.casefold(),)
+
+
+def _ordinals(device: Device) -> Iterable[object]:
+    """The word and number of its Ids."""
+    if device.kind is None:
+        return ()
+    found = {ordinal(last(uri)) for name in ('processors', 'pcie_devices', 'graphics') for uri in getattr(device, name)}
+    return {key for key in found if key is not None}
