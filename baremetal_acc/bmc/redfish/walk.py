@@ -77,7 +77,7 @@ class Walk:
         self._seen: set[tuple[int, str]] = set()
         self._offered: set[str] = set()
         self._array: list[str] = []
-        self._adapters_matter = False
+        self._adapters_matter = self._managers_matter = False
 
     def run(self) -> Tree:
         """Read everything.
@@ -86,7 +86,7 @@ class Walk:
         """
         tree, root = self.tree, self.tree.root
         names = ('Systems', 'Chassis', 'Managers')
-        places = {name: root.link(name) or f'{ROOT}/{name}' for name in names}
+        places = {name: root.link(name) or f'{ROOT}/{name}' for name in names[:2]}
         guess = None if any(root.has(name) for name in names) else f'{ROOT}/UpdateService'
         errors: dict[str, BmcError] = {}
         chassis = _Stage(self._devices_of_arrays)
@@ -99,7 +99,6 @@ class Walk:
         self._members(
             places['Chassis'], tree.chassis, self._chassis, hides=True, error=failed('Chassis'), stages=(top,), inner=(chassis,)
         )
-        self._members(places['Managers'], tree.managers, hides=True, stages=(top,), rank=_LATE)
         # Last, so that its time tells how long a plain read waits in the BMC's queue (see habits.Expansion).
         self._updates(root.link('UpdateService') or guess, top)
         chassis.end()
@@ -117,6 +116,8 @@ class Walk:
 
     def _system(self, view: View) -> None:
         tree = self.tree
+        if self._named(view) is Class.DPU or view.literal('SystemType') == 'DPU':
+            self._look_at_managers()
         self._collection(view, 'Processors', tree.processors, self._processor)
         self._collection(view, 'GraphicsControllers', tree.graphics)
         if isinstance(view.body.get('PCIeDevices'), list):
@@ -129,6 +130,8 @@ class Walk:
 
     def _chassis(self, view: View) -> None:
         tree = self.tree
+        if self._named(view) is Class.DPU:
+            self._look_at_managers()
         self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device)
         self._collection(view, 'NetworkAdapters', tree.adapters, self._adapter)
         self._collection(view, 'Processors', tree.processors, self._processor)
@@ -176,6 +179,13 @@ class Walk:
         """What the table of devices says of a name."""
         rows = [row for name in ('Model', 'Name') if (row := self._devices.by_name(view.text(name))) is not None]
         return next((row.kind for row in rows if row.kind is not Class.NONE), Class.NONE if rows else None)
+
+    def _look_at_managers(self) -> None:
+        """Managers are devices only on a card with a BMC of its own."""
+        if not self._managers_matter:
+            self._managers_matter = True
+            place = self.tree.root.link('Managers') or f'{ROOT}/Managers'
+            self._members(place, self.tree.managers, hides=True, rank=_LATE)
 
     def _look_at_interfaces(self) -> None:
         """NetworkInterfaces only say which adapters a System uses: they are read where one may be an accelerator."""
