@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.device import Device, extension_text, function, ordinal, own_version, staged_version
-from baremetal_acc.bmc.redfish.parse import View, component, last, parent, uuid_of, version_of
+from baremetal_acc.bmc.redfish.parse import MOST, View, component, last, parent, uuid_of, version_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk
 from baremetal_acc.model.accelerator import Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -84,8 +84,13 @@ def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot
     """The reconfiguration slots of a device. Source: DSP8010 2025.4, Processor v1_22_0, FPGA.ReconfigurationSlots."""
     found = []
     for uri, view in device.processors.items():
-        known = {f.ref.uri: function(f) for f in walk.tree.acceleration.get(uri, ())}
+        functions = walk.tree.acceleration.get(uri, ())
+        known = {f.ref.uri: function(f) for f in functions}
+        named = _by_slot_name(functions, known)
         fpga = view.part('FPGA')
+        if unread := _unread_slots(view, fpga):
+            reason = 'cannot be read: there may be slots that nobody sees'
+            walk.gaps.append(Gap(ref=view.ref, field=unread, reason=reason, hides=True))
         for index, slot in enumerate(fpga.parts('ReconfigurationSlots') if fpga is not None else ()):
             if slot is None:
                 place = f'FPGA/ReconfigurationSlots/{index}'
@@ -98,11 +103,19 @@ def slots(device: Device, items: Items, walk: Walk) -> tuple[ReconfigurationSlot
                     index=index,
                     uuid=uuid_of(slot, 'UUID'),
                     programmable_from_host=slot.boolean('ProgrammableFromHost'),
-                    function=_function_in(walk, view, slot, slot_id, known),
+                    function=_function_in(walk, view, slot, slot_id, known, named),
                     item=items.slots.get((uri, index)),
                 )
             )
     return tuple(found)
+
+
+def _unread_slots(view: View, fpga: View | None) -> str | None:
+    """The place where slots should stand, if something else stands there."""
+    if fpga is None:
+        return 'FPGA' if view.has('FPGA') and view.literal('ProcessorType') == 'FPGA' else None
+    slots = fpga.body.get('ReconfigurationSlots')
+    return None if slots is None or isinstance(slots, list) else 'FPGA/ReconfigurationSlots'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +245,9 @@ def _slot_functions(walk: Walk, devices: list[Device]) -> dict[str, _Slot]:
     return found
 
 
-def _function_in(walk: Walk, processor: View, slot: View, slot_id: str, known: dict[str, Function]) -> Function | None:
+def _function_in(
+    walk: Walk, processor: View, slot: View, slot_id: str, known: dict[str, Function], named: dict[str, Function]
+) -> Function | None:
     """What a slot holds: by its link, else the function that names the slot.
 
     A function that is linked and could not be read is a function of which nothing is known: the slot is not empty.
@@ -244,11 +259,21 @@ def _function_in(walk: Walk, processor: View, slot: View, slot_id: str, known: d
         return known.get(place) or Function(ref=ref, id=last(place))
     if slot.has('AccelerationFunction'):
         return Function(ref=slot.ref, id='?')
-    for view in walk.tree.acceleration.get(processor.ref.uri, ()):
+    return named.get(slot_id)
+
+
+def _by_slot_name(views: tuple[View, ...], known: dict[str, Function]) -> dict[str, Function]:
+    """Functions by the slots that they name themselves."""
+    found: dict[str, Function] = {}
+    for view in views:
         names = view.body.get('FpgaReconfigurationSlots')
-        if isinstance(names, list) and slot_id in names:
-            return known[view.ref.uri]
-    return None
+        if isinstance(names, list):
+            for name in names[:MOST]:
+                if isinstance(name, str):
+                    found.setdefault(name.strip(), known[view.ref.uri])
+        elif names is not None:
+            view.odd('FpgaReconfigurationSlots', 'array expected')
+    return found
 
 
 def _with_staged(walk: Walk, components: list[Component]) -> list[Component]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.devices import shipped
+from baremetal_acc.bmc.quirks import Quirks
+from baremetal_acc.bmc.redfish.firmware import assign
 from baremetal_acc.bmc.redfish.identify import attributed, identify, identities
 from baremetal_acc.bmc.redfish.parse import Gaps, View
 from baremetal_acc.bmc.redfish.walk import Tree
@@ -127,6 +129,33 @@ def test_an_item_of_which_nobody_knows_whose_it_is_hides_something(machine: Mach
     assert {(item, 'RelatedItem', False), (item, 'RelatedItem', True)} == {
         (g.ref.uri, g.field, g.hides) for g in machine.look().gaps
     }
+
+
+@pytest.mark.parametrize(
+    ('fpga', 'field'),
+    [
+        ('x', 'FPGA'),
+        ({'ReconfigurationSlots': {}}, 'FPGA/ReconfigurationSlots'),
+        ({'ReconfigurationSlots': 'S0'}, 'FPGA/ReconfigurationSlots'),
+    ],
+)
+def test_slots_that_cannot_be_read_hide_something(machine: Machine, fpga: Any, field: str) -> None:
+    """A slot that nobody sees is one that nobody closes."""
+    uri = machine.processor(machine.host, 'F', 'FPGA', Model='Contoso F1', FPGA=fpga)
+    assert (uri, field) in {(g.ref.uri, g.field) for g in machine.look().gaps if g.hides}
+
+
+def test_a_function_may_name_its_slot_itself(machine: Machine) -> None:
+    """Where the slot does not name it; what it says in another form is a gap."""
+    uri = machine.processor(
+        machine.host, 'F', 'FPGA', Model='F1', FPGA={'ReconfigurationSlots': [{'SlotId': 'S0'}, {'SlotId': 'S1'}]}
+    )
+    gzip = machine.below(uri, 'AccelerationFunctions', 'gzip', FpgaReconfigurationSlots=['S1 '])
+    assert [None, 'gzip'] == [s.function and s.function.id for s in machine.look().accelerators[0].slots]
+    machine.tree[gzip]['FpgaReconfigurationSlots'] = 'S1'
+    look = machine.look()
+    assert [None, None] == [s.function for s in look.accelerators[0].slots]
+    assert [(gzip, 'FpgaReconfigurationSlots')] == [(g.ref.uri, g.field) for g in look.gaps]
 
 
 def test_sentinels_are_no_gaps(machine: Machine) -> None:
@@ -374,7 +403,9 @@ def _calls(shape: Callable[[int, list[Gap]], dict[str, Any]], n: int) -> int:
     for uri in tables.get('pcie_devices', {}):
         place = f'{uri}/PCIeFunctions/0'
         functions[uri] = (view(place, gaps, **H100),)
-    walk: Any = Walked(Tree(gaps=gaps, root=view(ROOT, gaps), functions=functions, **tables))
+    places = [f'{SERVICE}/FirmwareInventory/GPU_{i}' for i in range(n)]
+    items = {uri: view(uri, gaps, RelatedItem=links(f'{ROOT}/Nowhere/{i}/deep/down')) for i, uri in enumerate(places)}
+    walk: Any = Walked(Tree(gaps=gaps, root=view(ROOT, gaps), functions=functions, items=items, **tables))
     count = 0
 
     def counted(frame: object, event: str, arg: object) -> None:
@@ -385,6 +416,7 @@ def _calls(shape: Callable[[int, list[Gap]], dict[str, Any]], n: int) -> int:
     try:
         found, _ = identify(walk, shipped())
         identities(found, HOST)
+        assign(walk, found, Quirks())
     finally:
         sys.setprofile(None)
     assert found
