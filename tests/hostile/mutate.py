@@ -996,6 +996,7 @@ def wide(
     name = rng.choice(('Members', 'Links', 'PCIeDevices', 'RelatedItem', 'Oem', 'Controllers', 'x'))
     element = rng.choice((b'{}', b'1', b'[]', b'{"@odata.id":"/x"}'))
     content = dump(body)[:-1] + f', "{name}": ['.encode() + b','.join([element] * number) + b']}'
+    sent.bodies = (content,)
     return Answer(pieces=[head(200, {'Content-Length': str(len(content))}) + content], sent=sent)
 
 
