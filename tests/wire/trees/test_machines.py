@@ -439,6 +439,15 @@ def test_a_card_that_shows_no_serial_number_beside_one_that_does_is_a_second_car
     assert ['GPU', 'GPU'] == machine.kinds()
 
 
+def test_a_card_with_an_identity_of_its_own_is_no_nameless_view(machine: Machine) -> None:
+    """One GPU with its card, and beside it a card that says who it is: two."""
+    chassis = machine.chassis('1')
+    inner = machine.card(chassis, 'a', ids('0x10de', '0x2330'))
+    machine.processor(machine.host, 'P', Model='H100', UUID=UUID.format(1), Links={'PCIeDevice': link(inner)})
+    machine.card(machine.host, 'b', ids('0x10de', '0x2330', '0x030200'), SerialNumber='OWN')
+    assert ['serial:OWN', f'uuid:{UUID.format(1)}'] == [a.id for a in machine.look().accelerators]
+
+
 def test_an_adapter_and_a_card_of_one_dpu_are_one(machine: Machine) -> None:
     """One DPU of its model, listed as adapter and as PCIe device; nothing links them."""
     chassis = machine.chassis('1')
