@@ -8,6 +8,7 @@ in every round; medians are printed, beside the floor of ``floor.py``.
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -242,6 +243,12 @@ def bars_of(found: dict[tuple[Cell, str], Results], section: str, tree: str) -> 
     def over_flat(one: tuple[Cell, Results] | None) -> float | None:
         return _ratio(one[1].median('wall'), flat(*one)) if one else None
 
+    def over_rounds(one: tuple[Cell, Results] | None) -> float | None:
+        limit = flat(*one) if one else None
+        if one is None or limit is None:
+            return None
+        return _ratio(one[1].median('wall'), math.ceil(round(limit / one[0].delay, 6)) * one[0].delay)
+
     ours = {expand: results(OURS, expand=expand) for expand in (True, False)}
     ironic = {expand: results(peers.IRONIC.name, expand=expand) or results(peers.IRONIC.name, expand=True) for expand in ours}
     return {
@@ -253,6 +260,8 @@ def bars_of(found: dict[tuple[Cell, str], Results], section: str, tree: str) -> 
         'ironic-wall-ratio-expand': against('wall', ironic[True], ours[True]),
         'ironic-requests-ratio-expand': against('requests', ours[True], ironic[True]),
         'ironic-wall-ratio-plain': against('wall', ironic[False], ours[False]),
+        'repeated-over-rounds-expand': over_rounds(results(AGAIN, expand=True, part='repeat')),
+        'repeated-over-rounds-plain': over_rounds(results(AGAIN, expand=False, part='repeat')),
         'repeated-over-flat-expand': over_flat(results(AGAIN, expand=True, part='repeat')),
         'repeated-over-flat-plain': over_flat(results(AGAIN, expand=False, part='repeat')),
     }
@@ -295,10 +304,13 @@ def main() -> None:
     agreed: dict[str, str] = {}
     chosen = cells(arguments.only or SECTIONS, full=arguments.full)
     with tempfile.TemporaryDirectory(prefix='baremetal-acc-bench-') as temporary:
-        for number in range(arguments.rounds):
-            for cell in chosen:
-                print(f'  round {number + 1}: {cell.label}', file=sys.stderr)
-                one_round(cell, found, absent, agreed, temporary)
+        try:
+            for number in range(arguments.rounds):
+                for cell in chosen:
+                    print(f'  round {number + 1}: {cell.label}', file=sys.stderr)
+                    one_round(cell, found, absent, agreed, temporary)
+        except KeyboardInterrupt:
+            print('interrupted: what follows is what there was until then', file=sys.stderr)
     report(found, agreed)
     figures = bars_of(found, 'peers', HGX)
     if not any(cell.section == 'peers' for cell, _ in found):

@@ -392,7 +392,7 @@ def test_ours_is_measured_on_the_whole_grid_with_expand_and_without():
 
 def test_every_limit_has_a_figure():
     """Nothing is judged that is not measured; what is measured beside it is only a row."""
-    told = {'in-hand-over-floor-expand', 'in-hand-over-floor-plain'}
+    told = {f'{row}-{way}' for row in ('in-hand-over-floor', 'repeated-over-rounds') for way in ('expand', 'plain')}
     assert set(run.LIMITS) | told == set(run.bars_of({}, 'peers', run.HGX))
 
 
