@@ -234,8 +234,8 @@ class Fleet(Generic[T, R]):
         """Give it to a thread that has nothing to do, or to a new one."""
         if len(self._running) >= self._threads:
             try:
-                # One that hangs must not hold up the end of the process.
-                threading.Thread(target=self._thread, name=f'fleet-{self._threads}', daemon=True).start()
+                # No daemon: what it starts, such as a logout, would be one too, and would end with the process, not before it.
+                threading.Thread(target=self._thread, name=f'fleet-{self._threads}', daemon=False).start()
             except RuntimeError as exc:
                 if not self._threads:
                     raise AccError('the system gives us no thread', hint='raise its limit of threads or processes') from exc
