@@ -164,7 +164,7 @@ def lock(reading: LockReading) -> Json:
         'state': reading.state.value,
         'scope': reading.scope.value,
         'part': reading.part,
-        'blocks': sorted(reading.blocks),
+        'blocks': sorted(path.value for path in reading.blocks),
         'reason': reading.reason,
     }
 

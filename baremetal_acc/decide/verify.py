@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does what was read hold up to the baseline? Absent, unreadable and unknown are all *not met*."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -43,12 +43,13 @@ def verify(
     catalogue = tuple(catalogue)
     engagements = tuple(engagements)
     findings: list[Finding] = list(_presence(inventory, baseline, node, known))
+    unread = {(gap.ref, gap.field): gap.reason for gap in inventory.gaps if gap.field is not None}
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
         judged = tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in accelerator.locks)
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
         findings += (_undecided(accelerator, name) for name in wanted.undecided)
-        findings += _firmware(accelerator, wanted)
+        findings += _firmware(accelerator, wanted, unread)
         findings += _functions(accelerator, wanted, catalogue)
         findings += (_lock(accelerator, wanted, path, judged, accepted) for path in sorted(wanted.block))
         ours = [e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow)]
@@ -145,12 +146,15 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
             yield finding(node.name, f'{rule.count} devices', f'{count} devices', met, rule.name)
 
 
-def _firmware(accelerator: Accelerator, wanted: Demands) -> Iterator[Finding]:
+def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[Ref, str], str]) -> Iterator[Finding]:
     for component, pattern, version in components_wanted(accelerator, wanted):
         if component is None:
             yield _finding(accelerator, f'firmware {pattern}', version, _ABSENT, Met.NO, wanted.firmware_rule)
             continue
-        found = component.version if component.version is not None else _UNKNOWN
+        found = component.version
+        if found is None:
+            why = unread.get((component.ref, 'Version'))
+            found = f'{_UNKNOWN}: {component.ref} Version: {why}' if why is not None else _UNKNOWN
         met = Met.YES if component.version == version else Met.NO
         if component.staged is not None and component.staged != version:
             found, met = f'{found}, with {component.staged} staged for the next reset', Met.NO

@@ -4,16 +4,12 @@
 
 import json
 
-import pytest
 import yaml
 
 from baremetal_acc.cli import render
 from tests.hostile.look import known_of
 
 
-@pytest.mark.xfail(
-    strict=False, reason='cli/render.py: lock() puts WritePath members into the document, which YAML cannot write'
-)
 def test_a_machine_with_locks_is_written_as_yaml_as_it_is_as_json(bmc):
     """What tools read is made of text, numbers, true, false, null, lists and objects alone."""
     known = known_of(bmc, 'nvidia/bluefield3', 'open')

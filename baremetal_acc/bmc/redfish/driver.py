@@ -24,7 +24,7 @@ from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import firmware, identify, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
-from baremetal_acc.bmc.redfish.identify import Device
+from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
@@ -141,7 +141,7 @@ class RedfishConnection:
             facts=self._facts(tree, home, quirks),
             accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
-            gaps=tuple(sorted(set(tree.gaps), key=lambda g: (g.ref, g.field or '', g.reason))),
+            gaps=identify.attributed(sorted(set(tree.gaps), key=lambda g: (g.ref, g.field or '', g.reason)), accelerators),
             reader=reader,
         )
 
@@ -158,7 +158,7 @@ class RedfishConnection:
         kind = view.body.get('@odata.type')
         if isinstance(kind, str) and not kind.startswith('#SoftwareInventory.') and not view.has('Version'):
             device = Device(pcie_devices={ref.uri: view})
-            return identify.own_version(device) or Component(id=None, ref=view.ref)
+            return own_version(device) or Component(id=None, ref=view.ref)
         return component(view)
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | None:
@@ -263,7 +263,7 @@ class RedfishConnection:
             pci=device.pci,
             firmware=tuple(sorted(items.components, key=lambda c: (c.id or '', c.ref))),
             slots=firmware.slots(device, items, walk),
-            functions=tuple(sorted(identify.functions_of(device, walk.tree), key=lambda f: f.ref)),
+            functions=tuple(sorted(functions_of(device, walk.tree), key=lambda f: f.ref)),
             traits=device.traits,
             system=home,
             health=device.health,

@@ -184,4 +184,3 @@ def _extend(found: list[Device], walk: Walk) -> None:
             mine[0].__dict__.pop('location', None)
 
 
-__all__ = ['Device', 'attributed', 'functions_of', 'identify', 'identities', 'own_version']

@@ -46,6 +46,15 @@ def test_an_unreadable_version_is_not_met():
     assert [('firmware GPU_0', 'unknown')] == unmet(v.inventory(v.gpu(firmware=(v.component(version=None),))))
 
 
+def test_why_a_version_is_not_known_is_said():
+    """Whoever has to repair it reads which fact is missing, and why."""
+    component = v.component(version=None)
+    gap = Gap(ref=component.ref, field='Version', reason='text expected, a number found')
+    ((subject, found),) = unmet(replace(v.inventory(v.gpu(firmware=(component,))), gaps=(gap,)))
+    assert 'firmware GPU_0' == subject
+    assert f'unknown: {component.ref} Version: text expected, a number found' == found
+
+
 def test_an_absent_component_is_not_met():
     """A component the baseline names and the BMC does not report fails."""
     device = v.gpu(firmware=(v.component('Other', v.NEW),))
