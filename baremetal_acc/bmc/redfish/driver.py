@@ -23,8 +23,8 @@ from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish import firmware, identify, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
-from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
+from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members

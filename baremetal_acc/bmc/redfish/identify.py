@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, functions_of, link_of, links_of, own_version
+from baremetal_acc.bmc.redfish.device import OWN_CHASSIS, Device, link_of, links_of
 from baremetal_acc.bmc.redfish.join import CARRIER, physical_devices
 from baremetal_acc.bmc.redfish.parse import absent, serial_of, uuid_of
 from baremetal_acc.bmc.redfish.walk import Tree, Walk, within
@@ -182,5 +182,3 @@ def _extend(found: list[Device], walk: Walk) -> None:
             mine[0].extensions[uri] = view
             mine[0].extra |= set(links_of(walk, view, 'DeviceInstances'))
             mine[0].__dict__.pop('location', None)
-
-
