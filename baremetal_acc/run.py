@@ -8,13 +8,13 @@ here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so th
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
+from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Upload
 from baremetal_acc.decide.advance import Move, Patience, Sight, WriteSight, advance, current, describe, ended, sent
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
@@ -139,7 +139,7 @@ def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False)
         return _with_tasks(connection, connection.look(now)) if tasks else (connection.look(now), ())
 
     try:
-        found = list(_together(look, target.bmcs))
+        found = wait.together(look, target.bmcs)
         looks = [seen for seen, _ in found]
         accelerators = merge(a for seen in looks for a in seen.accelerators)
         locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
@@ -153,14 +153,6 @@ def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False)
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
         gaps=tuple(g for seen, more in found for g in (*seen.gaps, *more)),
     )
-
-
-def _together(work: Callable[[S], T], items: Sequence[S]) -> Iterable[T]:
-    """Do something for each at the same time, all of it, also when one fails."""
-    if len(items) == 1:
-        return [work(items[0])]
-    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
-        return [future.result() for future in [pool.submit(work, item) for item in items]]
 
 
 def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:
@@ -177,7 +169,7 @@ def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
     """Log out. Nobody has to wait for the answer to that, but a fleet, which has no threads to spare."""
     for address, connection in connections:
         if address.concurrency > 1:
-            threading.Thread(target=connection.close, name='logout').start()
+            threading.Thread(target=connection.close, name='logout', daemon=False).start()
         else:
             connection.close()
 

@@ -5,7 +5,6 @@
 A read is idempotent: asking twice changes nothing. A write is sent once, and whoever sent it looks before deciding.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from typing import TypeVar
 
 import tenacity
 
+from baremetal_acc.bmc import wait
 from baremetal_acc.errors import BmcError
 
 T = TypeVar('T')
@@ -49,7 +49,7 @@ class Patience:
 
     attempts: int = ATTEMPTS
     patience: float = PATIENCE
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = wait.sleep
 
     def read(self, once: Callable[[], T], *, left: Callable[[], float] = lambda: float('inf')) -> T:
         """What ``once`` returns, asked again while it raises :class:`Later`.

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How are thousands of targets worked on in one process, without one holding up another?
 
-Each target in progress has a thread of its own, since the core is synchronous. A bound says how many there may be, and there
-are no more than keep this process busy. One that only waits for its BMC soon counts no more: dead and hanging BMCs, however
-many and wherever in the list, leave their places to others. A second bound, on threads and open files, holds for all of them.
+The core is synchronous. Where each BMC gets several requests at a time, each target in progress has a thread of its own; a
+large fleet, with one connection for each BMC, waits in one thread (:mod:`baremetal_acc.bmc.wait`). A bound says how many there
+may be, and there are no more than keep this process busy. One that only waits for its BMC soon counts no more: dead and hanging
+BMCs, however many and wherever in the list, leave their places to others. A second bound, on threads and open files, holds for
+all of them.
 """
 
 import gc
@@ -21,6 +23,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
+from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.errors import AccError, BmcUnreachable
 
@@ -145,6 +148,8 @@ class Fleet(Generic[T, R]):
     :param work: what to do for one. What it raises ends the run: what concerns one target only is its result.
     :param beat: called now and then while results are waited for.
     :param stopping: called once when the run was stopped, to make those in progress end soon.
+    :param in_hub: all in one thread: what is done waits only as :mod:`baremetal_acc.bmc.wait` does, so with one request at a
+        time to each BMC.
     """
 
     def __init__(
@@ -156,6 +161,7 @@ class Fleet(Generic[T, R]):
         stopping: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = idle,
         grace: float = GRACE,
+        in_hub: bool = False,
     ) -> None:
         self._work = work
         self._limits = limits
@@ -167,6 +173,8 @@ class Fleet(Generic[T, R]):
         self._due: SimpleQueue[tuple[int, T] | None] = SimpleQueue()
         self._ended: SimpleQueue[tuple[int, R | None, BaseException | None, float] | None] = SimpleQueue()
         self._threads = 0
+        self._in_hub = in_hub
+        self._hub: _HubThread | None = None
         self._running: dict[int, tuple[T, float]] = {}
         self._stopped = False
         self._width = Width(limits.at_once, time.monotonic(), time.process_time())
@@ -187,11 +195,15 @@ class Fleet(Generic[T, R]):
         Nothing is kept, and nothing is begun while a result waits to be taken: who takes them slowly is not run over.
         """
         with _tuned():
+            # One connection to each BMC: one thread can wait for all of them, and nobody fights for the interpreter.
+            self._hub = _HubThread() if self._in_hub else None
             try:
                 yield from self._results(items)
             finally:
                 for _ in range(self._threads):
                     self._due.put(None)
+                if self._hub is not None:
+                    self._hub.end()
 
     def _results(self, items: Iterable[T]) -> Generator[tuple[T, R], None, None]:
         waiting = enumerate(items)
@@ -231,7 +243,11 @@ class Fleet(Generic[T, R]):
         return sum(begun > since for _, begun in self._running.values()) < self._width.targets
 
     def _begin(self, number: int, item: T) -> bool:
-        """Give it to a thread that has nothing to do, or to a new one."""
+        """Give it to the hub; else to a thread that has nothing to do, or to a new one."""
+        if self._hub is not None:
+            self._running[number] = item, self._clock()
+            self._hub.begin(lambda: self._one(number, item))
+            return True
         if len(self._running) >= self._threads:
             try:
                 # No daemon: what it starts, such as a logout, would be one too, and would end with the process, not before it.
@@ -248,15 +264,43 @@ class Fleet(Generic[T, R]):
 
     def _thread(self) -> None:
         while (due := self._due.get()) is not None:
-            number, item = due
-            try:
-                result = self._work(item)
-            except BaseException as exc:  # noqa: BLE001 - it is raised again where results are waited for
-                self._ended.put((number, None, exc, time.monotonic()))
-            else:
-                self._ended.put((number, result, None, time.monotonic()))
-                del result
-            del due, item
+            self._one(*due)
+            del due
+
+    def _one(self, number: int, item: T) -> None:
+        try:
+            result = self._work(item)
+        except BaseException as exc:  # noqa: BLE001 - it is raised again where results are waited for
+            self._ended.put((number, None, exc, time.monotonic()))
+        else:
+            self._ended.put((number, result, None, time.monotonic()))
+
+
+class _HubThread:
+    """A thread in which all targets wait for their BMCs together."""
+
+    def __init__(self) -> None:
+        self._hub = wait.Hub()
+        self._ended = False
+        # One that hangs must not hold up the end of the process.
+        self._thread = threading.Thread(target=self._run, name='fleet', daemon=True)
+        self._thread.start()
+
+    def begin(self, function: Callable[[], None]) -> None:
+        """Begin a function that raises nothing."""
+        self._hub.call(lambda: self._hub.spawn(function))
+
+    def end(self) -> None:
+        """End at the next occasion; who still waits never goes on."""
+        self._ended = True
+        self._hub.call(lambda: None)
+        self._thread.join(GRACE)
+
+    def _run(self) -> None:
+        try:
+            self._hub.run(lambda: self._ended)
+        finally:
+            self._hub.close()
 
 
 @contextmanager

@@ -76,7 +76,7 @@ class Inventory(ReportCommand):
         tally = _Tally(total=len(entries))
         looking, limits, connections = self._looking(using, form)
         running: fleet.Fleet[tuple[int, TargetEntry, Target | AccError], Found] = fleet.Fleet(
-            looking, limits, beat=count.draw, stopping=connections.stop
+            looking, limits, beat=count.draw, stopping=connections.stop, in_hub=limits.each == 1
         )
         # Passwords are asked for here, one after another.
         wanted = [(number, entry, using.attempt(entry, limits.each)) for number, entry in enumerate(entries)]

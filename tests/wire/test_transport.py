@@ -8,13 +8,17 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import pytest
 
-from baremetal_acc.bmc.redfish.transport import MAX_HEAD, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.bmc.redfish.transport import MAX_HEAD, Reply, TooLong, TooSlow, Transport, TransportError
+from baremetal_acc.bmc.wait import Hub
 
 HEAD = b'GET /redfish/v1 HTTP/1.1\r\nHost: bmc'
 Script = list[bytes | None]
+T = TypeVar('T')
 
 
 class Peer:
@@ -79,6 +83,37 @@ def peer() -> Iterator[Callable[..., tuple[Peer, Transport]]]:
     for it, transport in made:
         transport.close()
         it.close()
+
+
+@pytest.fixture(params=['thread', 'hub'], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs twice: waiting in its own thread, and as one of many in a hub."""
+    if request.param == 'hub':
+        direct = Transport.exchange
+
+        def in_hub(*args: Any, **kwargs: Any) -> Reply:
+            return in_a_hub(lambda: direct(*args, **kwargs))
+
+        monkeypatch.setattr(Transport, 'exchange', in_hub)
+
+
+def in_a_hub(function: Callable[[], T]) -> T:
+    """What a function gives that runs in a hub."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as exc:  # noqa: BLE001 - it is raised where the result is taken
+            future.set_exception(exc)
+
+    hub = Hub()
+    try:
+        hub.spawn(run)
+        hub.run(future.done)
+    finally:
+        hub.close()
+    return future.result()
 
 
 def ask(transport: Transport, *, again: bool = True, timeout: float = 5.0, body: bytes | None = None) -> tuple[int, bytes]:

@@ -16,6 +16,7 @@ import logging
 import os
 import re
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -558,15 +559,21 @@ def _context(address: BmcAddress) -> ssl.SSLContext:
     :raises BmcUntrusted: verify_ca cannot be used.
     """
     if isinstance(address.verify_ca, bool):
-        return _trusting(address.verify_ca, 0)
+        with _TRUSTING:
+            return _trusting(address.verify_ca, 0)
     try:
-        return _trusting(address.verify_ca, os.stat(address.verify_ca).st_mtime_ns)
+        with _TRUSTING:
+            return _trusting(address.verify_ca, os.stat(address.verify_ca).st_mtime_ns)
     except (OSError, ssl.SSLError) as exc:
         raise BmcUntrusted(
             bmc=address.label,
             what=f'verify_ca {address.verify_ca} cannot be used: {exc.strerror or exc}',
             hint='name a PEM file of CAs',
         ) from exc
+
+
+_TRUSTING = threading.Lock()
+"""Reading the system's trust roots takes 50 ms: not in every thread that begins at the same time."""
 
 
 @functools.lru_cache(maxsize=64)

@@ -536,11 +536,15 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
+_SMALL = 32 * 1024
+
 _JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def _values(content: bytes) -> int:
-    """At least as many as there are values in JSON: each begins, or follows, one of these."""
+    """At least as many as there are values in JSON: each begins, or follows, one of these; a guess for small answers."""
+    if len(content) < _SMALL:
+        return len(content) // 4
     return content.count(b',') + content.count(b'[') + content.count(b'{')
 
 

@@ -8,6 +8,8 @@ and time, whatever it says of itself, and a connection that brought anything odd
 """
 
 import contextlib
+import errno
+import os
 import select
 import socket
 import ssl
@@ -16,14 +18,18 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httptools
+
+from baremetal_acc.bmc import wait
 
 MAX_HEAD = 64 * 1024
 """Bytes of status line and headers. The largest seen has 1 KiB."""
 
 PIECE = 64 * 1024
+
+T = TypeVar('T')
 
 
 class TransportError(OSError):
@@ -131,16 +137,24 @@ class _Link:
     :ivar heard: something of the answer to the current request has come.
     """
 
-    __slots__ = ('_poll', '_socket', '_timeout', 'heard')
+    __slots__ = ('_hub', '_poll', '_socket', '_timeout', 'heard')
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        plain = socket.create_connection((host, port), timeout)
+        self._hub = wait.hub()
+        if self._hub is None:
+            plain = socket.create_connection((host, port), timeout)
+        else:
+            plain = _connected(self._hub, host, port, deadline)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context is not None:
+            if context is not None and self._hub is None:
                 plain.settimeout(max(0.1, deadline - time.monotonic()))
                 self._socket: socket.socket = context.wrap_socket(plain, server_hostname=host)
+            elif context is not None and self._hub is not None:
+                secured = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+                self._socket = plain = secured
+                _patiently(self._hub, secured, secured.do_handshake, deadline)
             else:
                 self._socket = plain
         except BaseException:
@@ -150,6 +164,24 @@ class _Link:
         self._poll.register(self._socket, select.POLLIN)
         self.heard = False
         self._timeout = -1.0
+
+    def _send(self, data: bytes, timeout: float, deadline: float) -> None:
+        if self._hub is None:
+            self._within(timeout)
+            self._socket.sendall(data)
+            return
+        self._within(0.0)
+        view = memoryview(data)
+        while view:
+            sent = _patiently(self._hub, self._socket, lambda: self._socket.send(view), deadline, wait.WRITE)  # noqa: B023
+            view = view[sent:]
+
+    def _receive(self, left: float, deadline: float) -> bytes:
+        if self._hub is None:
+            if self.heard:
+                self._within(left)
+            return self._socket.recv(PIECE)
+        return _patiently(self._hub, self._socket, lambda: self._socket.recv(PIECE), deadline)
 
     def _within(self, seconds: float) -> None:
         """Bound the next wait. Each change is a system call."""
@@ -169,19 +201,17 @@ class _Link:
     def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
         """Send, and read the answer; whether the connection can be used again."""
         self.heard = False
+        self._hub = wait.hub()
         started = time.monotonic()
         deadline = started + timeout
-        self._within(timeout)
-        self._socket.sendall(head + body if body is not None else head)
+        self._send(head + body if body is not None else head, timeout, deadline)
         message = _Message(limit)
         while not message.complete:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TooSlow('the answer did not end in time')
-            if self.heard:
-                self._within(left)
             try:
-                piece = self._socket.recv(PIECE)
+                piece = self._receive(left, deadline)
             except TimeoutError:
                 if self.heard:
                     raise TooSlow('the answer did not end in time') from None
@@ -196,6 +226,46 @@ class _Link:
             message.feed(piece)
         reply = Reply(message.status, message.headers, message.content(), time.monotonic() - started)
         return reply, message.keep
+
+
+def _connected(hub: wait.Hub, host: str, port: int, deadline: float) -> socket.socket:
+    """A connection, made without holding anybody up."""
+    failed: OSError = OSError('no address')
+    try:
+        found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = hub.in_thread(lambda: socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM))
+    for family, kind, protocol, _, address in found:
+        plain = socket.socket(family, kind, protocol)
+        plain.setblocking(False)
+        try:
+            if plain.connect_ex(address) == errno.EINPROGRESS:
+                if not hub.for_socket(plain.fileno(), wait.WRITE, deadline - time.monotonic()):
+                    raise TimeoutError('timed out')
+                code = plain.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code:
+                    raise OSError(code, os.strerror(code))
+        except OSError as exc:
+            plain.close()
+            failed = exc
+        else:
+            return plain
+    raise failed
+
+
+def _patiently(hub: wait.Hub, sock: socket.socket, act: Callable[[], T], deadline: float, event: int = wait.READ) -> T:
+    """Do something with a socket that does not block, as soon as it can be done."""
+    while True:
+        try:
+            return act()
+        except ssl.SSLWantReadError:
+            event = wait.READ
+        except ssl.SSLWantWriteError:
+            event = wait.WRITE
+        except BlockingIOError:
+            pass
+        if not hub.for_socket(sock.fileno(), event, deadline - time.monotonic()):
+            raise TimeoutError('timed out')
 
 
 class _Message:

@@ -122,7 +122,8 @@ def test_an_inventory_survives_with_every_field_of_a_device():
     slot = ReconfigurationSlot(slot_id='S', index=0, uuid='u', programmable_from_host=False, function=held, item=component)
     device = Accelerator(
         id=CARD, kind=Kind.FPGA, identity=IdentitySource.SERIAL, primary=REF, refs=(REF,), vendor='V', model='M',
-        part_number='P', serial='S', uuid='u', location='Slot 1', pci=PciIds(vendor_id='0x10ee', address='0000:01:00.0'), firmware=(component,),
+        part_number='P', serial='S', uuid='u', location='Slot 1', firmware=(component,),
+        pci=PciIds(vendor_id='0x10ee', address='0000:01:00.0'),
         slots=(slot,), functions=(held,), traits=frozenset({COMPUTATIONAL_STORAGE}), system=REF, health='OK',
         health_rollup='Critical', state='Disabled',
     )  # fmt: skip

@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for a socket: a thread of its own, or one thread for a thousand sockets?
+
+A look is written as if it could wait. In an ordinary thread it does. Inside :class:`Hub` it is a greenlet, which gives way
+to others while it waits: a fleet needs neither a thread for each BMC, nor their fight for the interpreter, which cost as much
+again as the looks themselves (doc/source/performance.rst).
+
+No lock may be held across a wait by code that runs in a hub, unless nobody else in the hub wants it.
+"""
+
+import contextlib
+import functools
+import heapq
+import itertools
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import greenlet
+
+S = TypeVar('S')
+T = TypeVar('T')
+
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+_here = threading.local()
+
+
+class Hub:
+    """Runs many functions in one thread; each may wait for sockets and for time by :func:`for_socket` and :func:`sleep`."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._ready: deque[tuple[greenlet.greenlet, Any]] = deque()
+        self._timers: list[tuple[float, int, greenlet.greenlet, Any]] = []
+        self._numbers = itertools.count()
+        self._main = greenlet.getcurrent()
+        self._waiting: dict[greenlet.greenlet, int] = {}
+        self._calls: deque[Callable[[], None]] = deque()
+        self._bell, self._button = socket.socketpair()
+        self._bell.setblocking(False)
+        self._button.setblocking(False)
+        self._selector.register(self._bell, READ, None)
+        self._helpers: ThreadPoolExecutor | None = None
+
+    def spawn(self, function: Callable[[], None]) -> None:
+        """Begin a function. What it raises ends :meth:`run`."""
+        self._ready.append((greenlet.greenlet(lambda _: function(), self._main), None))
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Do something in the hub's thread, from any thread."""
+        self._calls.append(function)
+        with contextlib.suppress(BlockingIOError):
+            self._button.send(b'!')
+
+    def run(self, done: Callable[[], bool]) -> None:
+        """Let everything run until ``done`` says so."""
+        _here.hub = self
+        self._main = greenlet.getcurrent()
+        try:
+            while not done():
+                self._turn()
+        finally:
+            _here.hub = None
+
+    def close(self) -> None:
+        """Close what is open; what still waits never goes on."""
+        self._selector.close()
+        self._bell.close()
+        self._button.close()
+        if self._helpers is not None:
+            self._helpers.shutdown(wait=False, cancel_futures=True)
+
+    # ---- called in a greenlet of this hub ----
+
+    def for_socket(self, fd: int, event: int, seconds: float) -> bool:
+        """Wait until a socket is ready; false when it was not in time."""
+        current = greenlet.getcurrent()
+        self._selector.register(fd, event, current)
+        timer = (time.monotonic() + seconds, next(self._numbers), current, False)
+        heapq.heappush(self._timers, timer)
+        self._waiting[current] = timer[1]
+        try:
+            return bool(self._main.switch())
+        finally:
+            self._waiting.pop(current, None)
+            self._selector.unregister(fd)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for time to pass."""
+        current = greenlet.getcurrent()
+        timer = (time.monotonic() + seconds, next(self._numbers), current, False)
+        heapq.heappush(self._timers, timer)
+        self._waiting[current] = timer[1]
+        self._main.switch()
+
+    def together(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+        """As the function of that name."""
+        current = greenlet.getcurrent()
+        futures: list[Future[T]] = [Future() for _ in items]
+
+        def one(item: S, future: Future[T]) -> None:
+            try:
+                future.set_result(work(item))
+            except BaseException as exc:  # noqa: BLE001 - it is raised where the result is taken
+                future.set_exception(exc)
+            if all(f.done() for f in futures):
+                self._ready.append((current, None))
+
+        for item, future in zip(items, futures, strict=True):
+            self.spawn(functools.partial(one, item, future))
+        self._main.switch()
+        return [future.result() for future in futures]
+
+    def in_thread(self, function: Callable[[], T]) -> T:
+        """The result of a function that would hold everybody up, such as asking for a name."""
+        if self._helpers is None:
+            self._helpers = ThreadPoolExecutor(16, 'hub-helper')
+        current = greenlet.getcurrent()
+        future = self._helpers.submit(function)
+        future.add_done_callback(lambda _: self.call(lambda: self._ready.append((current, None))))
+        self._main.switch()
+        return future.result()
+
+    # ---- the loop ----
+
+    def _turn(self) -> None:
+        for _ in range(len(self._ready)):
+            who, value = self._ready.popleft()
+            who.switch(value)
+        timeout = 0.0 if self._ready else 0.25
+        while self._timers and self._waiting.get(self._timers[0][2]) != self._timers[0][1]:
+            heapq.heappop(self._timers)  # woken by its socket
+        if self._timers and timeout:
+            timeout = min(timeout, max(0.0, self._timers[0][0] - time.monotonic()))
+        for key, _ in self._selector.select(timeout):
+            if key.data is None:
+                with contextlib.suppress(BlockingIOError):
+                    self._bell.recv(4096)
+            else:
+                self._waiting.pop(key.data, None)
+                self._ready.append((key.data, True))
+        while self._calls:
+            self._calls.popleft()()
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            _, number, who, value = heapq.heappop(self._timers)
+            if self._waiting.get(who) == number:
+                del self._waiting[who]
+                self._ready.append((who, value))
+
+
+def together(work: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    """Do something for each at the same time, all of it, also when one fails; the results in order.
+
+    :raises Exception: what the first of them raised.
+    """
+    if len(items) < 2:
+        return [work(item) for item in items]
+    found = hub()
+    if found is None:
+        with ThreadPoolExecutor(max_workers=len(items)) as pool:
+            return [future.result() for future in [pool.submit(work, item) for item in items]]
+    return found.together(work, items)
+
+
+def hub() -> Hub | None:
+    """The hub that this code runs in, None in an ordinary thread."""
+    return getattr(_here, 'hub', None)
+
+
+def sleep(seconds: float) -> None:
+    """As ``time.sleep``, and gives way in a hub."""
+    found = hub()
+    if found is None:
+        time.sleep(seconds)
+    else:
+        found.sleep(seconds)
