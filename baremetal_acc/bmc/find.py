@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which driver speaks to a BMC? It is found by the scheme of the BMC's address."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -35,7 +36,12 @@ def connecting(folder: Path) -> Callable[[BmcAddress], Connection]:
     :raises DocumentError: a file of the folder is wrong.
     """
     known = known_devices(folder)
-    return lambda address: for_address(address, known).connect(address)
+
+    @functools.cache
+    def of(protocol: str) -> Driver:
+        return driver(protocol, known)
+
+    return lambda address: of(_protocol(address)).connect(address)
 
 
 def for_address(address: BmcAddress, known: Devices | None = None) -> Driver:
@@ -45,15 +51,22 @@ def for_address(address: BmcAddress, known: Devices | None = None) -> Driver:
     :raises UsageError: no driver speaks its scheme.
     :raises AccError: the plugin that does is broken.
     """
-    scheme = urlsplit(address.address).scheme
-    protocol = PROTOCOLS.get(scheme)
+    return driver(_protocol(address), known)
+
+
+def _protocol(address: BmcAddress) -> str:
+    """The name of the driver for an address.
+
+    :raises UsageError: its scheme is none that a driver speaks.
+    """
+    protocol = PROTOCOLS.get(urlsplit(address.address).scheme)
     if protocol is None:
         raise UsageError(
             argument=f'address of BMC {address.name}',
             what=f'{address.address!r} has no scheme that a driver speaks',
             hint=f'write it as https://HOST[:PORT]; schemes: {", ".join(sorted(PROTOCOLS))}',
         )
-    return driver(protocol, known)
+    return protocol
 
 
 def driver(protocol: str, known: Devices | None = None) -> Driver:

@@ -23,6 +23,15 @@ OURS = 'baremetal_acc'
 _LEVELS = {0: logging.ERROR, 1: logging.ERROR, 2: logging.INFO}
 
 
+class _Verbs(commandmanager.CommandManager):
+    """The verbs. Cliff imports every one of them to know its name; entry points tell it without."""
+
+    def load_commands(self, namespace: str) -> None:
+        """Called by cliff."""
+        self.group_list.append(namespace)
+        self.commands.update({entry.name: entry for entry in metadata.entry_points(group=namespace)})
+
+
 class App(app.App):
     """The application."""
 
@@ -32,7 +41,7 @@ class App(app.App):
         super().__init__(
             description='Inventory, firmware, functions and locks of accelerators in bare-metal machines, through their BMCs.',
             version=metadata.version('baremetal-acc'),
-            command_manager=commandmanager.CommandManager('baremetal_acc.cli'),
+            command_manager=_Verbs('baremetal_acc.cli', convert_underscores=False),
             deferred_help=True,
         )
 
@@ -46,9 +55,10 @@ class App(app.App):
         """Our own log only: libraries log requests, and those hold passwords and tokens."""
         root = logging.getLogger()
         root.setLevel(logging.WARNING)
-        logging.getLogger(OURS).setLevel(logging.DEBUG)
         console = logging.StreamHandler(self.stderr)
         console.setLevel(_LEVELS.get(self.options.verbose_level, logging.DEBUG))
+        # What nobody reads is not put together: a fleet makes thousands of requests.
+        logging.getLogger(OURS).setLevel(logging.DEBUG if self.options.log_file else console.level)
         console.setFormatter(_OneLine(f'{self.NAME}: %(message)s'))
         handlers: list[logging.Handler] = [console]
         if self.options.log_file:

@@ -23,6 +23,9 @@ from baremetal_acc.model.ref import BmcName, Ref
 GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
 """MessageIds of a body that stands for a 404 but comes with 200, as seen on a real BMC. Source: DMTF Base registry."""
 
+REQUIRED = ('@odata.id', 'Id', 'Name')
+"""What every resource has. Source: DSP0266, section "Common resource properties"."""
+
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
 MAX_PAGES = 200
@@ -148,6 +151,11 @@ class Reader:
         except BmcAnswerInvalid:
             return None
         return known.found if known is not None and isinstance(known.found, Document) else None
+
+    def at(self, place: str) -> Found | None:
+        """What this look knows of a place, as :meth:`place` gives it: what was read, or why it could not be."""
+        known = self._places.get(place)
+        return known.found if known is not None and not known.running else None
 
     def left(self) -> float:
         """Seconds that are left for this look."""
@@ -393,8 +401,10 @@ class Reader:
 
         Source: DSP0266, section "Use of the $expand query parameter"; seen broken on real BMCs (facts/redfish.md, section 5).
         """
-        if not all(isinstance(member.get(name), str) and member[name] for name in ('@odata.id', 'Id', 'Name')):
-            return
+        for name in REQUIRED:
+            value = member.get(name)
+            if not value or not isinstance(value, str):
+                return
         try:
             place = self.place(member['@odata.id'])
         except BmcAnswerInvalid:

@@ -331,10 +331,15 @@ class Walk:
     ) -> None:
         """Read resources into a table, each once."""
         for uri in uris:
-            mark = (id(into), self.place(uri) or uri)
+            place = self.place(uri)
+            mark = (id(into), place or uri)
             if mark in self._seen:
                 continue
             self._seen.add(mark)
+            found = self._reader.at(place) if place is not None else None
+            if found is not None:
+                self._here(uri, into, then, hides, (), found)
+                continue
             for stage in stages:
                 stage.begin()
             self._reader.want(uri, functools.partial(self._here, uri, into, then, hides, stages), rank=rank)
