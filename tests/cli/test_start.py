@@ -35,7 +35,7 @@ def test_the_core_alone_is_enough_for_help():
     """Without Ironic, placement and the emulator's libraries every verb is listed, and --help of each works."""
     told = without(EXTRAS, '--help')
     assert (0, '') == (told.returncode, told.stderr)
-    for verb in ('inventory', 'plan', 'apply', 'program', 'verify', 'lock', 'unlock', 'publish', 'emulate', 'demo'):
+    for verb in ('inventory', 'plan', 'apply', 'program', 'verify', 'lock', 'unlock', 'publish', 'emulate', 'record', 'demo'):
         assert re.search(rf'^  {verb} ', told.stdout, re.MULTILINE), verb
         assert 0 == without(EXTRAS, verb, '--help').returncode
 
