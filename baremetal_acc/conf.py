@@ -62,7 +62,9 @@ OPTIONS = [
         help='Seconds to wait for one answer of a BMC. Real ones take more than 20 for some resources.',
     ),
     cfg.FloatOpt('bmc_budget', default=300.0, min=1, help='Seconds that reading one BMC may take as a whole.'),
-    cfg.IntOpt('bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time.'),
+    cfg.IntOpt(
+        'bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time, at most: fewer while it pushes back.'
+    ),
     cfg.IntOpt(
         'fleet_at_once',
         default=256,
