@@ -159,3 +159,17 @@ def test_a_stopped_connection_reads_nothing_and_logs_out(card: Any, reply: Calla
             connection.look(NOW)
         assert before == card.count('GET')
     assert ('DELETE', f'{place}/1') == card.seen[-1]
+
+
+@pytest.mark.parametrize('place', ['/redfish/v1/Chassis', DEVICES, ITEM.rpartition('/')[0]])
+@pytest.mark.parametrize('members', [None, 'x', [{'@odata.id': f'{DEVICES}/{n}'} for n in range(2001)]])
+def test_what_is_no_collection_any_more_hides_devices(card: Any, place: str, members: Any) -> None:
+    """It is read ahead like any other resource; that it tells no members must not pass for there being none."""
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+        connection.look(NOW)
+        card.tree[place] = {name: value for name, value in card.tree[place].items() if name != 'Members'}
+        if members is not None:
+            card.tree[place]['Members'] = members
+        look = connection.look(NOW)
+    assert [place] == [g.ref.uri for g in look.gaps if g.hides]

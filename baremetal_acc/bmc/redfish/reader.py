@@ -207,7 +207,7 @@ class Reader:
                 known.waiting.append((then, whole))
                 self._add(rank, lambda: self._bring(place, known, rank))
                 return
-            found = known.found
+            found = self._taken(place, known.found, whole=whole)
         then(found)
 
     def expect(self, targets: Iterable[str], rank: int = 0) -> None:
@@ -291,9 +291,9 @@ class Reader:
                 known.waiting = [w for w in waiting if w[1]]
                 waiting = [w for w in waiting if not w[1]]
                 self._add(rank, lambda: self._bring(place, known, rank))
-        for then, _ in waiting:
+        for then, whole in waiting:
             with self._turn:
-                then(found)
+                then(self._taken(place, found, whole=whole))
 
     # ---- reading ----
 
@@ -305,8 +305,18 @@ class Reader:
             found = self._read(place, whole=whole)
             with self._lock:
                 known.found = found
+        found = self._taken(place, found, whole=whole)
         if isinstance(found, BmcError):
             raise found
+        return found
+
+    def _taken(self, place: str, found: Found, *, whole: bool) -> Found:
+        """What was read, for whoever wants a collection: that it is one was not asked when it was read ahead."""
+        if whole and isinstance(found, Document):
+            try:
+                self._check_number(place, _member_list(found.body, self._connector.label, place))
+            except BmcAnswerInvalid as exc:
+                return exc
         return found
 
     def _read(self, place: str, *, whole: bool) -> Found:
