@@ -169,7 +169,10 @@ def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
     """Log out. Nobody has to wait for the answer to that, but a fleet, which has no threads to spare."""
     for address, connection in connections:
         if address.concurrency > 1:
-            threading.Thread(target=connection.close, name='logout', daemon=False).start()
+            try:
+                threading.Thread(target=connection.close, name='logout', daemon=False).start()
+            except RuntimeError:  # the system gives us no thread
+                connection.close()
         else:
             connection.close()
 

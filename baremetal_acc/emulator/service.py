@@ -177,6 +177,9 @@ class Service:
             found = resources.get(uri.rstrip('/'))
             if found is None or not self._can_read(caller, found):
                 return None
+            # What does not answer by itself is not put into other answers either.
+            if self.view.machine.faults.any('http-status') and self._fault('http-status', found, 'GET', use=False):
+                return None
             return self._shown(found, hidden)
 
         whole = self._shown(resource, hidden)
@@ -197,9 +200,9 @@ class Service:
             body['@odata.etag'] = _WRONG_ETAG
         return body
 
-    def _fault(self, name: str, resource: Resource, method: str) -> bool:
+    def _fault(self, name: str, resource: Resource, method: str, *, use: bool = True) -> bool:
         faults = self.view.machine.faults
-        rule = faults.find(name, bmc=self.view.name, device=resource.device, uri=resource.uri, method=method)
+        rule = faults.find(name, bmc=self.view.name, device=resource.device, uri=resource.uri, method=method, use=use)
         return rule is not None
 
     def _can_read(self, caller: Caller, resource: Resource) -> bool:

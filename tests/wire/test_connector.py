@@ -338,9 +338,23 @@ def test_sessions_lie_where_the_root_says(bmc: Any, reply: Callable[..., Any]) -
     assert ('DELETE', f'{place}/7') == bmc.seen[-1]
 
 
+@pytest.mark.parametrize('code', [401, 403])
+def test_a_place_that_is_guarded_and_none_of_sessions_is_no_refused_login(
+    bmc: Any, reply: Callable[..., Any], code: int
+) -> None:
+    """Some services answer so to all that they do not know."""
+    place = '/redfish/v1/Elsewhere/Sessions'
+    bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': place}}
+    bmc.replies['POST', SESSIONS] = reply(code)
+    bmc.replies['POST', place] = reply(201, {}, X_Auth_Token=TOKEN, Location=f'{place}/7')
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert 2 == bmc.count('POST')
+
+
 def test_a_wrong_password_is_tried_once(bmc: Any, reply: Callable[..., Any]) -> None:
     """Accounts are locked after a few failures."""
-    bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': '/redfish/v1/Elsewhere/Sessions'}}
+    bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': SESSIONS}}
     bmc.replies['POST', SESSIONS] = reply(401)
     with pytest.raises(BmcNotAuthorised):
         bmc.connect(username='admin', password=SECRET)

@@ -331,3 +331,11 @@ def test_functions_are_read_of_what_no_name_makes_plain(bmc: Any, model: str | N
     bmc.collection(functions)
     bmc.look()
     assert asked == bmc.count('GET', functions)
+
+
+def test_chassis_that_lead_on_and_on_hide_what_is_behind_them(bmc: Any) -> None:
+    """Each contains the next one, and no collection lists them."""
+    bmc.collection('/redfish/v1/Chassis', '0')
+    for n in range(20):
+        bmc.put(f'/redfish/v1/Chassis/{n}', Links={'Contains': [{'@odata.id': f'/redfish/v1/Chassis/{n + 1}'}]})
+    assert any(g.hides and 'links lead on' in g.reason for g in bmc.look().gaps)

@@ -157,6 +157,19 @@ def test_chunks_are_put_together(peer: Callable[..., tuple[Peer, Transport]]) ->
     assert 1 == it.connections
 
 
+def test_a_trailer_is_no_header(peer: Callable[..., tuple[Peer, Transport]]) -> None:
+    """It comes after the body, and may not change what was said before."""
+    _, transport = peer(b'HTTP/1.1 200 OK\r\nETag: "a"\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nETag: "b"\r\n\r\n')
+    reply = transport.exchange(HEAD + b'\r\n\r\n', None, connect=5.0, timeout=5.0, again=True)
+    assert '"a"' == reply.headers['etag']
+
+
+def test_the_smallest_chunks_are_no_attack(peer: Callable[..., tuple[Peer, Transport]]) -> None:
+    """Each adds six bytes to its one."""
+    _, transport = peer(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n' + b'1\r\nx\r\n' * 50_000 + b'0\r\n\r\n')
+    assert (200, b'x' * 50_000) == ask(transport)
+
+
 @pytest.mark.parametrize('status', [204, 304])
 def test_some_answers_have_no_body(peer: Callable[..., tuple[Peer, Transport]], status: int) -> None:
     """Whatever they say of its length. Source: RFC 9112, section 6.3."""
@@ -255,9 +268,23 @@ def test_a_badly_packed_answer_is_no_answer(peer: Callable[..., tuple[Peer, Tran
         b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: ' + b'y' * (2 * MAX_HEAD) + b'\r\n\r\n{}',
         b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n' + b'A: b\r\n' * MAX_HEAD + b'\r\n{}',
         b'HTTP/1.1 103 X\r\n\r\n' * MAX_HEAD + b'Content-Length: x',
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;' + b'a' * (2 * MAX_HEAD) + b'\r\n{}\r\n0\r\n\r\n',
+        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n' + b'A: b\r\n' * MAX_HEAD + b'\r\n',
         b'no HTTP at all, Content-Length\r\n\r\n',
     ],
-    ids=['two lengths', 'two framings', 'bad chunk', 'huge chunk', 'upgrade', 'long header', 'many headers', 'interim', 'text'],
+    ids=[
+        'two lengths',
+        'two framings',
+        'bad chunk',
+        'huge chunk',
+        'upgrade',
+        'long header',
+        'many headers',
+        'interim',
+        'chunk extension',
+        'trailers',
+        'text',
+    ],
 )
 def test_an_answer_that_breaks_the_rules_is_no_answer(peer: Callable[..., tuple[Peer, Transport]], answer: bytes) -> None:
     """What can be read in two ways is not read at all, and nothing is endless."""

@@ -343,8 +343,6 @@ class Connector(sushy.connector.Connector):
                 answer = self._small(self._lean, method, path, data, headers, timeout, anonymous=anonymous)
             else:
                 answer = self._large(method, path, data, headers, timeout, anonymous=anonymous)
-        except ValueError as exc:  # what requests makes of a redirect before it does not follow it
-            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that cannot be') from exc
         except TooSlow as exc:
             raise BmcUnreachable(bmc=self.label, uri=path, what=str(exc)) from exc
         except TooLong as exc:
@@ -354,6 +352,8 @@ class Connector(sushy.connector.Connector):
             if isinstance(error, BmcUntrusted):
                 raise error from exc
             raise Later(error) from exc
+        except ValueError as exc:  # what requests makes of a redirect before it does not follow it; TLS errors are some, too
+            raise BmcAnswerInvalid(bmc=self.label, uri=path, what='redirected to a place that cannot be') from exc
         else:
             status = answer.status
             return answer

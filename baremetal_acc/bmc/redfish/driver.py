@@ -13,7 +13,7 @@ What it was tried on: the eight recordings (see doc/source/inventory.rst) and th
 import contextlib
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -68,7 +68,7 @@ class RedfishDriver:
         """
         connector = Connector(address, self._patience)
         habits = self._remembered.of(address.address, lambda: Habits(pace=Pace(ceiling=max(1, address.concurrency))))
-        habits.pace.ceiling = max(1, address.concurrency)
+        habits.pace.bound(max(1, address.concurrency))
         connector.pushed_back = habits.pace.pushed_back
         login = Login(address)
         # One request at a time means one at a time: a fleet keeps to one connection for each BMC.
@@ -141,7 +141,7 @@ class RedfishConnection:
             facts=self._facts(tree, home, quirks),
             accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
-            gaps=identify.attributed(sorted(set(tree.gaps), key=lambda g: (g.ref, g.field or '', g.reason)), accelerators),
+            gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
             reader=reader,
         )
 
@@ -232,6 +232,11 @@ class RedfishConnection:
             self._habits.targets = self._last.asked
             self._before = self._last.documents
             self._last = None
+
+    def _without_secrets(self, gaps: Iterable[Gap]) -> list[Gap]:
+        """Gaps in order, with no token in them that had not come yet when a BMC repeated it."""
+        clean = {replace(g, reason=self._connector.redact(g.reason)) for g in gaps}
+        return sorted(clean, key=lambda g: (g.ref, g.field or '', g.reason))
 
     def _reader(self) -> Reader:
         return Reader(self._connector, self.address, self.session, self._habits, root=self._root, before=self._before)

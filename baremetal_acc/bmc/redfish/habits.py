@@ -39,6 +39,13 @@ class Pace:
     def __post_init__(self) -> None:
         self.limit = min(self.limit or self.ceiling, self.ceiling)
 
+    def bound(self, ceiling: int) -> None:
+        """Never more than that from now on."""
+        if self.limit == self.ceiling:
+            self.limit = ceiling
+        self.ceiling = ceiling
+        self.limit = min(self.limit, ceiling)
+
     def answered(self) -> None:
         """A good answer came."""
         if self.limit < self.ceiling:

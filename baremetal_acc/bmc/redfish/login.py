@@ -99,7 +99,8 @@ class Login(sushy.auth.AuthBase):
         connector.set_auth(self)
         failed, self._failed = self._failed, None
         elsewhere = sessions != SESSIONS or (isinstance(failed, BmcRefused) and failed.status in _NO_SESSIONS)
-        if failed is not None and (isinstance(failed, BmcNotAuthorised | BmcUnreachable) or not elsewhere):
+        final = isinstance(failed, BmcUnreachable) or (isinstance(failed, BmcNotAuthorised) and sessions is None)
+        if failed is not None and (final or not elsewhere):
             raise failed
         if self._username is None or self.generation:
             return

@@ -273,7 +273,10 @@ class Reader:
                     threads = self._workers + 1
                     if self._agenda and threads == self._active and threads < self._habits.pace.limit:
                         self._workers += 1
-                        threading.Thread(target=self._work, kwargs={'helper': True}, name='redfish', daemon=True).start()
+                        try:
+                            threading.Thread(target=self._work, kwargs={'helper': True}, name='redfish', daemon=True).start()
+                        except RuntimeError:
+                            self._workers -= 1  # the system gives us no more: those that there are go on
                     return job
                 if not self._agenda and not self._active:
                     return None
@@ -356,7 +359,7 @@ class Reader:
         body = {k: v for k, v in first.body.items() if k != 'Members@odata.nextLink'}
         body['Members'] = self._distinct(found, place)
         self._check_number(place, body['Members'])
-        return Document(ref=first.ref, body=body, etag=first.etag)
+        return Document(ref=first.ref, body=body)  # the ETag of one page says nothing of the others
 
     def _distinct(self, found: Iterable[JsonObject], collection: str) -> list[JsonObject]:
         """Each member once: nextLink may lead to members that are there already."""

@@ -109,6 +109,9 @@ class Walk:
                 raise errors['Systems']
             if not self._linked():
                 break
+        else:
+            reason = f'links lead on after {_ROUNDS} rounds: what is behind them was not read'
+            self.gaps.append(Gap(ref=root.ref, reason=reason, hides=True))
         self._tidy()
         return tree
 

@@ -98,3 +98,16 @@ def test_the_latest_bmcs_are_remembered() -> None:
     known.of('c', lambda: Habits(pace=Pace(ceiling=1)))
     assert first is known.of('a', lambda: Habits(pace=Pace(ceiling=1)))
     assert 7 == known.of('b', lambda: Habits(pace=Pace(ceiling=7))).pace.ceiling
+
+
+@pytest.mark.parametrize(('pushes', 'limits'), [(0, [4, 1, 8]), (1, [2, 1, 8])])
+def test_the_operators_limit_holds_at_once(pushes: int, limits: list[int]) -> None:
+    """Fewer from now on; a BMC that stands all it is given may get more."""
+    pace = Pace(ceiling=4)
+    for _ in range(pushes):
+        pace.pushed_back()
+    seen = [pace.limit]
+    for ceiling in (1, 8):
+        pace.bound(ceiling)
+        seen.append(pace.limit)
+    assert limits == seen
