@@ -103,13 +103,11 @@ class Habits:
     """What was learnt of one BMC.
 
     :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
-    :ivar sessions: where it took our login.
     """
 
     pace: Pace
     expansion: Expansion = field(default_factory=Expansion)
     targets: tuple[str, ...] = ()
-    sessions: str | None = None
 
 
 class Remembered:

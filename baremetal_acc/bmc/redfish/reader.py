@@ -6,7 +6,6 @@ Bounds: 8 MiB and 400,000 values for an answer, four times that for a look, 2,00
 the address's budget for a look.
 """
 
-import heapq
 import json
 import threading
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
+from baremetal_acc.bmc.redfish.agenda import Agenda
 from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connector
 from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
@@ -98,12 +98,8 @@ class Reader:
         self._asked: list[str] = []
         self._bytes = self._values = 0
         self._lock = threading.RLock()
-        # The walk's agenda.
+        self._agenda = Agenda(habits.pace)
         self._turn = threading.Lock()
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
-        self._changed = threading.Condition()
-        self._added = self._active = self._workers = 0
-        self._failure: BaseException | None = None
 
     # ---- for whoever asks now ----
 
@@ -205,7 +201,7 @@ class Reader:
                 known.running = True
                 known.whole = whole
                 known.waiting.append((then, whole))
-                self._add(rank, lambda: self._bring(place, known, rank))
+                self._agenda.add(rank, lambda: self._bring(place, known, rank))
                 return
             found = self._taken(place, known.found, whole=whole)
         then(found)
@@ -222,65 +218,7 @@ class Reader:
 
         :raises BaseException: what a ``then`` raised.
         """
-        try:
-            self._work()
-            with self._changed:
-                while self._workers:
-                    self._changed.wait()
-        except BaseException:
-            with self._changed:
-                self._agenda.clear()
-            raise
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    # ---- the agenda ----
-
-    def _add(self, rank: int, job: Callable[[], None]) -> None:
-        with self._changed:
-            self._added += 1
-            heapq.heappush(self._agenda, (rank, self._added, job))
-            self._changed.notify()
-
-    def _work(self, *, helper: bool = False) -> None:
-        """Do what is on the agenda until nothing is, and nothing can come any more. Calls in helpers while there is more."""
-        try:
-            while (job := self._next()) is not None:
-                try:
-                    job()
-                except BaseException as exc:  # noqa: BLE001 - run() raises it, in the thread that waits
-                    with self._changed:
-                        self._failure = self._failure or exc
-                        self._agenda.clear()
-                finally:
-                    with self._changed:
-                        self._active -= 1
-                        self._changed.notify_all()
-        finally:
-            if helper:
-                with self._changed:
-                    self._workers -= 1
-                    self._changed.notify_all()
-
-    def _next(self) -> Callable[[], None] | None:
-        with self._changed:
-            while True:
-                room = self._active < self._habits.pace.limit
-                if self._agenda and room:
-                    self._active += 1
-                    job = heapq.heappop(self._agenda)[2]
-                    threads = self._workers + 1
-                    if self._agenda and threads == self._active and threads < self._habits.pace.limit:
-                        self._workers += 1
-                        try:
-                            threading.Thread(target=self._work, kwargs={'helper': True}, name='redfish', daemon=True).start()
-                        except RuntimeError:
-                            self._workers -= 1  # the system gives us no more: those that there are go on
-                    return job
-                if not self._agenda and not self._active:
-                    return None
-                self._changed.wait()
+        self._agenda.run()
 
     def _bring(self, place: str, known: _Place, rank: int) -> None:
         found = self._read(place, whole=known.whole)
@@ -293,7 +231,7 @@ class Reader:
                 known.running = known.whole = True
                 known.waiting = [w for w in waiting if w[1]]
                 waiting = [w for w in waiting if not w[1]]
-                self._add(rank, lambda: self._bring(place, known, rank))
+                self._agenda.add(rank, lambda: self._bring(place, known, rank))
         for then, whole in waiting:
             with self._turn:
                 then(self._taken(place, found, whole=whole))
