@@ -213,3 +213,34 @@ def test_a_peer_that_takes_nothing_more_is_given_up(peer: Callable[[Peer], Conne
             _push(peer(stall), 50_000_000)
     finally:
         done.set()
+
+
+def test_a_name_that_nobody_knows_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as a BMC that does not answer: the operator looks at the name first. No name server can be had here."""
+
+    def unknown(*args: Any, **kwargs: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, 'Name or service not known')
+
+    connector = Connector(BmcAddress(name=HOST, address='http://bmc.invalid'), Patience(attempts=1))
+    monkeypatch.setattr(socket, 'getaddrinfo', unknown)
+    with pytest.raises(BmcUnreachable, match='its name is not known'):
+        connector.read('/redfish/v1')
+
+
+def test_a_connection_that_does_not_come_is_told_as_such() -> None:
+    """A listener whose queue is full answers nothing."""
+    with socket.create_server(('127.0.0.1', 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        waiting = []
+        for _ in range(4):
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(('127.0.0.1', port))
+        address = BmcAddress(name=HOST, address=f'http://127.0.0.1:{port}', timeout=timedelta(seconds=1))
+        connector = Connector(address, Patience(attempts=1))
+        try:
+            with pytest.raises(BmcUnreachable, match='no connection in time'):
+                connector.read('/redfish/v1')
+        finally:
+            for sock in waiting:
+                sock.close()

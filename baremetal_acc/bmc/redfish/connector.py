@@ -10,19 +10,15 @@ an error of ours. sushy's resources run on it as on theirs. Images are pushed by
 """
 
 import base64
-import functools
 import json
 import logging
-import os
 import re
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookiejar import DefaultCookiePolicy
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
@@ -35,6 +31,7 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import requote_uri
 
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login
 from baremetal_acc.bmc.redfish.message import Said, said
 from baremetal_acc.bmc.redfish.transport import TooLong, TooSlow, Transport, TransportError
@@ -168,7 +165,7 @@ class Connector(sushy.connector.Connector):
         session.headers.update(
             {'Accept': 'application/json', 'Accept-Encoding': 'identity', 'OData-Version': '4.0', 'User-Agent': 'baremetal-acc'}
         )
-        context = _context(address) if parts[0] == 'https' else None
+        context = tls.context(address) if parts[0] == 'https' else None
         adapter = _adapter(context, max(1, address.concurrency))
         session.mount(f'{parts[0]}://', adapter)
         own = isinstance(adapter, _Adapter)
@@ -443,14 +440,14 @@ class Connector(sushy.connector.Connector):
 
     def _broken(self, exc: Exception, path: str, method: str) -> BmcError:
         """The error for a connection that did not bring an answer."""
-        untrusted = next((e for e in _causes(exc) if isinstance(e, ssl.SSLCertVerificationError)), None)
+        untrusted = next((e for e in trouble.causes(exc) if isinstance(e, ssl.SSLCertVerificationError)), None)
         if untrusted is not None:
             return BmcUntrusted(
                 bmc=self.label,
                 what=f'its certificate is not trusted: {untrusted.verify_message}',
                 hint='set verify_ca to the file of the CA that signed it',
             )
-        what = _reason(exc)
+        what = trouble.reason(exc)
         if method not in _READS:
             what += '; whether the request arrived is unknown'
         return BmcUnreachable(bmc=self.label, uri=path, what=what, hint='check address, network and power of the BMC')
@@ -551,84 +548,6 @@ def _host(address: BmcAddress) -> tuple[str, int]:
     """Where to connect to."""
     parts = urlsplit(address.address)
     return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
-
-
-def _context(address: BmcAddress) -> ssl.SSLContext:
-    """The TLS context for a BMC; BMCs that are trusted by the same file share one.
-
-    :raises BmcUntrusted: verify_ca cannot be used.
-    """
-    if isinstance(address.verify_ca, bool):
-        with _TRUSTING:
-            return _trusting(address.verify_ca, 0)
-    try:
-        with _TRUSTING:
-            return _trusting(address.verify_ca, os.stat(address.verify_ca).st_mtime_ns)
-    except (OSError, ssl.SSLError) as exc:
-        raise BmcUntrusted(
-            bmc=address.label,
-            what=f'verify_ca {address.verify_ca} cannot be used: {exc.strerror or exc}',
-            hint='name a PEM file of CAs',
-        ) from exc
-
-
-_TRUSTING = threading.Lock()
-"""Reading the system's trust roots takes 50 ms: not in every thread that begins at the same time."""
-
-
-@functools.lru_cache(maxsize=64)
-def _trusting(verify_ca: bool | str, changed: int) -> ssl.SSLContext:
-    """The context for one way of trusting.
-
-    :param changed: when the file was written: a new one is read anew.
-    """
-    if verify_ca is True:
-        return ssl.create_default_context()
-    if verify_ca is False:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
-    if Path(verify_ca).is_dir():
-        return ssl.create_default_context(capath=verify_ca)
-    return ssl.create_default_context(cafile=verify_ca)
-
-
-def _causes(exc: BaseException) -> Iterator[BaseException]:
-    """The exception and everything below it: requests and urllib3 put the real one into args and reason."""
-    waiting: list[Any] = [exc]
-    seen: set[int] = set()
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, BaseException) and id(item) not in seen:
-            seen.add(id(item))
-            yield item
-            waiting += [item.__cause__, item.__context__, getattr(item, 'reason', None), *item.args]
-
-
-def _reason(exc: BaseException) -> str:
-    """Why there is no answer, in words."""
-    if isinstance(exc, TransportError):
-        return str(exc)
-    causes = list(_causes(exc))
-
-    def among(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(c, kinds) for c in causes)
-
-    if among(urllib3.exceptions.NameResolutionError):
-        return 'its name is not known (DNS)'
-    if among(ConnectionRefusedError):
-        return 'connection refused'
-    if among(requests.ConnectTimeout, urllib3.exceptions.ConnectTimeoutError):
-        return 'no connection in time'
-    if among(requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError, TimeoutError):
-        return 'no answer in time'
-    if among(ssl.SSLError, requests.exceptions.SSLError):
-        tls = next((c for c in causes if isinstance(c, ssl.SSLError)), None)
-        return f'no TLS there: {tls.reason or "handshake failed"}' if tls is not None else 'no TLS there'
-    if among(ConnectionError, urllib3.exceptions.ProtocolError, requests.ConnectionError):
-        return 'the connection broke'
-    return f'no answer ({type(exc).__name__})'
 
 
 def _status(status: int) -> str:

@@ -96,7 +96,11 @@ class Transport:
             except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 if not again or link.heard:
                     raise
-        return self._over(_Link(self._host, self._port, self._context, connect), head, body, timeout)
+        try:
+            link = _Link(self._host, self._port, self._context, connect)
+        except TimeoutError as exc:
+            raise TransportError('no connection in time') from exc
+        return self._over(link, head, body, timeout)
 
     def close(self) -> None:
         """Close all connections that nobody uses; the others follow when their answer is there."""
