@@ -36,11 +36,13 @@ class Found:
 
     :ivar part: lines of a document, or rows of a table.
     :ivar gaps: what could not be read, in one sentence.
+    :ivar unsure: of some lock nobody knows whether it is closed.
     """
 
     part: Any
     error: AccError | None = None
     gaps: str | None = None
+    unsure: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -84,7 +86,7 @@ class Inventory(ReportCommand):
             results = running.results(wanted)
             try:
                 for (number, entry, _), found in results:
-                    if interrupted.is_set() and (found.error or found.gaps):
+                    if interrupted.is_set() and (found.error or found.gaps or found.unsure):
                         continue  # what is missing may be missing because we stopped: it was not read
                     if arguments.stream:
                         self.app.stdout.write(found.part)
@@ -141,7 +143,8 @@ class Inventory(ReportCommand):
                     raise
                 error = AccError(f'internal error: {type(exc).__name__}: {exc}', hint='run it again with --debug and report it')
                 return Found(part=form.part(render.inventory(entry.name, None, error)), error=error)
-            return Found(part=form.part(body), gaps=_gaps(body), warnings=tuple(warnings))
+            unsure = any(reading['state'] == 'unknown' for a in body['accelerators'] for reading in a['locks'])
+            return Found(part=form.part(body), gaps=_gaps(body), unsure=unsure, warnings=tuple(warnings))
 
         return one, limits, connections
 

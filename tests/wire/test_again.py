@@ -173,3 +173,16 @@ def test_what_is_no_collection_any_more_hides_devices(card: Any, place: str, mem
             card.tree[place]['Members'] = members
         look = connection.look(NOW)
     assert [place] == [g.ref.uri for g in look.gaps if g.hides]
+
+
+def test_what_nobody_wants_any_more_is_forgotten(card: Any) -> None:
+    """It answers still, and nothing leads there: the look after the next one does not ask for it."""
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    asked = []
+    for _ in range(3):
+        with driver.connect(BmcAddress(name=HOST, address=ADDRESS)) as connection:
+            connection.look(NOW)
+        asked.append(card.count('GET', f'{DEVICES}/GPU'))
+        card.tree[DEVICES]['Members'] = []
+        card.tree[ITEM]['RelatedItem'] = []
+    assert [1, 2, 2] == asked

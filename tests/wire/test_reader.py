@@ -7,11 +7,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import requests
 
+from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import reader as module
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.redfish.reader import expand_query
+from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.ref import HOST
+
+from .conftest import ADDRESS, NOW
 
 PROCESSORS = '/redfish/v1/Systems/1/Processors'
 
@@ -254,3 +262,20 @@ def test_pages_count_for_the_size_of_a_look(bmc: Any, monkeypatch: pytest.Monkey
     look = bmc.look()
     assert 8 > sum(1 for _, uri in bmc.seen if uri.startswith(PROCESSORS))
     assert any(g.ref.uri == PROCESSORS and g.hides and '50000 bytes' in g.reason for g in look.gaps)
+
+
+def test_an_expansion_that_does_not_come_is_read_plain_and_not_tried_again(bmc: Any) -> None:
+    """Putting in hundreds of members takes some BMCs longer than anybody waits."""
+    _gpus(bmc, 'A', 'B')
+    _expands(bmc)
+    _systems_expanded(bmc)
+    query = f'{PROCESSORS}?$expand=.($levels=1)'
+    bmc.replies['GET', query] = [requests.ReadTimeout()] * 9
+    driver = RedfishDriver(patience=Patience(sleep=lambda s: None), remembered=Remembered())
+    for number in range(2):
+        with driver.connect(BmcAddress(name=HOST, address=ADDRESS, concurrency=1)) as connection:
+            look = connection.look(NOW)
+        assert (['A', 'B'], ()) == (_names(look), look.gaps)
+        if not number:
+            tried = bmc.count('GET', query)
+    assert tried == bmc.count('GET', query)

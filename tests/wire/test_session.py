@@ -43,3 +43,14 @@ def _guarded(bmc: Any, request: Any, context: Any, place: str) -> str:
         context.status_code = 401
         return '{}'
     return json.dumps(bmc.tree[place])
+
+
+def test_a_session_that_is_replaced_is_ended(bmc: Any, reply: Any) -> None:
+    """A BMC that says 401 for one resource keeps the session all the same, and takes few of them."""
+    place = '/redfish/v1/SessionService/Sessions'
+    bmc.replies['POST', place] = [reply(201, {}, X_Auth_Token=f't{n}', Location=f'{place}/{n}') for n in range(2)]
+    bmc.replies['GET', '/redfish/v1/Systems/1'] = [reply(401)]
+    with bmc.connect(username='admin', password='p' * 12) as connection:
+        connection.writer().fresh('/redfish/v1/Systems/1')
+        assert [f'{place}/0'] == [u for m, u in bmc.seen if m == 'DELETE']
+    assert [f'{place}/0', f'{place}/1'] == [u for m, u in bmc.seen if m == 'DELETE']

@@ -14,6 +14,7 @@ import json
 import logging
 import re
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -172,6 +173,8 @@ class Connector(sushy.connector.Connector):
         self._lean = Transport(*_host(address), context, lambda: MAX_ANSWER) if own else None
         self._session = session
         self._block: str | None = None
+        self._block_lock = threading.Lock()
+        self._logins = 0
         self._secrets = _secrets(address)
         self._tokens: tuple[str, ...] = ()
         self._timeout = max(1.0, address.timeout.total_seconds())
@@ -372,12 +375,13 @@ class Connector(sushy.connector.Connector):
         anonymous: bool,
     ) -> Answer:
         """A request that fits into memory, with its answer."""
-        if headers or anonymous or self._block is None:
+        block = self._block if not headers and not anonymous else None
+        if block is None:
+            logins = self._logins
             block = _block(self._standing(headers, anonymous=anonymous))
-            if not headers and not anonymous:
-                self._block = block
-        else:
-            block = self._block
+            with self._block_lock:
+                if not headers and not anonymous and logins == self._logins:
+                    self._block = block
         target = path if _PLAIN.fullmatch(path) else requote_uri(path)
         length = f'Content-Length: {len(body)}\r\n' if body is not None else ''
         head = f'{method} {target} HTTP/1.1\r\nHost: {self._origin[1]}\r\n{block}{length}\r\n'.encode('latin-1')
@@ -417,13 +421,19 @@ class Connector(sushy.connector.Connector):
     def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
         """Called by the login."""
         super().set_http_basic_auth(username, password)
-        self._block = None
+        self._logged_in()
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Called by the login."""
         self._tokens = (*self._tokens[1 - MAX_LOGINS :], session_auth_token)
         super().set_http_session_auth(session_auth_token)
-        self._block = None
+        self._logged_in()
+
+    def _logged_in(self) -> None:
+        """Headers that were put together before are those of an earlier login."""
+        with self._block_lock:
+            self._logins += 1
+            self._block = None
 
     def _body(self, response: requests.Response, path: str, deadline: float) -> bytes:
         """The body, unpacked, bounded in size and in time."""

@@ -73,6 +73,7 @@ class Expansion:
 
     plain: list[float] = field(default_factory=list)
     beyond: list[tuple[float, int]] = field(default_factory=list)
+    hopeless: bool = False
 
     def read(self, seconds: float) -> None:
         """A plain answer came."""
@@ -83,13 +84,19 @@ class Expansion:
         if members:
             self.beyond = [*self.beyond[1 - SAMPLES :], (seconds, members)]
 
+    def failed(self) -> None:
+        """An expanded answer did not come where a plain one did."""
+        self.hopeless = True
+
     @property
     def known(self) -> bool:
         """Something can be said."""
-        return bool(self.plain and self.beyond)
+        return self.hopeless or bool(self.plain and self.beyond)
 
     def wins(self, at_once: int) -> bool:
         """Expanding is the faster way, or nothing is known yet."""
+        if self.hopeless:
+            return False
         if not self.known:
             return True
         slowest = max(self.plain)

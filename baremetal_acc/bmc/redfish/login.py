@@ -117,7 +117,11 @@ class Login(sushy.auth.AuthBase):
             if self.generation == generation:
                 if generation >= MAX_LOGINS:
                     raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
+                before = self.session_uri
                 self._do_authenticate()
+                # It may live on: some services answer 401 for single resources. BMCs take few sessions.
+                if before is not None and before != self.session_uri:
+                    self._end(before)
 
     def can_refresh_session(self) -> bool:
         return self._username is not None and self._sessions is not None
@@ -162,7 +166,10 @@ class Login(sushy.auth.AuthBase):
         """Log out. That the BMC cannot be told any more is no error: sessions end by themselves."""
         uri, self.session_uri = self.session_uri, None
         if uri is not None:
-            try:
-                self._connector.send('DELETE', uri)
-            except BmcError as exc:
-                LOG.info('%s: the session was not closed: %s', self._connector.label, exc.what)
+            self._end(uri)
+
+    def _end(self, uri: str) -> None:
+        try:
+            self._connector.send('DELETE', uri)
+        except BmcError as exc:
+            LOG.info('%s: a session was not closed: %s', self._connector.label, exc.what)

@@ -17,7 +17,7 @@ from baremetal_acc.bmc.redfish.agenda import Agenda
 from baremetal_acc.bmc.redfish.connector import MAX_URI, PLACE, Answer, Connector
 from baremetal_acc.bmc.redfish.habits import Habits
 from baremetal_acc.bmc.redfish.message import said
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.ref import BmcName, Ref
 
 GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
@@ -49,12 +49,14 @@ Then = Callable[[Found], None]
 class _Place:
     """What is known of one URI in this look.
 
+    :ivar wanted: somebody asked for it, and it was not only read ahead.
     :ivar waiting: whom to tell when it is there; ``whole`` those that want a collection with all its pages.
     """
 
     found: Found | None = None
     running: bool = False
     whole: bool = False
+    wanted: bool = False
     waiting: list[tuple[Then, bool]] = field(default_factory=list)
 
 
@@ -151,7 +153,10 @@ class Reader:
     def at(self, place: str) -> Found | None:
         """What this look knows of a place, as :meth:`place` gives it: what was read, or why it could not be."""
         known = self._places.get(place)
-        return known.found if known is not None and not known.running else None
+        if known is None or known.running:
+            return None
+        known.wanted = True
+        return known.found
 
     def left(self) -> float:
         """Seconds that are left for this look."""
@@ -160,7 +165,11 @@ class Reader:
     @property
     def asked(self) -> tuple[str, ...]:
         """What was asked for and came, in order: paths, some with the query that expands."""
-        return tuple(self._asked)
+        return tuple(target for target in self._asked if self._is_wanted(target))
+
+    def _is_wanted(self, target: str) -> bool:
+        known = self._places.get(key(target))
+        return known is not None and known.wanted
 
     @property
     def documents(self) -> dict[str, Document]:
@@ -194,6 +203,7 @@ class Reader:
             known = self._places.get(place)
             if known is None:
                 known = self._places[place] = _Place()
+            known.wanted = known.wanted or then is not _nothing
             if known.running:
                 known.waiting.append((then, whole))
                 return
@@ -241,6 +251,7 @@ class Reader:
     def _now(self, place: str, *, whole: bool) -> Document:
         with self._lock:
             known = self._places.setdefault(place, _Place())
+            known.wanted = True
             found = known.found
         if found is None or (whole and _has_more(found)):
             found = self._read(place, whole=whole)
@@ -329,6 +340,13 @@ class Reader:
                 self._query = None
             except BmcAnswerInvalid:
                 self._query = None
+            except (BmcBusy, BmcUnreachable):
+                # Putting in hundreds of members may take longer than anybody waits, where each of them comes at once.
+                if self.left() <= 0:
+                    raise
+                self._query = None
+                page = self._fetch(place)
+                self._habits.expansion.failed()
             else:
                 got = _member_list(page.body, self._connector.label, place)
                 if got and all(set(member) == {'@odata.id'} for member in got):

@@ -90,6 +90,7 @@ class Transport:
         :raises OSError: no connection, no answer, or one that breaks the rules; ``ssl.SSLError``: no TLS, or no trust.
         """
         link = self._kept()
+        started = time.monotonic()
         if link is not None:
             try:
                 return self._over(link, head, body, timeout)
@@ -100,7 +101,7 @@ class Transport:
             link = _Link(self._host, self._port, self._context, connect)
         except TimeoutError as exc:
             raise TransportError('no connection in time') from exc
-        return self._over(link, head, body, timeout)
+        return self._over(link, head, body, max(1.0, timeout - (time.monotonic() - started)))
 
     def close(self) -> None:
         """Close all connections that nobody uses; the others follow when their answer is there."""
