@@ -279,3 +279,29 @@ def test_an_expansion_that_does_not_come_is_read_plain_and_not_tried_again(bmc: 
         if not number:
             tried = bmc.count('GET', query)
     assert tried == bmc.count('GET', query)
+
+
+@pytest.mark.parametrize('junk', [None, 7, 'x', [], {}, {'@odata.id': None}, {'@odata.id': 7}, {'@odata.id': ''}, {'Id': 'B'}])
+@pytest.mark.parametrize('paged', [False, True])
+def test_a_member_that_is_no_link_is_a_gap_that_hides(bmc: Any, junk: Any, paged: bool) -> None:
+    """It may be a device that nobody can ask; the others are reported."""
+    _gpus(bmc, 'A', 'B')
+    bmc.tree[PROCESSORS]['Members'][1] = junk
+    if paged:
+        bmc.tree[PROCESSORS]['Members@odata.nextLink'] = f'{PROCESSORS}?page=2'
+        bmc.tree[f'{PROCESSORS}?page=2'] = {'@odata.id': PROCESSORS, 'Name': 'p', 'Members': []}
+    look = bmc.look()
+    assert ['A'] == _names(look)
+    assert [(PROCESSORS, 'Members/1', True)] == [(g.ref.uri, g.field, g.hides) for g in look.gaps]
+
+
+@pytest.mark.parametrize('lost', [{'Id': 'B', 'Name': 'B'}, None])
+def test_an_expanded_member_without_its_uri_is_found_by_reading_plain(bmc: Any, lost: Any) -> None:
+    """Nobody could tell which member it is; the plain collection can."""
+    _gpus(bmc, 'A', 'B')
+    _expands(bmc)
+    _systems_expanded(bmc)
+    query = f'{PROCESSORS}?$expand=.($levels=1)'
+    bmc.tree[query] = {'@odata.id': PROCESSORS, 'Name': 'p', 'Members': [bmc.tree[f'{PROCESSORS}/A'], lost]}
+    look = bmc.look()
+    assert (['A', 'B'], ()) == (_names(look), look.gaps)

@@ -310,12 +310,14 @@ class Reader:
         self._check_number(place, body['Members'])
         return Document(ref=first.ref, body=body)  # the ETag of one page says nothing of the others
 
-    def _distinct(self, found: Iterable[JsonObject], collection: str) -> list[JsonObject]:
-        """Each member once: nextLink may lead to members that are there already."""
+    def _distinct(self, found: Iterable[object], collection: str) -> list[object]:
+        """Each member once: nextLink may lead to members that are there already. What is no link stays, to be told."""
         by_place: dict[str, JsonObject] = {}
+        odd: list[object] = []
         for member in found:
-            link = member.get('@odata.id')
-            if not isinstance(link, str):
+            link = link_of(member)
+            if link is None or not isinstance(member, Mapping):
+                odd.append(member)
                 continue
             try:
                 place = self.place(link)
@@ -324,7 +326,7 @@ class Reader:
             mine = place.rpartition('/')[0] == collection
             if place not in by_place or (mine and len(by_place[place]) < len(member)):
                 by_place[place] = member
-        return list(by_place.values())
+        return [*by_place.values(), *odd]
 
     def _first_page(self, place: str) -> Document:
         page: Document | None = None
@@ -349,7 +351,10 @@ class Reader:
                 self._habits.expansion.failed()
             else:
                 got = _member_list(page.body, self._connector.label, place)
-                if got and all(set(member) == {'@odata.id'} for member in got):
+                if not all(map(link_of, got)):
+                    self._query = None  # it expands and loses whose members they are
+                    page = self._fetch(place)
+                elif got and all(isinstance(member, Mapping) and set(member) == {'@odata.id'} for member in got):
                     self._query = None  # it takes the query and ignores it
                 else:
                     self._habits.expansion.expanded(answer.seconds, len(got))
@@ -359,7 +364,7 @@ class Reader:
         self._check_number(place, _member_list(page.body, self._connector.label, place))
         return page
 
-    def _check_number(self, place: str, found: list[JsonObject]) -> None:
+    def _check_number(self, place: str, found: list[object]) -> None:
         if len(found) > MAX_MEMBERS:
             raise BmcAnswerInvalid(bmc=self._connector.label, uri=place, what=f'more than {MAX_MEMBERS} members')
 
@@ -555,8 +560,14 @@ def expand_query(features: JsonObject | None) -> str | None:
     return f'?$expand=*{levels}' if expand.get('ExpandAll') is True else None
 
 
-def _member_list(body: JsonObject, label: str, place: str) -> list[JsonObject]:
-    """The members of one page. Null is an empty list: seen on real BMCs.
+def link_of(member: object) -> str | None:
+    """The URI of a member; None when it is no link."""
+    link = member.get('@odata.id') if isinstance(member, Mapping) else None
+    return link if isinstance(link, str) and link else None
+
+
+def _member_list(body: JsonObject, label: str, place: str) -> list[object]:
+    """The members of one page, whatever they are. Null is an empty list: seen on real BMCs.
 
     :raises BmcAnswerInvalid: it is no collection.
     """
@@ -565,4 +576,4 @@ def _member_list(body: JsonObject, label: str, place: str) -> list[JsonObject]:
         return []
     if not isinstance(found, list):
         raise BmcAnswerInvalid(bmc=label, uri=place, what='is no collection: Members is missing or no array')
-    return [m for m in found if isinstance(m, Mapping)]
+    return found

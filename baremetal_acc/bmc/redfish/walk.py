@@ -14,7 +14,7 @@ from baremetal_acc.bmc.devices import Class, Devices
 from baremetal_acc.bmc.quirks import Quirks
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import Gaps, View, absent, parent, pci_ids
-from baremetal_acc.bmc.redfish.reader import Found, Reader, members
+from baremetal_acc.bmc.redfish.reader import Found, Reader, link_of
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.ref import Ref
@@ -312,7 +312,7 @@ class Walk:
                     error(found)
                 self.gap(uri, found, hides=hides)
             else:
-                links = [link for m in members(found.body) if isinstance(link := m.get('@odata.id'), str)]
+                links = self._links_of(uri, found, hides=hides)
                 below = inner_rank if inner_rank is not None else rank + 1
                 self._each(links, into, then, hides=hides, stages=inner, rank=below)
             for stage in (*stages, *inner):
@@ -321,6 +321,19 @@ class Walk:
         for stage in (*stages, *inner):
             stage.begin()
         self._reader.want(uri, here, whole=True, rank=rank)
+
+    def _links_of(self, uri: str, collection: Document, *, hides: bool) -> list[str]:
+        """The URIs of a collection's members. One that is no link may be a device that nobody can ask."""
+        listed = collection.body.get('Members')
+        links = []
+        for number, member in enumerate(listed if isinstance(listed, list) else ()):
+            link = link_of(member)
+            if link is not None:
+                links.append(link)
+            else:
+                ref = Ref(bmc=self._reader.name, uri=self.place(uri) or short(uri))
+                self.gaps.append(Gap(ref=ref, field=f'Members/{number}', reason='link expected', hides=hides))
+        return links
 
     def _each(
         self,
