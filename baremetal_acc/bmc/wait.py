@@ -13,7 +13,7 @@ import contextlib
 import functools
 import heapq
 import itertools
-import selectors
+import select
 import socket
 import threading
 import time
@@ -27,8 +27,11 @@ import greenlet
 S = TypeVar('S')
 T = TypeVar('T')
 
-READ = selectors.EVENT_READ
-WRITE = selectors.EVENT_WRITE
+READ = select.POLLIN
+WRITE = select.POLLOUT
+
+TICK = 0.1
+"""Seconds by which a wait for a socket may be longer than it should: waits that take too long are looked for so often."""
 
 _here = threading.local()
 
@@ -37,17 +40,18 @@ class Hub:
     """Runs many functions in one thread; each may wait for sockets and for time by :func:`for_socket` and :func:`sleep`."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._epoll = select.epoll()
         self._ready: deque[tuple[greenlet.greenlet, Any]] = deque()
-        self._timers: list[tuple[float, int, greenlet.greenlet, Any]] = []
+        self._timers: list[tuple[float, int, greenlet.greenlet]] = []
         self._numbers = itertools.count()
         self._main = greenlet.getcurrent()
-        self._waiting: dict[greenlet.greenlet, int] = {}
+        self._waiting: dict[int, tuple[greenlet.greenlet, float]] = {}
+        self._next_look = 0.0
         self._calls: deque[Callable[[], None]] = deque()
         self._bell, self._button = socket.socketpair()
         self._bell.setblocking(False)
         self._button.setblocking(False)
-        self._selector.register(self._bell, READ, None)
+        self._epoll.register(self._bell, READ)
         self._helpers: ThreadPoolExecutor | None = None
 
     def spawn(self, function: Callable[[], None]) -> None:
@@ -72,7 +76,7 @@ class Hub:
 
     def close(self) -> None:
         """Close what is open; what still waits never goes on."""
-        self._selector.close()
+        self._epoll.close()
         self._bell.close()
         self._button.close()
         if self._helpers is not None:
@@ -81,24 +85,18 @@ class Hub:
     # ---- called in a greenlet of this hub ----
 
     def for_socket(self, fd: int, event: int, seconds: float) -> bool:
-        """Wait until a socket is ready; false when it was not in time."""
-        current = greenlet.getcurrent()
-        self._selector.register(fd, event, current)
-        timer = (time.monotonic() + seconds, next(self._numbers), current, False)
-        heapq.heappush(self._timers, timer)
-        self._waiting[current] = timer[1]
+        """Wait until a socket is ready; false when it was not in time. One waits for a socket at a time."""
+        once = event | select.EPOLLONESHOT
         try:
-            return bool(self._main.switch())
-        finally:
-            self._waiting.pop(current, None)
-            self._selector.unregister(fd)
+            self._epoll.modify(fd, once)  # it stays known after its first wait; a closed one is forgotten by the kernel
+        except FileNotFoundError:
+            self._epoll.register(fd, once)
+        self._waiting[fd] = greenlet.getcurrent(), time.monotonic() + seconds
+        return bool(self._main.switch())
 
     def sleep(self, seconds: float) -> None:
         """Wait for time to pass."""
-        current = greenlet.getcurrent()
-        timer = (time.monotonic() + seconds, next(self._numbers), current, False)
-        heapq.heappush(self._timers, timer)
-        self._waiting[current] = timer[1]
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), greenlet.getcurrent()))
         self._main.switch()
 
     def together(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
@@ -135,26 +133,25 @@ class Hub:
         for _ in range(len(self._ready)):
             who, value = self._ready.popleft()
             who.switch(value)
-        timeout = 0.0 if self._ready else 0.25
-        while self._timers and self._waiting.get(self._timers[0][2]) != self._timers[0][1]:
-            heapq.heappop(self._timers)  # woken by its socket
+        timeout = 0.0 if self._ready else TICK
         if self._timers and timeout:
             timeout = min(timeout, max(0.0, self._timers[0][0] - time.monotonic()))
-        for key, _ in self._selector.select(timeout):
-            if key.data is None:
+        for fd, _ in self._epoll.poll(timeout):
+            found = self._waiting.pop(fd, None)
+            if found is not None:
+                self._ready.append((found[0], True))
+            elif fd == self._bell.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._bell.recv(4096)
-            else:
-                self._waiting.pop(key.data, None)
-                self._ready.append((key.data, True))
         while self._calls:
             self._calls.popleft()()
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            _, number, who, value = heapq.heappop(self._timers)
-            if self._waiting.get(who) == number:
-                del self._waiting[who]
-                self._ready.append((who, value))
+            self._ready.append((heapq.heappop(self._timers)[2], None))
+        if now >= self._next_look:
+            self._next_look = now + TICK
+            for fd in [fd for fd, (_, until) in self._waiting.items() if until <= now]:
+                self._ready.append((self._waiting.pop(fd)[0], False))
 
 
 def together(work: Callable[[S], T], items: Sequence[S]) -> list[T]:

@@ -27,7 +27,7 @@ from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.errors import AccError, BmcUnreachable
 
-GARBAGE = (10_000, 20, 20)
+GARBAGE = (100_000, 20, 20)
 """Thresholds of the collector of cycles. Answers of BMCs are large, live for a second, and have no cycles: to look through them
 all the time, and through all that was there before, cost some percent of the CPU."""
 

@@ -71,6 +71,13 @@ REDIRECTS = 3
 
 _DAY = 86_400.0
 
+_HEADERS = {
+    'Accept': 'application/json',
+    'Accept-Encoding': 'identity',
+    'OData-Version': '4.0',
+    'User-Agent': 'baremetal-acc',
+}
+
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\r\n\x00\u0100-\U0010ffff]*\r\n")
 """One header, which ends where it should. Source: RFC 9110, section 5."""
 
@@ -159,19 +166,14 @@ class Connector(sushy.connector.Connector):
         parts = _origin(address)
         super().__init__(f'{parts[0]}://{parts[1]}', verify=bool(address.verify_ca))
         self._origin = parts
-        session = requests.Session()
+        session = self._session
         session.trust_env = False  # no proxies, no .netrc: a BMC is spoken to directly, with the credentials it was given
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        session.headers.clear()
-        session.headers.update(
-            {'Accept': 'application/json', 'Accept-Encoding': 'identity', 'OData-Version': '4.0', 'User-Agent': 'baremetal-acc'}
-        )
-        context = tls.context(address) if parts[0] == 'https' else None
-        adapter = _adapter(context, max(1, address.concurrency))
-        session.mount(f'{parts[0]}://', adapter)
-        own = isinstance(adapter, _Adapter)
-        self._lean = Transport(*_host(address), context, lambda: MAX_ANSWER) if own else None
-        self._session = session
+        session.headers = CaseInsensitiveDict(_HEADERS)
+        self._context = tls.context(address) if parts[0] == 'https' else None
+        own = _adapter is _FOR_IMAGES
+        self._lean = Transport(*_host(address), self._context, lambda: MAX_ANSWER) if own else None
+        self._mounted = False
         self._block: str | None = None
         self._block_lock = threading.Lock()
         self._logins = 0
@@ -401,6 +403,10 @@ class Connector(sushy.connector.Connector):
         # The first also bounds each piece that is sent: a BMC may pause while it writes what it has got so far.
         first = min(CONNECT_TIMEOUT if data is None or isinstance(data, bytes) else PIECE_TIMEOUT, timeout)
         deadline = time.monotonic() + timeout
+        with self._block_lock:
+            if not self._mounted:
+                self._session.mount(f'{self._origin[0]}://', _adapter(self._context, max(1, self._address.concurrency)))
+                self._mounted = True
         with self._session.send(request, stream=True, timeout=(first, timeout), allow_redirects=False, proxies={}) as response:
             content = self._body(response, path, deadline)
             taken = response.elapsed.total_seconds()
@@ -504,6 +510,9 @@ def _secrets(address: BmcAddress) -> tuple[str, ...]:
 def _adapter(context: ssl.SSLContext | None, connections: int) -> BaseAdapter:
     """What carries images. Tests put an adapter with recorded replies here, which then carries everything."""
     return _Adapter(context, connections)
+
+
+_FOR_IMAGES = _adapter
 
 
 def _block(headers: Mapping[str, str]) -> str:

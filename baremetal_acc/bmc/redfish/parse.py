@@ -6,6 +6,7 @@ A BMC's JSON is hostile: nulls, wrong types, a string for a list, sentinels for 
 becomes a Gap, and the rest comes. After this module there are only types.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -92,6 +93,8 @@ class View:
         if value is None:
             return None
         if isinstance(value, str):
+            if len(value) <= LONGEST:
+                return _plain_text(value)
             text = value.strip()
         elif isinstance(value, int) and not isinstance(value, bool):
             self._odd(path, 'text expected, a number found: taken as text')
@@ -99,12 +102,12 @@ class View:
         else:
             self._odd(path, f'text expected, {_kind(value)} found')
             return None
-        if len(text) > LONGEST or not text.isprintable() or '  ' in text:
-            text = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: 4 * LONGEST]).split())
+        if len(text) > LONGEST:
+            text = _squeezed(text[: 4 * LONGEST])
             if len(text) > LONGEST:
                 self._odd(path, f'longer than {LONGEST} characters')
                 text = text[:LONGEST]
-        return None if _is_sentinel(text) or not text.strip('0-:. ') else text
+        return _plain_text(text)
 
     def literal(self, *path: str) -> str | None:
         """A text as it is, stripped: for versions and words of an enumeration, where ``0`` is a value.
@@ -223,6 +226,8 @@ class View:
 
     def _value(self, path: tuple[str, ...]) -> object:
         value: object = self.body.get(path[0]) if path else self.body
+        if value is None or len(path) < 2:
+            return value
         for n in range(1, len(path)):
             if value is None:
                 return None
@@ -454,6 +459,20 @@ def power_state(view: View) -> PowerState:
 def absent(view: View) -> bool:
     """Status.State says that nothing is there (an empty slot or socket)."""
     return (state_of(view) or '').casefold() == 'absent'
+
+
+@functools.lru_cache(maxsize=8192)
+def _plain_text(value: str) -> str | None:
+    """A text without blanks around it or doubled in it; None for sentinels. Machines of one product say much the same."""
+    text = value.strip()
+    if not text.isprintable() or '  ' in text:
+        text = _squeezed(text)
+    return None if _is_sentinel(text) or not text.strip('0-:. ') else text
+
+
+def _squeezed(text: str) -> str:
+    """With one blank for what cannot be printed, and for many blanks."""
+    return ' '.join(''.join(c if c.isprintable() else ' ' for c in text).split())
 
 
 def _is_sentinel(text: str) -> bool:

@@ -6,11 +6,15 @@ Bounds: 8 MiB and 400,000 values for an answer, four times that for a look, 2,00
 the address's budget for a look.
 """
 
+import contextlib
+import functools
 import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.redfish.agenda import Agenda
@@ -22,9 +26,6 @@ from baremetal_acc.model.ref import BmcName, Ref
 
 GONE = frozenset({'ResourceNotFound', 'ResourceMissingAtURI'})
 """MessageIds of a body that stands for a 404 but comes with 200, as seen on a real BMC. Source: DMTF Base registry."""
-
-REQUIRED = ('@odata.id', 'Id', 'Name')
-"""What every resource has. Source: DSP0266, section "Common resource properties"."""
 
 MAX_MEMBERS = 2000
 MAX_RESOURCES = 5000
@@ -117,7 +118,7 @@ class Reader:
 
         :raises BmcAnswerInvalid: it leads off the BMC.
         """
-        if PLACE.fullmatch(uri) and len(uri) <= MAX_URI:
+        if len(uri) <= MAX_URI and _is_place(uri):
             return uri
         known = self._keys.get(uri)
         if known is None:
@@ -316,7 +317,7 @@ class Reader:
         odd: list[object] = []
         for member in found:
             link = link_of(member)
-            if link is None or not isinstance(member, Mapping):
+            if link is None or not isinstance(member, dict):
                 odd.append(member)
                 continue
             try:
@@ -354,7 +355,7 @@ class Reader:
                 if not all(map(link_of, got)):
                     self._query = None  # it expands and loses whose members they are
                     page = self._fetch(place)
-                elif got and all(isinstance(member, Mapping) and set(member) == {'@odata.id'} for member in got):
+                elif got and all(isinstance(member, dict) and set(member) == {'@odata.id'} for member in got):
                     self._query = None  # it takes the query and ignores it
                 else:
                     self._habits.expansion.expanded(answer.seconds, len(got))
@@ -373,24 +374,27 @@ class Reader:
 
         So is one that claims to be a resource elsewhere: what stands in one collection must not speak for another.
 
-        Source: DSP0266, section "Use of the $expand query parameter"; seen broken on real BMCs (facts/redfish.md, section 5).
+        Source: DSP0266, sections "Common resource properties" and "Use of the $expand query parameter"; seen broken on real
+        BMCs (facts/redfish.md, section 5).
         """
-        for name in REQUIRED:
-            value = member.get(name)
-            if not value or not isinstance(value, str):
-                return
+        uri, identifier, name = member.get('@odata.id'), member.get('Id'), member.get('Name')
+        if not (uri and identifier and name and isinstance(uri, str) and isinstance(identifier, str) and isinstance(name, str)):
+            return
         try:
-            place = self.place(member['@odata.id'])
+            place = self.place(uri)
         except BmcAnswerInvalid:
             return
         if place.rpartition('/')[0] != collection:
+            return
+        known = self._places.get(place)
+        if known is not None and (known.found is not None or known.running):
             return
         etag = member.get('@odata.etag')
         found = Document(ref=Ref(bmc=self.name, uri=place), body=member, etag=etag if isinstance(etag, str) else None)
         with self._lock:
             known = self._places.get(place)
             if known is None:
-                self._places[place] = _Place(found=found)
+                self._places[place] = _Place(found)
             elif known.found is None and not known.running:
                 known.found = found
 
@@ -487,7 +491,7 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
     if _values(answer.content) > MAX_VALUES:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=f'the answer has more than {MAX_VALUES} values')
     try:
-        body = _JSON.decode(answer.content.decode(json.detect_encoding(answer.content), 'surrogatepass'))
+        body = _decoded(answer.content)
     except _Ambiguous as exc:
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what=str(exc)) from None
     except (ValueError, RecursionError):
@@ -524,12 +528,38 @@ _SMALL = 32 * 1024
 
 _JSON = json.JSONDecoder(object_pairs_hook=_object)
 
+_ESCAPED_QUOTE = b'\\u0022'
+
+_QUICK, _BACK = msgspec.json.Decoder(), msgspec.json.Encoder()
+
+
+def _decoded(content: bytes) -> object:
+    """The value of JSON in which no name has two meanings.
+
+    Nearly all answers are clean, and a quick decoder that takes the last of two values will do for them: a value that is lost
+    takes the quotes of its name with it, so that what was decoded has fewer of them when it is written again. Quotes that are
+    written as numbers could make up for that. Whatever does not come out even is decoded by the slow one, which tells why.
+
+    :raises ValueError: it is no JSON, or ambiguous. ``RecursionError``: it is nested too deep.
+    """
+    with contextlib.suppress(ValueError, TypeError, OverflowError, RecursionError):
+        body: object = _QUICK.decode(content)
+        if _ESCAPED_QUOTE not in content and _BACK.encode(body).count(b'"') == content.count(b'"'):
+            return body
+    return _JSON.decode(content.decode(json.detect_encoding(content), 'surrogatepass'))
+
 
 def _values(content: bytes) -> int:
     """At least as many as there are values in JSON: each begins, or follows, one of these; a guess for small answers."""
     if len(content) < _SMALL:
         return len(content) // 4
     return content.count(b',') + content.count(b'[') + content.count(b'{')
+
+
+@functools.lru_cache(maxsize=8192)
+def _is_place(uri: str) -> bool:
+    """The URI is written as it is compared. Machines of one product have the same ones."""
+    return PLACE.fullmatch(uri) is not None
 
 
 def key(path: str) -> str:
@@ -543,7 +573,7 @@ def key(path: str) -> str:
 def members(body: JsonObject) -> tuple[JsonObject, ...]:
     """The members of a collection's body that are objects."""
     found = body.get('Members')
-    return tuple(m for m in found if isinstance(m, Mapping)) if isinstance(found, list) else ()
+    return tuple(m for m in found if isinstance(m, dict)) if isinstance(found, list) else ()
 
 
 def expand_query(features: JsonObject | None) -> str | None:
@@ -562,7 +592,7 @@ def expand_query(features: JsonObject | None) -> str | None:
 
 def link_of(member: object) -> str | None:
     """The URI of a member; None when it is no link."""
-    link = member.get('@odata.id') if isinstance(member, Mapping) else None
+    link = member.get('@odata.id') if isinstance(member, dict) else None
     return link if isinstance(link, str) and link else None
 
 

@@ -142,7 +142,7 @@ class _Link:
     :ivar heard: something of the answer to the current request has come.
     """
 
-    __slots__ = ('_hub', '_poll', '_socket', '_timeout', 'heard')
+    __slots__ = ('_hub', '_message', '_poll', '_socket', '_timeout', 'heard')
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -169,23 +169,28 @@ class _Link:
         self._poll.register(self._socket, select.POLLIN)
         self.heard = False
         self._timeout = -1.0
+        self._message = _Message()
 
     def _send(self, data: bytes, timeout: float, deadline: float) -> None:
-        if self._hub is None:
+        hub = self._hub
+        if hub is None:
             self._within(timeout)
             self._socket.sendall(data)
             return
         self._within(0.0)
-        view = memoryview(data)
-        while view:
-            sent = _patiently(self._hub, self._socket, lambda: self._socket.send(view), deadline, wait.WRITE)  # noqa: B023
-            view = view[sent:]
+        rest = data
+        while rest:
+            sent = _patiently(hub, self._socket, lambda: self._socket.send(rest), deadline, wait.WRITE)  # noqa: B023
+            rest = rest[sent:]
 
     def _receive(self, left: float, deadline: float) -> bytes:
         if self._hub is None:
             if self.heard:
                 self._within(left)
             return self._socket.recv(PIECE)
+        # An answer takes its time: to look for it at once would only cost.
+        if not self.heard and not self._hub.for_socket(self._socket.fileno(), wait.READ, left):
+            raise TimeoutError('timed out')
         return _patiently(self._hub, self._socket, lambda: self._socket.recv(PIECE), deadline)
 
     def _within(self, seconds: float) -> None:
@@ -200,6 +205,7 @@ class _Link:
 
     def close(self) -> None:
         """Close it at once."""
+        self._message.end()
         with contextlib.suppress(OSError):
             self._socket.close()
 
@@ -210,7 +216,8 @@ class _Link:
         started = time.monotonic()
         deadline = started + timeout
         self._send(head + body if body is not None else head, timeout, deadline)
-        message = _Message(limit)
+        message = self._message
+        message.begin(limit)
         pieces = 0
         while not message.complete:
             left = deadline - time.monotonic()
@@ -281,12 +288,22 @@ def _patiently(hub: wait.Hub, sock: socket.socket, act: Callable[[], T], deadlin
 
 
 class _Message:
-    """One answer while it is read. The methods that llhttp calls are those named ``on_``."""
+    """The answers of one connection, one after the other, while they are read.
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    The methods that llhttp calls are those named ``on_``.
+    """
+
+    def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
+        self.begin(0)
+
+    def begin(self, limit: int) -> None:
+        """Begin the next answer of a connection; the one before was complete, and nothing came after it.
+
+        :param limit: bytes of the body, unpacked.
+        """
+        self._limit = limit
         self._beside = 0
         self._packed = 0
         self._in_head = True
@@ -327,7 +344,12 @@ class _Message:
         """The body, unpacked."""
         if self._unpack is not None and self._packed:
             self._unpack.finish()
-        return b''.join(self._parts)
+        parts, self._parts = self._parts, []
+        return b''.join(parts)
+
+    def end(self) -> None:
+        """No more answers. The parser knows us as we know it: a cycle, which the collector might leave for long."""
+        self.__dict__.pop('_parser', None)
 
     def on_message_begin(self) -> None:
         if self.complete:
