@@ -186,3 +186,74 @@ def test_what_nobody_wants_any_more_is_forgotten(card: Any) -> None:
         card.tree[DEVICES]['Members'] = []
         card.tree[ITEM]['RelatedItem'] = []
     assert [1, 2, 2] == asked
+
+
+ADAPTERS = '/redfish/v1/Chassis/1/NetworkAdapters'
+INTERFACES = '/redfish/v1/Systems/1/NetworkInterfaces'
+
+
+@pytest.fixture
+def dpu(card: Any) -> Any:
+    """A DPU beside the GPU, and the interface that says which System uses it."""
+    card.tree['/redfish/v1/Chassis/1']['NetworkAdapters'] = {'@odata.id': ADAPTERS}
+    card.collection(ADAPTERS, 'A')
+    card.put(f'{ADAPTERS}/A', Model='BlueField-3', SerialNumber='9')
+    card.tree['/redfish/v1/Systems/1']['NetworkInterfaces'] = {'@odata.id': INTERFACES}
+    card.collection(INTERFACES, 'A')
+    card.put(f'{INTERFACES}/A', Links={'NetworkAdapter': {'@odata.id': f'{ADAPTERS}/A'}})
+    for uri, kind in {
+        '/redfish/v1/Systems/1': 'ComputerSystem.v1_20_0.ComputerSystem',
+        f'{ADAPTERS}/A': 'NetworkAdapter.v1_11_0.NetworkAdapter',
+        INTERFACES: 'NetworkInterfaceCollection.NetworkInterfaceCollection',
+        f'{INTERFACES}/A': 'NetworkInterface.v1_2_0.NetworkInterface',
+    }.items():
+        card.tree[uri]['@odata.type'] = f'#{kind}'
+    return card
+
+
+def uris(look: Any) -> set[str]:
+    """All resources of the DPU."""
+    return {ref.uri for a in look.accelerators if a.serial == '9' for ref in a.refs}
+
+
+def test_which_system_uses_an_adapter_is_asked_once_while_the_adapters_stay(dpu: Any) -> None:
+    """It is neither lock nor version, function or identity. Looks after the second do not ask either."""
+    with dpu.connect() as connection:
+        first = connection.look(NOW)
+        asked = dpu.count('GET', INTERFACES)
+        later = [connection.look(NOW) for _ in range(3)]
+    assert f'{INTERFACES}/A' in uris(first)
+    assert [uris(first)] * 3 == [uris(look) for look in later]
+    assert 1 == asked == dpu.count('GET', INTERFACES)
+
+
+def test_it_is_asked_again_over_a_new_connection(dpu: Any) -> None:
+    """Nothing of what a BMC said outlives the connection."""
+    for _ in range(2):
+        assert f'{INTERFACES}/A' in uris(dpu.look())
+    assert 2 == dpu.count('GET', INTERFACES)
+
+
+@pytest.mark.parametrize('change', ['swapped', 'more', 'gone'])
+def test_it_is_asked_again_when_the_adapters_changed(dpu: Any, change: str) -> None:
+    """Another card in the same slot may be another System's."""
+    with dpu.connect() as connection:
+        connection.look(NOW)
+        if change == 'swapped':
+            dpu.tree[f'{ADAPTERS}/A']['SerialNumber'] = '10'
+        elif change == 'more':
+            dpu.collection(ADAPTERS, 'A', 'B')
+            dpu.put(f'{ADAPTERS}/B', Model='BlueField-3', SerialNumber='11')
+        else:
+            dpu.collection(ADAPTERS)
+        connection.look(NOW)
+    assert 2 == dpu.count('GET', INTERFACES)
+
+
+def test_an_adapter_that_nothing_else_leads_to_is_found_by_the_interface(bmc: Any) -> None:
+    """Also where a machine shows nothing else at all that would have to be read for its links."""
+    bmc.tree['/redfish/v1/Systems/1']['NetworkInterfaces'] = {'@odata.id': INTERFACES}
+    bmc.collection(INTERFACES, 'A')
+    bmc.put(f'{INTERFACES}/A', Links={'NetworkAdapter': {'@odata.id': '/redfish/v1/Chassis/2/NetworkAdapters/A'}})
+    bmc.put('/redfish/v1/Chassis/2/NetworkAdapters/A', Model='BlueField-3', SerialNumber='9')
+    assert '/redfish/v1/Chassis/2/NetworkAdapters/A' in uris(bmc.look())

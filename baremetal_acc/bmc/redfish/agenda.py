@@ -29,6 +29,11 @@ class Agenda:
             heapq.heappush(self._jobs, (rank, self._added, job))
             self._changed.notify()
 
+    @property
+    def waiting(self) -> bool:
+        """There is something that nobody has begun."""
+        return bool(self._jobs)
+
     def run(self) -> None:
         """Do all there is, and all that comes of it.
 

@@ -42,6 +42,10 @@ UNCHANGED = frozenset({'PCIeFunction', 'NetworkInterface'})
 """Types that hold no lock, version or state. What has not changed since the last look over this connection need not be sent
 again; all else is read anew each time, whatever a BMC says of its ETags: many share one (facts/redfish.md, section 7)."""
 
+KEPT = frozenset({'NetworkInterface', 'NetworkInterfaceCollection'})
+"""Types that say nothing but which System uses which adapter. Over one connection they are not asked for again, while the Systems
+and adapters are those of the last look."""
+
 Found = Document | BmcError
 Then = Callable[[Found], None]
 
@@ -221,8 +225,32 @@ class Reader:
         """Read what was needed last time, all at once: the walk will ask for it."""
         for target in targets:
             path, mark, query = target.partition('?')
+            if self.may_keep(path):
+                continue
             if not mark or (self.expands and self._query == f'?{query}'):
                 self.want(path, _nothing, whole=bool(mark), rank=rank)
+
+    def may_keep(self, uri: str) -> bool:
+        """The last look over this connection has read it, and :meth:`keep` may take it over."""
+        before = self._before.get(key(uri))
+        return before is not None and _kind(before) in KEPT
+
+    def keep(self, systems: Mapping[str, Document], adapters: Mapping[str, Document]) -> None:
+        """Take over what the last look has read of KEPT, if these are its Systems and adapters, all of them and no others."""
+        before = {place: found for place, found in self._before.items() if _kind(found) in ('ComputerSystem', 'NetworkAdapter')}
+        now = {**systems, **adapters}
+        if set(before) != set(now) or any(_identity(before[place]) != _identity(now[place]) for place in now):
+            return
+        kept = {place: found for place, found in self._before.items() if _kind(found) in KEPT}
+        with self._lock:
+            for place, found in kept.items():
+                self._places.setdefault(place, _Place(found=found))
+            self._asked += [target for target in self._habits.targets if key(target) in kept]
+
+    @property
+    def wanting(self) -> bool:
+        """Something is wanted that nobody has begun to read."""
+        return self._agenda.waiting
 
     def run(self) -> None:
         """Let all that is wanted happen, and all that is wanted then.
@@ -436,9 +464,19 @@ def _has_more(found: Found) -> bool:
     return isinstance(found, Document) and 'Members@odata.nextLink' in found.body
 
 
-def _may_be_unchanged(document: Document) -> bool:
+def _kind(document: Document) -> str:
+    """The type of a resource without its version: PCIeFunction."""
     name = document.body.get('@odata.type')
-    kind = name.lstrip('#').partition('.')[0] if isinstance(name, str) else ''
+    return name.lstrip('#').partition('.')[0] if isinstance(name, str) else ''
+
+
+def _identity(document: Document) -> tuple[object, ...]:
+    """What tells whether it is the same thing that stands at its URI."""
+    return tuple(document.body.get(name) for name in ('Id', 'UUID', 'SerialNumber', 'Model', 'PartNumber'))
+
+
+def _may_be_unchanged(document: Document) -> bool:
+    kind = _kind(document)
     return kind in UNCHANGED or (kind.endswith('Collection') and all(len(m) == 1 for m in members(document.body)))
 
 

@@ -78,6 +78,7 @@ class Walk:
         self._offered: set[str] = set()
         self._array: list[str] = []
         self._adapters_matter = self._managers_matter = False
+        self._undecided: list[View] = []
 
     def run(self) -> Tree:
         """Read everything.
@@ -129,7 +130,7 @@ class Walk:
             self._collection(view, 'PCIeDevices', tree.pcie_devices, self._device)
         self._extensions('systems', view)
         if self._adapters_matter:
-            self._collection(view, 'NetworkInterfaces', tree.interfaces, rank=_LATE)
+            self._interfaces(view)
 
     def _chassis(self, view: View) -> None:
         tree = self.tree
@@ -195,7 +196,25 @@ class Walk:
         if not self._adapters_matter:
             self._adapters_matter = True
             for system in self.tree.systems.values():
-                self._collection(system, 'NetworkInterfaces', self.tree.interfaces, rank=_LATE)
+                self._interfaces(system)
+
+    def _interfaces(self, system: View, *, decided: bool = False) -> None:
+        """The NetworkInterfaces of a System; those that may be kept when all adapters are known."""
+        link = system.link('NetworkInterfaces') if isinstance(system.body.get('NetworkInterfaces'), dict) else None
+        if not decided and link is not None and self._reader.may_keep(link):
+            self._undecided.append(system)
+        else:
+            self._collection(system, 'NetworkInterfaces', self.tree.interfaces, rank=_LATE)
+
+    def _decide(self) -> None:
+        """Keep what was read of NetworkInterfaces, or read it anew."""
+        undecided, self._undecided = self._undecided, []
+        if undecided:
+            tree = self.tree
+            known = [{uri: Document(ref=v.ref, body=v.body) for uri, v in t.items()} for t in (tree.systems, tree.adapters)]
+            self._reader.keep(*known)
+        for system in undecided:
+            self._interfaces(system, decided=True)
 
     def _extensions(self, table: str, view: View) -> None:
         """A vendor's own resources; they tell more of devices that are known, so that nothing hides behind them."""
@@ -247,6 +266,7 @@ class Walk:
         self._each(self._array, tree.pcie_devices, self._device, hides=True)
         if not tree.adapters:
             self._look_at_interfaces()
+        self._decide()
         for interface in list(tree.interfaces.values()):
             self._each(interface.links('Links', 'NetworkAdapter'), tree.adapters, self._adapter, hides=True)
         for processor in list(tree.processors.values()):
@@ -257,7 +277,7 @@ class Walk:
             for controller in adapter.parts('Controllers'):
                 linked = list(controller.links('Links', 'PCIeDevices')) if controller is not None else []
                 self._each(linked, tree.pcie_devices, self._device, hides=False)
-        return len(self._seen) > before
+        return len(self._seen) > before or self._reader.wanting
 
     def _tidy(self) -> None:
         """Put the tables in an order that does not depend on which answer came first; leave out what is not there."""
