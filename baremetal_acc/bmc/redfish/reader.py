@@ -43,8 +43,8 @@ UNCHANGED = frozenset({'PCIeFunction', 'NetworkInterface'})
 again; all else is read anew each time, whatever a BMC says of its ETags: many share one (facts/redfish.md, section 7)."""
 
 KEPT = frozenset({'NetworkInterface', 'NetworkInterfaceCollection'})
-"""Types that say nothing but which System uses which adapter. Over one connection they are not asked for again, while the Systems
-and adapters are those of the last look."""
+"""Types that say nothing but which System uses which adapter. Over one connection they are not asked for again, while the
+Systems and adapters are those of the last look."""
 
 Found = Document | BmcError
 Then = Callable[[Found], None]
