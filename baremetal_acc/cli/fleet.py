@@ -53,6 +53,9 @@ SWITCH = 0.02
 """Seconds that a thread may keep the interpreter. A look computes for some milliseconds, then waits for its BMC: with Python's
 5 ms it is interrupted all the time, which cost a third of the CPU with 256 threads."""
 
+IN_HUB, FULL = 128, 0.97
+"""The same where one thread waits for all of them, and nobody fights for the interpreter."""
+
 FACTOR = 4
 """So many times the bound may be in progress at a time, those that no longer count included."""
 
@@ -113,12 +116,16 @@ class Width:
     with 16, measured on a machine that had other work too), and makes BMCs look slow that are not.
 
     :param most: never more.
+    :param first: so many to begin with.
+    :param busy: share of one CPU from which on more bring nothing.
     :ivar targets: so many now.
     """
 
-    def __init__(self, most: int, now: float, used: float) -> None:
-        self.targets = min(most, FIRST)
+    def __init__(self, most: int, now: float, used: float, *, first: int = FIRST, busy: float = BUSY) -> None:
+        self.targets = min(most, first)
         self._most = most
+        self._first = first
+        self._busy = busy
         self._since = now
         self._used = used
         self._late = 0.0
@@ -136,8 +143,8 @@ class Width:
         if passed < BEAT:
             return
         if self._late > LATE:
-            self.targets = max(min(self._most, FIRST // 2), self.targets * 3 // 4)
-        elif used - self._used < BUSY * passed:
+            self.targets = max(min(self._most, self._first // 2), self.targets * 3 // 4)
+        elif used - self._used < self._busy * passed:
             self.targets = min(self._most, self.targets * 3 // 2 + 1)
         self._since, self._used, self._late = now, used, 0.0
 
@@ -177,7 +184,8 @@ class Fleet(Generic[T, R]):
         self._hub: _HubThread | None = None
         self._running: dict[int, tuple[T, float]] = {}
         self._stopped = False
-        self._width = Width(limits.at_once, time.monotonic(), time.process_time())
+        first, busy = (IN_HUB, FULL) if in_hub else (FIRST, BUSY)
+        self._width = Width(limits.at_once, time.monotonic(), time.process_time(), first=first, busy=busy)
 
     @property
     def left_behind(self) -> tuple[T, ...]:

@@ -27,7 +27,8 @@ class Agenda:
         with self._changed:
             self._added += 1
             heapq.heappush(self._jobs, (rank, self._added, job))
-            self._changed.notify()
+            if self._workers:  # else nobody can be waiting but who adds
+                self._changed.notify()
 
     @property
     def waiting(self) -> bool:
@@ -65,7 +66,8 @@ class Agenda:
                 finally:
                     with self._changed:
                         self._active -= 1
-                        self._changed.notify_all()
+                        if self._workers:
+                            self._changed.notify_all()
         finally:
             if helper:
                 with self._changed:

@@ -10,6 +10,7 @@ an error of ours. sushy's resources run on it as on theirs. Images are pushed by
 """
 
 import base64
+import functools
 import json
 import logging
 import re
@@ -89,6 +90,8 @@ PLACE = re.compile(_SEGMENTS)
 _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
 """The same with a query, or a slash at its end."""
 
+_UNAUTHORIZED, _NOT_MODIFIED = int(HTTPStatus.UNAUTHORIZED), int(HTTPStatus.NOT_MODIFIED)
+
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
@@ -104,7 +107,7 @@ class Streamed(Protocol):
     def read(self, size: int = -1) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Answer:
     """What came back, with a status below 400.
 
@@ -238,7 +241,7 @@ class Connector(sushy.connector.Connector):
         :param base: what a relative one is relative to.
         :raises BmcAnswerInvalid: it leads elsewhere.
         """
-        if len(uri) <= MAX_URI and _PLAIN.fullmatch(uri):
+        if len(uri) <= MAX_URI and _is_plain(uri):
             return uri
         try:
             whole = urljoin(f'{self._origin[0]}://{self._origin[1]}{base}', uri.strip()[: MAX_URI + 1])
@@ -312,12 +315,7 @@ class Connector(sushy.connector.Connector):
             auth = self._auth
             generation = auth.generation if isinstance(auth, Login) else 0
             answer = self._exchange('GET', path, None, headers, min(self._timeout, max(1.0, left())))
-            if (
-                answer.status == HTTPStatus.UNAUTHORIZED
-                and isinstance(auth, Login)
-                and auth.can_refresh_session()
-                and not renewed
-            ):
+            if answer.status == _UNAUTHORIZED and isinstance(auth, Login) and auth.can_refresh_session() and not renewed:
                 auth.again(generation)
                 renewed = True
                 continue
@@ -325,7 +323,7 @@ class Connector(sushy.connector.Connector):
                 self._refuse_secrets(answer.headers.get('Location', ''), path)
                 path = self.path(answer.headers.get('Location', ''), base=path)
                 continue
-            if answer.status != HTTPStatus.NOT_MODIFIED or 'If-None-Match' not in headers:
+            if answer.status != _NOT_MODIFIED or 'If-None-Match' not in headers:
                 self._raise_for('GET', answer)
             return answer
         raise BmcAnswerInvalid(bmc=self.label, uri=uri, what='redirected in a circle')
@@ -384,7 +382,7 @@ class Connector(sushy.connector.Connector):
             with self._block_lock:
                 if not headers and not anonymous and logins == self._logins:
                     self._block = block
-        target = path if _PLAIN.fullmatch(path) else requote_uri(path)
+        target = path if _is_plain(path) else requote_uri(path)
         length = f'Content-Length: {len(body)}\r\n' if body is not None else ''
         head = f'{method} {target} HTTP/1.1\r\nHost: {self._origin[1]}\r\n{block}{length}\r\n'.encode('latin-1')
         reply = lean.exchange(head, body, connect=min(CONNECT_TIMEOUT, timeout), timeout=timeout, again=method in _READS)
@@ -497,6 +495,12 @@ class Connector(sushy.connector.Connector):
         if method in _READS and status in _MAY_PASS:
             raise Later(error, retry_after(answer.headers.get('Retry-After')))
         raise error
+
+
+@functools.lru_cache(maxsize=8192)
+def _is_plain(uri: str) -> bool:
+    """The path of a URI means what it says. Machines of one product have the same ones."""
+    return _PLAIN.fullmatch(uri) is not None
 
 
 def _secrets(address: BmcAddress) -> tuple[str, ...]:

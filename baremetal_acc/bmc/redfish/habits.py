@@ -8,7 +8,7 @@ BMC said is never kept here.
 
 import statistics
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -71,18 +71,18 @@ class Expansion:
     (facts/performance.md, section 1).
     """
 
-    plain: list[float] = field(default_factory=list)
-    beyond: list[tuple[float, int]] = field(default_factory=list)
+    plain: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    beyond: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     hopeless: bool = False
 
     def read(self, seconds: float) -> None:
         """A plain answer came."""
-        self.plain = [*self.plain[1 - SAMPLES :], seconds]
+        self.plain.append(seconds)
 
     def expanded(self, seconds: float, members: int) -> None:
         """An expanded answer came."""
         if members:
-            self.beyond = [*self.beyond[1 - SAMPLES :], (seconds, members)]
+            self.beyond.append((seconds, members))
 
     def failed(self) -> None:
         """An expanded answer did not come where a plain one did."""
@@ -99,10 +99,11 @@ class Expansion:
             return False
         if not self.known:
             return True
-        slowest = max(self.plain)
-        beyond = ((seconds - slowest, members) for seconds, members in self.beyond)
+        plain, expanded = tuple(self.plain), tuple(self.beyond)  # other threads go on adding
+        slowest = max(plain)
+        beyond = ((seconds - slowest, members) for seconds, members in expanded)
         cheapest = min(extra / members if extra > CHANCE else 0.0 for extra, members in beyond)
-        return cheapest * at_once < statistics.median(self.plain)
+        return cheapest * at_once < statistics.median(plain)
 
 
 @dataclass(slots=True)

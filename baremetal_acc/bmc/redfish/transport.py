@@ -29,6 +29,9 @@ MAX_HEAD = 64 * 1024
 
 PIECE = 64 * 1024
 
+HOT = 0.1
+"""Seconds within which nobody closes a connection for being idle. If it is closed all the same, a read is sent again."""
+
 T = TypeVar('T')
 
 
@@ -89,8 +92,8 @@ class Transport:
         :param again: it may be sent once more when a kept connection turns out to be closed: true for reads only.
         :raises OSError: no connection, no answer, or one that breaks the rules; ``ssl.SSLError``: no TLS, or no trust.
         """
-        link = self._kept()
         started = time.monotonic()
+        link = self._kept(started - HOT if again else started)
         if link is not None:
             try:
                 return self._over(link, head, body, timeout)
@@ -111,13 +114,17 @@ class Transport:
         for link in idle:
             link.close()
 
-    def _kept(self) -> '_Link | None':
+    def _kept(self, lately: float) -> '_Link | None':
+        """A connection that can be used.
+
+        :param lately: one that was used since then needs no look whether it has been closed.
+        """
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 link = self._idle.pop()
-            if link.is_quiet():
+            if link.used > lately or link.is_quiet():
                 return link
             link.close()
 
@@ -140,9 +147,10 @@ class _Link:
     """One connection.
 
     :ivar heard: something of the answer to the current request has come.
+    :ivar used: when the last answer was complete.
     """
 
-    __slots__ = ('_hub', '_message', '_poll', '_socket', '_timeout', 'heard')
+    __slots__ = ('_hub', '_message', '_poll', '_socket', '_timeout', 'heard', 'used')
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -168,6 +176,7 @@ class _Link:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self.heard = False
+        self.used = 0.0
         self._timeout = -1.0
         self._message = _Message()
 
@@ -240,8 +249,8 @@ class _Link:
             pieces += 1
             if self._hub is not None and not pieces % 16:
                 self._hub.sleep(0)  # a peer that always has more holds nobody up
-        reply = Reply(message.status, message.headers, message.content(), time.monotonic() - started)
-        return reply, message.keep
+        self.used = time.monotonic()
+        return Reply(message.status, message.headers, message.content(), self.used - started), message.keep
 
 
 def _connected(hub: wait.Hub, host: str, port: int, deadline: float) -> socket.socket:
