@@ -11,10 +11,15 @@ from baremetal_acc.model.lock import ResetKind
 
 
 class ImageKind(StrEnum):
-    """Firmware belongs to the operator; a function may be programmed for a tenant. They never mix."""
+    """Firmware belongs to the operator; a function may be programmed for a tenant. They never mix.
+
+    ``revocation``: makes the device itself refuse older firmware from then on. It cannot be undone, and is written only where a
+    rule asks for it by name.
+    """
 
     FIRMWARE = 'firmware'
     FUNCTION = 'function'
+    REVOCATION = 'revocation'
 
 
 class DigestAlgorithm(StrEnum):
@@ -64,6 +69,8 @@ class Image:
     :ivar reset: what brings it in force after the write.
     :ivar order: lower ones are written first; equal ones may run together.
     :ivar restore: name of the image to go back to; None where the catalogue says that there is none (``restore = "none"``).
+    :ivar via: versions over which it may be written; empty: any.
+    :ivar denied: why it must not be written any more, where the catalogue denies it. It still tells what a device runs.
     :ivar function: name of the function (kind function only); ``uuid`` what the AccelerationFunction then reports.
     """
 
@@ -79,6 +86,8 @@ class Image:
     reset: ResetKind = ResetKind.NONE
     order: int = 0
     restore: str | None = None
+    via: tuple[str, ...] = ()
+    denied: str | None = None
     function: str | None = None
     uuid: str | None = None
 

@@ -50,6 +50,7 @@ class Flash:
 
     :ivar ref: the SoftwareInventory, the one Target of the update.
     :ivar expects: the version the plan saw; another one refuses.
+    :ivar restore: name of the image to put back when this one fails; None where there is none.
     """
 
     accelerator: AcceleratorId
@@ -60,6 +61,7 @@ class Flash:
     expects: str | None
     reset: ResetKind = ResetKind.NONE
     order: int = 0
+    restore: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,11 +386,13 @@ class Failed:
     """The job ended and something does not hold.
 
     :ivar wrote: whether anything was written to a device.
+    :ivar quarantined: devices that nobody may use: a write failed, and what was there before could not be put back.
     """
 
     reasons: tuple[str, ...]
     wrote: bool
     verdict: Verdict | None = None
+    quarantined: tuple[AcceleratorId, ...] = ()
 
 
 Outcome = Done | Wait | Failed
