@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """bmcs.yaml: what it says is understood, what is wrong is told by line, and no password gets out."""
 
-import contextlib
 import json
 import os
 
@@ -141,9 +140,25 @@ def test_what_is_no_list_of_targets_is_refused(text, says):
 @given(st.text(max_size=200))
 def test_any_text_is_parsed_or_refused(text):
     """Nothing but a DocumentError comes out of a text that is no list of BMCs."""
-    with contextlib.suppress(DocumentError):
+    check_or_refused(text)
+
+
+def check_or_refused(text):
+    """What comes out is whole: targets that could be connected to, or an error of one printable line that says where."""
+    try:
         targets, _ = parse(text)
-        assert targets
+    except DocumentError as exc:
+        assert exc.message.startswith(exc.path)
+        assert exc.message.isprintable()
+        assert len(exc.message) < 1000
+        return
+    assert targets
+    assert len(targets) == len({target.name for target in targets})
+    for target in targets:
+        assert target.bmcs
+        assert len(target.bmcs) == len({bmc.name for bmc in target.bmcs})
+        assert [None] * len(target.bmcs) == [bmcs.check_address(bmc.address) for bmc in target.bmcs]
+        assert all(bmc.parallel_updates is None or bmc.parallel_updates > 0 for bmc in target.bmcs)
 
 
 LINES = """\
@@ -199,8 +214,7 @@ def test_what_is_wrong_with_a_line_is_told_by_its_number(old, new, line, says):
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_any_lines_are_parsed_or_refused(first, second):
     """Nothing but a DocumentError comes out of lines that are no targets."""
-    with contextlib.suppress(DocumentError):
-        parse(f'{{"target": "a", {first}\n{second}\n')
+    check_or_refused(f'{{"target": "a", {first}\n{second}\n')
 
 
 @given(
@@ -215,8 +229,7 @@ def test_any_lines_are_parsed_or_refused(first, second):
 )
 def test_any_target_of_json_is_parsed_or_refused(target):
     """Whatever type stands where another one belongs."""
-    with contextlib.suppress(DocumentError):
-        parse(json.dumps({'target': 'a', **target}))
+    check_or_refused(json.dumps({'target': 'a', **target}))
 
 
 def test_a_list_from_a_pipe_may_hold_passwords(tmp_path):
