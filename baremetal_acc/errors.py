@@ -55,6 +55,7 @@ class DocumentError(AccError):
     """A document of the operator (baseline, catalogue, BMC list) is wrong."""
 
     def __init__(self, *, path: str, what: str, line: int | None = None, hint: str | None = None) -> None:
+        what = _printable(what)
         self.path = path
         self.line = line
         self.what = what
@@ -206,3 +207,8 @@ class RootMissing(PlacementError):
 
 class PlacementRefused(PlacementError):
     """Placement refused a request for good (roles, unknown class, microversion)."""
+
+
+def _printable(text: str) -> str:
+    """A text with what a terminal would not show, or would obey, written as escapes: documents may come from anywhere."""
+    return text if text.isprintable() else ''.join(c if c.isprintable() else repr(c)[1:-1] for c in text)
