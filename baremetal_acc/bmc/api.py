@@ -18,6 +18,23 @@ JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ImageServer:
+    """Where BMCs that fetch images themselves find this process.
+
+    :ivar host: our address as BMCs reach it.
+    :ivar listen: the address to listen at; empty for all of this machine.
+    :ivar ports: first and last that may be listened at; 0 and 0 for any.
+    :ivar certificate: PEM file, for HTTPS; None for HTTP. ``key``: of its key, None when it is in the same file.
+    """
+
+    host: str
+    listen: str = ''
+    ports: tuple[int, int] = (0, 0)
+    certificate: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BmcAddress:
     """Where a BMC is and how to log in.
 
@@ -28,6 +45,7 @@ class BmcAddress:
     :ivar budget: for one whole look.
     :ivar concurrency: requests at a time.
     :ivar parallel_updates: how many updates the BMC takes at once, said by the operator; None leaves it to what is known of it.
+    :ivar images: where it may fetch images from us, if it takes them in no other way; None: nowhere.
     """
 
     name: BmcName
@@ -40,6 +58,7 @@ class BmcAddress:
     budget: timedelta = timedelta(minutes=5)
     concurrency: int = 4
     parallel_updates: int | None = None
+    images: ImageServer | None = None
 
     @property
     def label(self) -> str:

@@ -81,7 +81,7 @@ class TaskReading:
 class UpdateFacts:
     """How a BMC takes images.
 
-    :ivar push: it takes an image in the request (MultipartHttpPushUri).
+    :ivar push: it takes an image from us: in the request (MultipartHttpPushUri), or by fetching it where the operator lets it.
     :ivar pull: it fetches an image itself (SimpleUpdate).
     :ivar parallel: how many updates it takes at once; 1 unless something says otherwise.
     :ivar max_size: MaxImageSizeBytes, or None.

@@ -45,9 +45,9 @@ def connect(machine: Any, name: str = 'host', **more: Any) -> Any:
     return for_address(where).connect(where)
 
 
-def look(machine: Any, name: str = 'host') -> Look:
+def look(machine: Any, name: str = 'host', **more: Any) -> Look:
     """One look, over a session of its own."""
-    with connect(machine, name) as connection:
+    with connect(machine, name, **more) as connection:
         found: Look = connection.look(now())
         return found
 

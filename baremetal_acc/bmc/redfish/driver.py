@@ -4,7 +4,7 @@
 
 What hardware: any service of DSP0266 1.6 and later; each vendor's oddities are in :mod:`baremetal_acc.bmc.quirks`.
 How it is found: by the scheme of the BMC's address, ``https`` (or ``http``, if the operator writes that).
-What it can do: look, read and write settings, push images by multipart, follow tasks, power and reset. It does not pull.
+What it can do: look, read and write settings, push images or let the BMC fetch them, follow tasks, power and reset.
 Which write paths it blocks: none; locks do that.
 How an update behaves: one POST with one Target; the task is polled by its resource; success is read back by the caller.
 What it was tried on: the eight recordings (see doc/source/inventory.rst) and the emulator; no hardware.
@@ -33,7 +33,7 @@ from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
+from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
@@ -168,7 +168,7 @@ class RedfishConnection:
         """
         link = View.of(self._root, []).link('UpdateService')
         view = View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
-        return update.push(self._connector, view, target, upload)
+        return update.push(self._connector, view, target, upload, self.address.images)
 
     def task(self, ref: Ref) -> TaskReading:
         """Read one task.
@@ -305,10 +305,15 @@ class RedfishConnection:
             session=self.session,
             product=tree.root.text('Product'),
             firmware_version=manager.literal('FirmwareVersion') if manager is not None else None,
-            update=update.facts(tree.update, max(1, parallel)) if tree.update is not None else None,
+            update=self._update_facts(tree, max(1, parallel)),
             system=home,
             power=power_state(view) if view is not None else PowerState.UNKNOWN,
         )
+
+    def _update_facts(self, tree: Tree, parallel: int) -> UpdateFacts | None:
+        if tree.update is None:
+            return None
+        return update.facts(tree.update, parallel, serves=self.address.images is not None)
 
 
 def _root(connector: Connector, address: BmcAddress) -> Document:

@@ -2,24 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """How does an image get to a BMC? One multipart POST, streamed, with one Target and the time to apply it.
 
+Where the BMC takes none, and the operator allows it, the BMC fetches our checked copy from us (:mod:`.serve`).
+
 Source: DSP8010 2025.4, UpdateService v1_17_0, MultipartHttpPushUri; DSP0266, section "Software update types". A request
 without Targets would go to everything that the image fits; with two of them bmcweb refuses (facts/redfish.md, sections 3.1, 8).
 """
 
 import json
+import logging
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import BinaryIO
 
-from baremetal_acc.bmc.api import Upload
+from baremetal_acc.bmc.api import ImageServer, Upload
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
-from baremetal_acc.errors import BmcRefused, BmcUnsupported, ImageMismatch
-from baremetal_acc.model.inventory import TaskReading, UpdateFacts
+from baremetal_acc.bmc.redfish.serve import Fetched
+from baremetal_acc.errors import BmcError, BmcRefused, BmcUnsupported, ImageMismatch
+from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.ref import Ref
+
+LOG = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
 
@@ -28,13 +35,22 @@ APPLY_TIMES = ('Immediate', 'OnReset')
 
 SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
 
+FETCH_TIMEOUT = 600.0
+"""Seconds that a BMC has to fetch an image, as many as it has to take one that is pushed."""
 
-def facts(view: View, parallel: int) -> UpdateFacts:
-    """How an UpdateService takes images."""
+TASK_BEAT = 5.0
+"""Seconds between two looks at the task of a BMC that fetches: one that has failed fetches no more."""
+
+
+def facts(view: View, parallel: int, *, serves: bool = False) -> UpdateFacts:
+    """How an UpdateService takes images.
+
+    :param serves: it may fetch them from us.
+    """
     enabled = unavailable(view) is None
     limit = view.integer('MaxImageSizeBytes')
     return UpdateFacts(
-        push=enabled and view.text('MultipartHttpPushUri') is not None,
+        push=enabled and (view.text('MultipartHttpPushUri') is not None or (serves and pull_target(view) is not None)),
         pull=enabled and pull_target(view) is not None,
         parallel=parallel,
         max_size=limit if limit is not None and limit > 0 else None,
@@ -57,12 +73,12 @@ def unavailable(view: View) -> str | None:
     return None
 
 
-def apply_time(view: View) -> str:
+def apply_time(view: View, support: View | None) -> str:
     """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
 
+    :param support: the annotation that advertises it.
     :raises BmcUnsupported: only maintenance windows are offered.
     """
-    support = view.part('MultipartHttpPushUri@Redfish.OperationApplyTimeSupport')
     values = support.body.get('SupportedValues') if support is not None else None
     if not isinstance(values, list) or not values:
         return APPLY_TIMES[0]
@@ -73,13 +89,17 @@ def apply_time(view: View) -> str:
     raise BmcUnsupported(bmc=view.ref.bmc, uri=view.ref.uri, what=f'it applies images only at {offered}')
 
 
-def push(connector: Connector, view: View | None, target: Ref, upload: Upload) -> TaskReading | None:
-    """Send an image to one target, once.
+def push(
+    connector: Connector, view: View | None, target: Ref, upload: Upload, images: ImageServer | None = None
+) -> TaskReading | None:
+    """Send an image to one target, once; or let the BMC fetch it, if it takes none.
 
     :param view: the UpdateService as it is now, None when there is none.
+    :param images: where BMCs find us; None: nothing is served.
     :returns: the task; None when the BMC accepted without one.
-    :raises BmcUnsupported: it takes no pushed image. ``BmcBusy``: it has taken nothing. ``BmcUnreachable``: whether it
-        arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file changed while it was sent.
+    :raises BmcUnsupported: it takes no image in a way that is allowed. ``BmcBusy``: it has taken nothing. ``BmcUnreachable``:
+        whether it arrived is unknown. ``BmcRefused``: it refused. ``ImageMismatch``: the file changed while it was sent.
+        ``UsageError``: nothing can be served as the operator wants it.
     """
     if view is None:
         raise BmcUnsupported(bmc=connector.label, what='it has no UpdateService: it takes no firmware')
@@ -87,21 +107,62 @@ def push(connector: Connector, view: View | None, target: Ref, upload: Upload) -
     if reason is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
     uri = view.text('MultipartHttpPushUri')
-    if uri is None:
-        if pull_target(view) is not None:
-            what = 'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri) is not offered'
-        else:
-            what = 'it offers neither MultipartHttpPushUri nor SimpleUpdate'
-        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
     limit = view.integer('MaxImageSizeBytes')
     if limit is not None and 0 < limit < upload.size_bytes:
         what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
-    parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': apply_time(view)}
+    if uri is None:
+        return _let_fetch(connector, view, target, upload, images)
+    support = view.part('MultipartHttpPushUri@Redfish.OperationApplyTimeSupport')
+    parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': apply_time(view, support)}
     with upload.open() as file:
         body = Multipart(parameters, upload, file)
         answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
     return task.accepted(connector, answer, target.bmc)
+
+
+def _let_fetch(connector: Connector, view: View, target: Ref, upload: Upload, images: ImageServer | None) -> TaskReading | None:
+    """Tell the BMC where the image is, and serve it until it has it. Source: DSP8010 2025.4, UpdateService, SimpleUpdate."""
+    action = view.part('Actions', SIMPLE_UPDATE)
+    uri = pull_target(view)
+    if action is None or uri is None:
+        what = 'it offers neither MultipartHttpPushUri nor SimpleUpdate'
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
+    if images is None:
+        what = 'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri) is not offered'
+        hint = 'set image_server_host to the address at which BMCs reach this machine'
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what, hint=hint)
+    protocol = 'HTTP' if images.certificate is None else 'HTTPS'
+    allowed = action.body.get('TransferProtocol@Redfish.AllowableValues')
+    if isinstance(allowed, list) and allowed and protocol not in allowed:
+        offered = ', '.join(short(str(v)[:40]) for v in allowed[:5])
+        what = f'it fetches images by {offered}, and they are served by {protocol}'
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what, hint='see image_server_certificate')
+    with Fetched(upload, images, connector.label) as served:
+        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': protocol, 'Targets': [target.uri]}
+        support = action.part('@Redfish.OperationApplyTimeSupport')
+        if support is not None:
+            body['@Redfish.OperationApplyTime'] = apply_time(view, support)
+        accepted = task.accepted(connector, connector.send('POST', uri, body=body), target.bmc)
+        _until_fetched(connector, served, accepted)
+    return accepted
+
+
+def _until_fetched(connector: Connector, served: Fetched, accepted: TaskReading | None) -> None:
+    """Wait until the BMC has the image, has ended its task, or has had enough time. What became of it, the caller looks at."""
+    until = time.monotonic() + FETCH_TIMEOUT
+    while not served.wait(min(TASK_BEAT, max(0.0, until - time.monotonic()))):
+        if time.monotonic() >= until:
+            LOG.warning('%s: has not fetched its image within %d s', connector.label, FETCH_TIMEOUT)
+            return
+        try:
+            ended = accepted is not None and task.read(connector, accepted.ref).state is not TaskState.ACTIVE
+        except BmcError as exc:
+            LOG.info('%s', exc)  # it may be busy with fetching
+            continue
+        if ended:
+            LOG.warning('%s: has ended its task without fetching its image', connector.label)
+            return
 
 
 class Multipart:

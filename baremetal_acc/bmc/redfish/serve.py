@@ -1,0 +1,244 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a BMC that fetches images itself get the very bytes that were checked?
+
+They are served by this process, from the copy that was checked, at an address that only the BMC is told, and only until it has
+them. Nobody else can guess the address, nothing else is served, and nothing is served twice as long as it takes.
+"""
+
+import contextlib
+import hmac
+import logging
+import secrets
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePath
+from typing import Any, BinaryIO
+
+from baremetal_acc.bmc.api import ImageServer, Upload
+from baremetal_acc.errors import UsageError
+
+LOG = logging.getLogger(__name__)
+
+CHUNK = 256 * 1024
+
+CONNECTIONS = 4
+"""Served at a time. A BMC may open a second one, to look before it fetches."""
+
+TIMES = 3
+"""The image is sent so many times at most: a BMC may begin anew, and is not served for ever."""
+
+PIECE_TIMEOUT = 60.0
+"""Seconds for one piece to be taken, and for a request to be told."""
+
+
+class Fetched:
+    """Serves one image while it is a context manager's body.
+
+    :ivar url: what the BMC is told.
+    """
+
+    def __init__(self, upload: Upload, where: ImageServer, bmc: str) -> None:
+        """Listen.
+
+        :param bmc: the BMC, for the log.
+        :raises UsageError: no port of those that are allowed is free, or the certificate cannot be used.
+        """
+        self._upload = upload
+        self._bmc = bmc
+        self._lock = threading.Lock()
+        self._whole = threading.Event()
+        self._left = TIMES * upload.size_bytes
+        self._slots = threading.Semaphore(CONNECTIONS)
+        name = ''.join(c if c.isascii() and (c.isalnum() or c in '._-') else '_' for c in PurePath(upload.file).name)
+        self._path = f'/{secrets.token_urlsafe(32)}/{name.strip(".") or "image"}'
+        context = _context(where)
+        self._server = _listening(where, self, context)
+        try:
+            self._file: BinaryIO = upload.open()
+        except BaseException:
+            self._server.server_close()
+            raise
+        port = self._server.server_address[1]
+        host = f'[{where.host}]' if ':' in where.host else where.host
+        self.url = f'{"https" if context is not None else "http"}://{host}:{port}{self._path}'
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.2,), name='image-server', daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> 'Fetched':
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Withdraw it: whoever comes now, or is being served, gets no more."""
+        with self._lock:
+            self._left = 0
+            self._path = ''
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        self._file.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until somebody has the whole image; false when it was not in time."""
+        return self._whole.wait(seconds)
+
+    # ---- for the requests ----
+
+    def is_asked_for(self, path: str) -> bool:
+        """The path is the image's, and it has not been withdrawn."""
+        with self._lock:
+            return bool(self._path) and hmac.compare_digest(path.encode('utf-8', 'replace'), self._path.encode())
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._upload.size_bytes
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[bool]:
+        """Whether one more may be served."""
+        got = self._slots.acquire(blocking=False)
+        try:
+            yield got
+        finally:
+            if got:
+                self._slots.release()
+
+    def piece(self, start: int, size: int) -> bytes:
+        """Bytes of the image; none when it was withdrawn or sent often enough."""
+        with self._lock:
+            if self._left <= 0:
+                return b''
+            self._file.seek(start)
+            found = self._file.read(min(size, self._left))
+            self._left -= len(found)
+            return found
+
+    def sent(self, start: int, count: int) -> None:
+        """So much of it was taken."""
+        if start + count == self.size:
+            LOG.info('%s: has fetched an image of %d bytes', self._bmc, self.size)
+            self._whole.set()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], family: socket.AddressFamily, image: Fetched, context: ssl.SSLContext | None):
+        self.address_family = family
+        self.image = image
+        self.context = context
+        super().__init__(address, _Request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away, or speaks no TLS, is nothing to print a trace for."""
+        LOG.debug('A connection to the image server broke', exc_info=True)
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = 'HTTP/1.1'
+    server_version, sys_version = 'baremetal-acc', ''
+    timeout = PIECE_TIMEOUT
+
+    def setup(self) -> None:
+        """TLS is spoken in the thread of the connection: one that says nothing holds up nobody."""
+        if self.server.context is not None:
+            self.request.settimeout(PIECE_TIMEOUT)
+            self.request = self.server.context.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def do_HEAD(self) -> None:
+        self._serve(body=False)
+
+    def do_GET(self) -> None:
+        self._serve(body=True)
+
+    def _serve(self, *, body: bool) -> None:
+        image = self.server.image
+        if not image.is_asked_for(self.path):
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        with image.slot() as free:
+            if not free:
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+                return
+            start = self._start()
+            if start is None:
+                self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
+                return
+            self.send_response(HTTPStatus.PARTIAL_CONTENT if start else HTTPStatus.OK)
+            self.send_header('Content-Type', 'application/octet-stream')
+            self.send_header('Accept-Ranges', 'bytes')
+            self.send_header('Cache-Control', 'no-store')
+            self.send_header('Content-Length', str(image.size - start))
+            if start:
+                self.send_header('Content-Range', f'bytes {start}-{image.size - 1}/{image.size}')
+            self.end_headers()
+            if body:
+                self._send(image, start)
+
+    def _send(self, image: Fetched, start: int) -> None:
+        at = start
+        while at < image.size:
+            piece = image.piece(at, CHUNK)
+            if not piece:
+                self.close_connection = True
+                return
+            self.wfile.write(piece)
+            at += len(piece)
+        self.wfile.flush()
+        image.sent(start, at - start)
+
+    def _start(self) -> int | None:
+        """Where to begin: 0, or what a BMC that was interrupted asks for; None when there is nothing there.
+
+        Other ranges are answered with the whole, as the standard allows. Source: RFC 9110, section 14.2.
+        """
+        text = self.headers.get('Range', '')
+        begin = text.removeprefix('bytes=').removesuffix('-')
+        if not text.startswith('bytes=') or not text.endswith('-') or not begin.isdecimal() or len(begin) > 20:
+            return 0
+        return int(begin) if int(begin) < self.server.image.size else None
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self.send_response(status)
+        self.send_header('Content-Length', '0')
+        self.send_header('Connection', 'close')
+        self.end_headers()
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library calls it by
+        """Nothing: the path is a secret."""
+
+
+def _context(where: ImageServer) -> ssl.SSLContext | None:
+    if where.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(where.certificate, where.key)
+    except (OSError, ssl.SSLError) as exc:
+        what = f'{where.certificate} cannot be used: {exc.strerror or exc}'
+        raise UsageError(argument='image_server_certificate', what=what, hint='name PEM files of certificate and key') from exc
+    return context
+
+
+def _listening(where: ImageServer, image: Fetched, context: ssl.SSLContext | None) -> _Server:
+    """A server at the first free port."""
+    family = socket.AF_INET6 if ':' in where.host else socket.AF_INET
+    first, last = where.ports
+    failed: OSError | None = None
+    for port in range(first, last + 1):
+        try:
+            return _Server((where.listen, port), family, image, context)
+        except OSError as exc:
+            failed = exc
+    what = f'no port from {first} to {last} of {where.listen or "this machine"} can be listened at: {failed}'
+    raise UsageError(argument='image_server_ports', what=what, hint='name free ports that BMCs can reach') from failed
