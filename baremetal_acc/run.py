@@ -674,7 +674,7 @@ def _strict(job: Job) -> Flow | None:
 def _outcome(job: Job) -> Outcome:
     if job.reasons:
         wrote = any(i.state.begun and isinstance(i.action, Flash | Program) for i in job.items)
-        return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict)
+        return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict, quarantined=job.quarantined)
     return Done(verdict=job.verdict)
 
 

@@ -288,6 +288,10 @@ class Item:
     :ivar before: what LastResetTime was before a reset, to tell that the reset came. Once it is set the reset may have been
         asked for, and is not asked for again.
     :ivar message: why it failed, or what the BMC last said.
+    :ivar moved: when the progress of its task was last seen to move, UTC.
+    :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
+    :ivar untouched: it failed before anything of it could reach the device.
+    :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     """
 
     action: Action
@@ -297,6 +301,10 @@ class Item:
     percent: int | None = None
     before: str | None = None
     message: str | None = None
+    moved: datetime | None = None
+    stalled: bool = False
+    untouched: bool = False
+    restoring: bool = False
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""
@@ -325,6 +333,10 @@ class Job:
     :ivar deadline: past it the job fails, whatever it waits for.
     :ivar engagements: locks engaged so far, the evidence for the verdict.
     :ivar reasons: why it failed; a job with reasons ends as Failed, after everything was locked again.
+    :ivar second: its stages are gone through a second time, to put back what was found wrong only in the final look. There is
+        no third time.
+    :ivar quarantined: devices that nobody may use: a write failed, and what was there before could not be put back. The reasons
+        name them.
     """
 
     id: str
@@ -344,6 +356,8 @@ class Job:
     reasons: tuple[str, ...] = ()
     verdict: Verdict | None = None
     ended: bool = False
+    second: bool = False
+    quarantined: tuple[AcceleratorId, ...] = ()
 
     @property
     def writing(self) -> bool:
