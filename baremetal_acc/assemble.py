@@ -9,6 +9,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from baremetal_acc.bmc import find as find_driver
+from baremetal_acc.bmc.api import ImageServer
 from baremetal_acc.catalogue import catalogue
 from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.conf import GROUP
@@ -51,6 +52,21 @@ def patience(conf: cfg.ConfigOpts) -> Patience:
         poll=timedelta(seconds=group.poll_interval),
         settle=timedelta(seconds=group.settle_timeout),
         reset=timedelta(seconds=group.reset_timeout),
+    )
+
+
+def image_server(conf: cfg.ConfigOpts) -> ImageServer | None:
+    """Where BMCs may fetch images from us; None when they may not."""
+    group = conf[GROUP]
+    if not group.image_server_host:
+        return None
+    first, _, last = group.image_server_ports.partition('-')
+    return ImageServer(
+        host=group.image_server_host,
+        listen=group.image_server_listen,
+        ports=(int(first), int(last or first)),
+        certificate=group.image_server_certificate,
+        key=group.image_server_key,
     )
 
 

@@ -23,6 +23,23 @@ OPTIONS = [
         help='Folders that images may lie in, besides the folder of the catalogue.',
     ),
     cfg.StrOpt(
+        'image_server_host',
+        help=(
+            'Address of this machine as BMCs reach it. With it a BMC that takes no image in a request, and can fetch one '
+            '(SimpleUpdate), is served the image that was checked, at a secret path and only until it has it. Without it '
+            'such a BMC is refused.'
+        ),
+    ),
+    cfg.StrOpt('image_server_listen', default='', help='Address that images are served at; empty for all of this machine.'),
+    cfg.StrOpt(
+        'image_server_ports',
+        default='0',
+        regex=r'[0-9]{1,5}(-[0-9]{1,5})?',
+        help='Port, or first and last port with a dash between, that images are served at; 0 for any that is free.',
+    ),
+    cfg.StrOpt('image_server_certificate', help='PEM file of the certificate for serving images by HTTPS; without it by HTTP.'),
+    cfg.StrOpt('image_server_key', help='PEM file of its key; without it the key is in the same file.'),
+    cfg.StrOpt(
         'devices',
         default='/etc/baremetal_acc/devices.d',
         help='Folder of TOML files that add PCI ids to the list of known accelerators.',

@@ -88,8 +88,10 @@ class Session:
         timeout, budget = timedelta(seconds=group.bmc_timeout), timedelta(seconds=group.bmc_budget)
         at_a_time = group.bmc_concurrency if concurrency is None else concurrency
 
+        images = assemble.image_server(self.conf)
+
         def tuned(address: BmcAddress) -> BmcAddress:
-            return replace(address, timeout=timeout, budget=budget, concurrency=at_a_time)
+            return replace(address, timeout=timeout, budget=budget, concurrency=at_a_time, images=images)
 
         facts = entry.facts(Exposure(group.default_exposure))
         found = bmcs.resolve(entry, self.environ, self.prompt, self.password_of)

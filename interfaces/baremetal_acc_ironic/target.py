@@ -13,6 +13,7 @@ from ironic.drivers import utils as driver_utils
 from ironic.drivers.modules.redfish import utils as redfish_utils
 from oslo_utils import strutils, uuidutils
 
+from baremetal_acc import assemble
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
@@ -154,5 +155,6 @@ def _address(name: BmcName, **values: Any) -> BmcAddress:
         timeout=timedelta(seconds=group.bmc_timeout),
         budget=timedelta(seconds=group.bmc_budget),
         concurrency=group.bmc_concurrency,
+        images=assemble.image_server(CONF),
         **values,
     )

@@ -223,3 +223,25 @@ def test_the_address_is_in_no_log(pulling: Callable[..., Any], caplog: pytest.Lo
         assert served.wait(5)
     assert 'has fetched' in caplog.text
     assert token not in caplog.text
+
+
+def test_ports_are_configured_as_one_or_a_range() -> None:
+    """And nothing is served unless the operator names our address."""
+    from oslo_config import cfg
+
+    from baremetal_acc import assemble, conf
+
+    options = cfg.ConfigOpts()
+    conf.register(options)
+    options([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
+    assert assemble.image_server(options) is None
+    options.set_override('image_server_host', '192.0.2.1', group=conf.GROUP)
+    assert ImageServer(host='192.0.2.1') == assemble.image_server(options)
+    for text, ports in (('8000', (8000, 8000)), ('8000-8010', (8000, 8010))):
+        options.set_override('image_server_ports', text, group=conf.GROUP)
+        assert ImageServer(host='192.0.2.1', ports=ports) == assemble.image_server(options)
+    options.set_override('image_server_ports', '99999', group=conf.GROUP)
+    found = assemble.image_server(options)
+    assert found is not None
+    with pytest.raises(UsageError, match='no port from 99999'):
+        Fetched(upload(IMAGE), found, 'bmc')

@@ -234,11 +234,11 @@ def _listening(where: ImageServer, image: Fetched, context: ssl.SSLContext | Non
     """A server at the first free port."""
     family = socket.AF_INET6 if ':' in where.host else socket.AF_INET
     first, last = where.ports
-    failed: OSError | None = None
+    failed: Exception | None = None
     for port in range(first, last + 1):
         try:
             return _Server((where.listen, port), family, image, context)
-        except OSError as exc:
+        except (OSError, OverflowError) as exc:
             failed = exc
     what = f'no port from {first} to {last} of {where.listen or "this machine"} can be listened at: {failed}'
     raise UsageError(argument='image_server_ports', what=what, hint='name free ports that BMCs can reach') from failed
