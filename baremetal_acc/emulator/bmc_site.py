@@ -5,13 +5,15 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
+from baremetal_acc.emulator.distort import Names, strange
 from baremetal_acc.emulator.fault import Fault
-from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, read_body
+from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
 from baremetal_acc.emulator.image import BadImage, Image, ImageReader
 from baremetal_acc.emulator.journal import Journal
 from baremetal_acc.emulator.machine import Task
@@ -50,8 +52,17 @@ class BmcSite:
         machine.settle()
         if machine.is_bmc_down(self.view.name):
             raise Cut
+        names: Names | None = None
         # Only a fault asks whose the resource is.
-        device = self.service.device_of(request.path) if machine.faults.describe() else None
+        device = None
+        if machine.faults.describe():
+            names = Names(machine, self.view.name)
+            request = replace(request, path=names.inward(request.path)) if names.changed else request
+            device = self.service.device_of(request.path)
+        if (dead := self._fault('bmc-restart-on-request', request, device)) is not None:
+            _Log(self, request).write(0, None)
+            machine.reset_bmc(self.view.name, dead.parameters['seconds'])
+            raise Cut
         if (slow := self._fault('slow', request, device)) is not None:
             await asyncio.sleep(float(slow.parameters['seconds']))
         refuse = self._fault('refuse', request, device)
@@ -59,16 +70,25 @@ class BmcSite:
         if refuse is not None and not refuse.parameters['after']:
             log.write(0, None)
             raise Cut
+        hang = self._fault('hang', request, device)
+        if hang is not None and not hang.parameters['after']:
+            log.write(0, None)
+            await hold(http)
+            raise Cut
         if (broken := self._fault('http-status', request, device)) is not None:
             with contextlib.suppress(BodyTooLarge):
                 log.body = await read_body(http)
             status = int(broken.parameters['status'])
-            reply = Reply(status=status, body=RedfishError(status, 'GeneralError').body())
+            after = broken.parameters['retry_after']
+            headers = {} if after is None else {'Retry-After': str(after)}
+            reply = Reply(status=status, body=RedfishError(status, 'GeneralError').body(), headers=headers)
         elif request.method == 'POST' and self.service.is_push_uri(request.path):
-            reply = await self._push(http, request, log)
+            reply = await self._push(http, request, log, names)
         else:
             try:
                 log.body = await read_body(http)
+                if names is not None and names.changed:
+                    log.body = names.inward(log.body.decode(errors='replace')).encode()
                 whole = Request(
                     method=request.method,
                     path=request.path,
@@ -80,24 +100,37 @@ class BmcSite:
             except BodyTooLarge:
                 reply = Reply(status=413, body=RedfishError(413, 'PayloadTooLarge').body())
         self._changed()
-        if refuse is not None:
+        if refuse is not None or hang is not None:
             log.write(0, reply.user)
+            if hang is not None:
+                await hold(http)
             raise Cut
         log.write(reply.status, reply.user)
+        if names is not None:
+            if names.changed:
+                reply.body = names.outward(reply.body)
+            self._spoil(reply, request, device)
+        return reply
+
+    def _spoil(self, reply: Reply, request: Request, device: str | None) -> None:
+        """What faults make of an answer that was right."""
+        if isinstance(reply.body, dict) and (odd := self._fault('strange-json', request, device)) is not None:
+            reply.body = strange(reply.body, str(odd.parameters['how']))
         if reply.body is not None and self._fault('truncated-json', request, device) is not None:
             data = as_response(reply).body
             if isinstance(data, bytes):
                 reply.body = data[: len(data) // 2]
-        return reply
+        if (slow := self._fault('drip', request, device)) is not None:
+            reply.bytes_per_second = float(slow.parameters['bytes_per_second'])
 
     def _fault(self, name: str, request: Request, device: str | None) -> Fault | None:
         return self.view.machine.faults.find(name, bmc=self.view.name, device=device, uri=request.path, method=request.method)
 
     # -- images -------------------------------------------------------------------------------------------------------
 
-    async def _push(self, http: web.BaseRequest, request: Request, log: '_Log') -> Reply:
+    async def _push(self, http: web.BaseRequest, request: Request, log: '_Log', names: Names | None) -> Reply:
         user: str | None = None
-        upload = _Upload(self, log)
+        upload = _Upload(self, log, names)
         try:
             user = self.service.may_push(request).user
             if (http.content_length or 0) > self.view.options.max_image_bytes + MAX_PARAMETERS:
@@ -167,10 +200,12 @@ class _Log:
         self.digest: str | None = None
         self.received_bytes: int | None = None
         self.document: Any = None
+        self.overlaps: tuple[str, ...] = ()
 
     def write(self, status: int, user: str | None) -> None:
         request, view = self._request, self._site.view
         if request.method not in WRITES:
+            self._site.journal.read(time=view.machine.clock.wall(), bmc=view.name, path=request.path, status=status)
             return
         self._site.journal.add(
             time=view.machine.clock.wall(),
@@ -184,15 +219,17 @@ class _Log:
             received_bytes=self.received_bytes,
             document=self.document,
             is_session=request.path == SESSIONS or request.path.startswith(f'{SESSIONS}/'),
+            overlaps=self.overlaps,
         )
 
 
 class _Upload:
     """One multipart push: the part UpdateParameters, then the part UpdateFile, which is never held in memory."""
 
-    def __init__(self, site: BmcSite, log: _Log) -> None:
+    def __init__(self, site: BmcSite, log: _Log, names: Names | None = None) -> None:
         self._site = site
         self._log = log
+        self._names = names
         self._reserved: tuple[str, ...] = ()
 
     async def receive(self, http: web.BaseRequest) -> Outcome:
@@ -206,16 +243,23 @@ class _Upload:
         parameters: dict[str, Any] | None = None
         keys: tuple[str, ...] = ()
         reader: ImageReader | None = None
+        self._http = http
+        life = machine.bmcs[view.name].life
         try:
             multipart = await http.multipart()
             async for part in multipart:
                 if not isinstance(part, aiohttp.BodyPartReader):
                     raise RedfishError(400, 'UnrecognizedRequestBody')
                 if part.name == 'UpdateParameters':
-                    parameters = update.read_parameters(await _read_part(part))
+                    text = await _read_part(part)
+                    if self._names is not None and self._names.changed:
+                        text = self._names.inward(text.decode(errors='replace')).encode()
+                    parameters = update.read_parameters(text)
                     self._log.document = parameters
                     keys = update.check_targets(view, parameters)
+                    self._log.overlaps = machine.written_beside(view.name, keys)
                     self._reserve(keys)
+                    self._exhaust()
                 elif part.name == 'UpdateFile':
                     reader = ImageReader()
                     await self._stream(part, reader, keys)
@@ -230,7 +274,7 @@ class _Upload:
         image = _finished(reader)
         self.release()
         machine.settle()
-        if machine.is_bmc_down(view.name):
+        if machine.is_bmc_down(view.name) or machine.bmcs[view.name].life != life:
             raise Cut
         if not keys:
             fits = () if isinstance(image, BadImage) else update.fitting(view, image.kind, image.device, image.component)
@@ -242,14 +286,28 @@ class _Upload:
         machine.image_arrived(task, image)
         return update.accepted(view, task)
 
+    def _exhaust(self) -> None:
+        """Every update takes memory, and a fault may leave too little of it."""
+        view = self._site.view
+        bmc = view.machine.bmcs[view.name]
+        at_once = len(bmc.reserved) + sum(task.is_open for task in bmc.tasks.values())
+        rule = view.machine.faults.find('memory-exhausted', bmc=view.name, use=False)
+        if rule is not None and at_once > int(rule.parameters['at_once']):
+            self._log.write(0, None)
+            rule.hits += 1
+            view.machine.reset_bmc(view.name)
+            raise Cut
+
     async def _stream(self, part: aiohttp.BodyPartReader, reader: ImageReader, keys: tuple[str, ...]) -> None:
         view = self._site.view
         limit = view.options.max_image_bytes
-        cut = None
+        cut = stall = None
+        faults = view.machine.faults
         for key in keys or ('',):
             component = view.machine.components.get(key)
             device, uri = (component.device, component.uri) if component else (None, '')
-            cut = cut or view.machine.faults.find('upload-cut', bmc=view.name, device=device, uri=uri, method='POST')
+            cut = cut or faults.find('upload-cut', bmc=view.name, device=device, uri=uri, method='POST')
+            stall = stall or faults.find('upload-stalls', bmc=view.name, device=device, uri=uri, method='POST')
         self._log.received_bytes = 0
         while chunk := await part.read_chunk(CHUNK):
             reader.feed(chunk)
@@ -259,6 +317,12 @@ class _Upload:
                 raise RedfishError(413, 'PayloadTooLarge')
             if cut is not None and reader.received_bytes >= int(cut.parameters['after_bytes']):
                 self._log.write(0, None)
+                if cut.parameters['restarts']:
+                    view.machine.reset_bmc(view.name)
+                raise Cut
+            if stall is not None and reader.received_bytes >= int(stall.parameters['after_bytes']):
+                self._log.write(0, None)
+                await hold(self._http)
                 raise Cut
 
     def _reserve(self, keys: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ class Clock:
         self._wall_start = start or datetime.now(UTC)
         self._origin = time.monotonic()
         self._offset = 0.0
+        self._jumps: list[tuple[float, float]] = []
 
     def now(self) -> float:
         """Seconds since the start; never goes back."""
@@ -32,7 +33,13 @@ class Clock:
             raise ValueError(f'the clock cannot go back by {seconds} s')
         self._offset += seconds
 
+    def jump(self, seconds: float) -> None:
+        """From now on the wall time is that much later, or earlier; what was noted before stays as it was noted."""
+        self._jumps.append((self.now(), seconds))
+
     def wall(self, at: float | None = None) -> str:
         """The wall time of second ``at`` (now when absent) as Redfish writes it: ``2026-11-20T10:11:12+00:00``."""
-        moment = self._wall_start + timedelta(seconds=self.now() if at is None else at)
+        second = self.now() if at is None else at
+        jumped = sum(seconds for since, seconds in self._jumps if at is None or at > since)
+        moment = self._wall_start + timedelta(seconds=second + jumped)
         return moment.replace(microsecond=0).isoformat()

@@ -8,7 +8,7 @@ Both are plain HTTP on loopback, for tests and the demo; nobody logs in.
 * ``POST /door/firmware?device=&path=``, the body is an image: 200 ``{"written": true}``, 403 ``{"written": false, "reason"}``.
 * ``POST /door/program?device=&slot=``: the same for a function.
 * ``GET /control/truth``: banks, locks, power, tasks: the oracle.
-* ``GET /control/log``: the requests that write; with ``?sessions=1`` also logging in and out.
+* ``GET /control/log``: the requests that write; with ``?sessions=1`` also logging in and out, with ``?reads=1`` the others too.
 * ``POST /control/reset-log``: begin the log and the counters anew.
 * ``GET /control/counters``: requests, repeated ones, connections and peaks per BMC.
 * ``GET POST DELETE /control/faults``: the rules of :mod:`baremetal_acc.emulator.fault`; ``DELETE ?id=`` takes one away.
@@ -62,7 +62,8 @@ class DoorSite:
     async def _respond(self, http: web.BaseRequest, request: Request) -> Reply:
         match request.method, request.path:
             case 'GET', '/control/log':
-                entries = self._journal.entries(sessions=request.query.get('sessions') == '1')
+                wanted = {name: request.query.get(name) == '1' for name in ('sessions', 'reads')}
+                entries = self._journal.entries(**wanted)
                 return Reply(status=200, body={'entries': entries})
             case 'GET', '/control/counters':
                 shown = {name: dict(front.counters.describe()) for name, front in self._fronts.items()}

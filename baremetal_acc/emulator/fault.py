@@ -13,24 +13,74 @@ from typing import Any
 
 # name -> (parameter -> default, what happens)
 NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    # locks
     'lock-ignored': ({}, 'a write to a lock is answered as done, and nothing changes'),
     'lock-reports-locked': ({}, 'a lock is shown as locked, and stands open'),
     'lock-lost-on-reset': ({}, 'a reset of the machine opens the lock'),
+    'lock-lost-on-bmc-reset': ({}, 'a restart of the BMC opens the lock'),
+    'lock-lost-on-update': ({}, 'an image that is written to the card opens the lock'),
+    # tasks and what becomes of an image
     'task-vanishes': ({'at_percent': 50, 'completes': False}, 'the task is gone; with completes the write went on'),
-    'task-fails': ({'at_percent': 50, 'message': 'The device refused the image.'}, 'the task ends in Exception'),
-    'task-stuck': ({'at_percent': 50}, 'the task stays Running at that percentage'),
+    'task-fails': (
+        {'at_percent': 50, 'message': 'The device refused the image.', 'completes': False},
+        'the task ends in Exception; with completes the image was written all the same',
+    ),
+    'task-stuck': ({'at_percent': 50, 'completes': False}, 'the task stays Running at that percentage'),
     'task-completed-version-unchanged': ({}, 'the task says Completed, the device keeps what it had'),
+    'task-completed-critical': (
+        {'message': 'The device did not take the image.', 'status': 'Critical', 'completes': False},
+        'the task says Completed with this TaskStatus and a Critical message; with completes the image was written',
+    ),
+    'task-id-reused': ({'at_percent': 50, 'completes': False}, 'the task is gone, and its id is that of another job'),
+    'monitor-empty': ({}, 'an update is accepted without a body, and its TaskMonitor answers 200 without a body at once'),
     'version-lies': ({'version': None}, 'the item shows this version; without one, what was last sent to it'),
+    'activation-lost': ({}, 'a restart leaves a staged image staged'),
     'update-503': ({'retry_after': 1}, 'requests to update are answered 503'),
+    'upload-cut': ({'after_bytes': 4096, 'restarts': False}, 'an upload is cut in the middle; with restarts the BMC restarts'),
+    'upload-stalls': ({'after_bytes': 4096}, 'the BMC takes no more of an upload, and the connection stays open'),
+    'memory-exhausted': ({'at_once': 1}, 'more updates than that at a time make the BMC restart'),
+    # the BMC
+    'bmc-restart': (
+        {'at_percent': 50, 'completes': False, 'seconds': None},
+        'the BMC restarts in the middle of an update, and is silent for that long',
+    ),
+    'bmc-restart-on-request': ({'seconds': None}, 'the BMC restarts instead of answering'),
+    'password-rotated': ({}, 'no password and no session is taken any more'),
+    'certificate-changed': ({}, 'new connections meet a certificate of another authority'),
+    'clock-jumps': ({'seconds': 86400}, 'what the machine says of the time has jumped, once'),
+    # cards and power
+    'device-absent': ({}, 'the device and all that belongs to it is gone'),
+    'item-renamed': ({}, 'an item that was sent an image has another Id and URI'),
+    'cards-swapped': ({'one': 'GPU_0', 'other': 'GPU_1'}, 'two cards have each the names and URIs of the other'),
+    'card-exchanged': ({}, 'the card has another serial number and another UUID'),
+    'power-lost': (
+        {'at_percent': 50, 'leaves': None},
+        'the power of the host fails in the middle of an update; the item is left with that version',
+    ),
+    # answers
     'slow': ({'seconds': 1.0}, 'the answer waits'),
     'refuse': ({'after': False}, 'the connection is cut; with after, once the request has been carried out'),
-    'http-status': ({'status': 500}, 'the answer is this status with a Redfish error'),
+    'hang': ({'after': False}, 'nothing is answered, and the connection stays open; with after, once all has been done'),
+    'drip': ({'bytes_per_second': 1.0}, 'the body comes that slowly'),
+    'http-status': ({'status': 500, 'retry_after': None}, 'the answer is this status with a Redfish error'),
     'truncated-json': ({}, 'the body ends in the middle'),
+    'strange-json': (
+        {'how': 'duplicate-keys'},
+        'the body is what no parser expects: duplicate-keys, huge, nan, many-members, endless-next or deep',
+    ),
     'expand-broken': ({}, 'expanded members lack Id and Name'),
-    'device-absent': ({}, 'the device and all that belongs to it is gone'),
     'wrong-etag': ({}, 'the ETag shown is not the one that If-Match is compared with'),
-    'bmc-restart': ({'at_percent': 50, 'completes': False}, 'the BMC restarts in the middle of an update'),
-    'upload-cut': ({'after_bytes': 4096}, 'the connection is cut in the middle of an upload'),
+}
+
+STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-next', 'deep'})
+"""What ``strange-json`` knows as ``how``."""
+
+# What a parameter takes whose default is None, by its name.
+_OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
+    'version': ((str,), 'a text'),
+    'leaves': ((str,), 'a text'),
+    'seconds': ((int, float), 'a number'),
+    'retry_after': ((int, float, str), 'a number or a text'),
 }
 
 
@@ -94,13 +144,7 @@ class Faults:
         for key, value in fields.items():
             if key not in parameters:
                 raise BadFault(f'fault {name}: unknown parameter {key!r}; one of {", ".join(parameters) or "none"}')
-            default = parameters[key]
-            if default is not None and isinstance(default, bool) is not isinstance(value, bool):
-                raise BadFault(f'fault {name}: {key} cannot be {value!r}')
-            if isinstance(default, int | float) and not isinstance(value, int | float):
-                raise BadFault(f'fault {name}: {key} must be a number, not {value!r}')
-            if (isinstance(default, str) or key == 'version') and not isinstance(value, str):
-                raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
+            _check(str(name), key, parameters[key], value)
             parameters[key] = value
         rule = Fault(id=self._next, name=str(name), count=count, parameters=parameters, **selector)
         self._next += 1
@@ -133,3 +177,23 @@ class Faults:
     def any(self, name: str) -> bool:
         """Whether some rule of that name is left."""
         return any(rule.name == name and rule.count != 0 for rule in self._rules)
+
+
+def _check(name: str, key: str, default: Any, value: Any) -> None:
+    """Whether a parameter can be that.
+
+    :raises BadFault: it cannot.
+    """
+    if default is None:
+        types, what = _OPTIONAL[key]
+        if isinstance(value, bool) or not isinstance(value, types):
+            raise BadFault(f'fault {name}: {key} must be {what}, not {value!r}')
+        return
+    if isinstance(default, bool) is not isinstance(value, bool):
+        raise BadFault(f'fault {name}: {key} cannot be {value!r}')
+    if isinstance(default, int | float) and not isinstance(value, int | float):
+        raise BadFault(f'fault {name}: {key} must be a number, not {value!r}')
+    if isinstance(default, str) and not isinstance(value, str):
+        raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
+    if key == 'how' and value not in STRANGE:
+        raise BadFault(f'fault {name}: how must be one of {", ".join(sorted(STRANGE))}, not {value!r}')

@@ -3,6 +3,7 @@
 """How do requests get in and answers out? The HTTP front that every site has: slots, delays, counters, cut connections."""
 
 import asyncio
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -28,6 +29,9 @@ class Knobs:
     delay: float = 0.0
     slots: int | None = None
     expand_member_delay: float = 0.0
+
+
+PAUSE_SECONDS = 0.05
 
 
 class Cut(Exception):
@@ -89,10 +93,35 @@ class Front:
             if reply.expanded and self._knobs.expand_member_delay:
                 await asyncio.sleep(reply.expanded * self._knobs.expand_member_delay)
             response = as_response(reply, is_head=http.method == 'HEAD')
+            if reply.bytes_per_second is not None:
+                return await _drip(http, response, reply.bytes_per_second)
             self.counters.sent_bytes += len(response.body) if isinstance(response.body, bytes) else 0
             return response
         finally:
             self.counters.in_progress -= 1
+
+
+async def hold(http: web.BaseRequest) -> None:
+    """Answer nothing for as long as the client stays."""
+    while http.transport is not None and not http.transport.is_closing():
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _drip(http: web.BaseRequest, whole: web.Response, bytes_per_second: float) -> web.StreamResponse:
+    """The answer, byte by byte, until the client goes."""
+    body = whole.body if isinstance(whole.body, bytes) else b''
+    slow = web.StreamResponse(status=whole.status, headers=whole.headers)
+    slow.content_length = len(body)
+    with contextlib.suppress(OSError):
+        await slow.prepare(http)
+        for byte in body:
+            if http.transport is None or http.transport.is_closing():
+                break
+            await slow.write(bytes((byte,)))
+            await asyncio.sleep(1 / max(bytes_per_second, 0.001))
+    if http.transport is not None:
+        http.transport.abort()
+    return slow
 
 
 class CountingServer(web.Server):

@@ -5,7 +5,7 @@
 import hashlib
 import json
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # Enough for the longest journey; a test that needs more empties it in between.
@@ -29,6 +29,7 @@ class Journal:
 
     def __init__(self) -> None:
         self._entries: deque[dict[str, Any]] = deque(maxlen=MAX_ENTRIES)
+        self._reads: deque[dict[str, Any]] = deque(maxlen=MAX_ENTRIES)
         self._number = 0
 
     def add(
@@ -45,8 +46,12 @@ class Journal:
         received_bytes: int | None = None,
         document: Any = None,
         is_session: bool = False,
+        overlaps: Iterable[str] = (),
     ) -> None:
-        """One request that writes. ``status`` 0: the connection was cut and nothing was answered."""
+        """One request that writes. ``status`` 0: the connection was cut and nothing was answered.
+
+        :param overlaps: what was being written on the same card when an image came for it.
+        """
         if body and document is None:
             try:
                 document = json.loads(body)
@@ -70,16 +75,24 @@ class Journal:
                 'digest': digest,
                 'received_bytes': len(body) if received_bytes is None else received_bytes,
                 'session': is_session,
+                'overlaps': list(overlaps),
             }
         )
 
-    def entries(self, *, sessions: bool = False) -> list[dict[str, Any]]:
-        """The log; logging in and out writes to no device and is left out unless asked for."""
-        return [entry for entry in self._entries if sessions or not entry['session']]
+    def read(self, *, time: str, bmc: str, path: str, status: int) -> None:
+        """One request that reads; they are kept apart, so that many of them push no write out of the log."""
+        self._number += 1
+        self._reads.append({'number': self._number, 'time': time, 'bmc': bmc, 'method': 'GET', 'path': path, 'status': status})
+
+    def entries(self, *, sessions: bool = False, reads: bool = False) -> list[dict[str, Any]]:
+        """The log; logging in and out writes to no device and is left out unless asked for, and so are reads."""
+        found = [entry for entry in self._entries if sessions or not entry['session']]
+        return sorted([*found, *self._reads], key=lambda entry: int(entry['number'])) if reads else found
 
     def clear(self) -> None:
         """Begin anew."""
         self._entries.clear()
+        self._reads.clear()
 
 
 class Counters:

@@ -29,6 +29,18 @@ Value = str | bool | int | None
 # A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
 
+# Faults of which one is in store for a task from its beginning.
+FATES = (
+    'task-fails',
+    'task-vanishes',
+    'task-stuck',
+    'task-completed-version-unchanged',
+    'task-completed-critical',
+    'task-id-reused',
+    'bmc-restart',
+    'power-lost',
+)
+
 
 class Restart(IntEnum):
     """How deep a restart goes: COLD takes the power away, WARM does not."""
@@ -178,7 +190,8 @@ class System:
 class Task:
     """One update as the BMC tells of it.
 
-    ``fate`` is what a fault rule has in store for it. Percentages come from the clock between ``starts`` and ``ends``.
+    ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
+    between ``starts`` and ``ends``.
     """
 
     id: int
@@ -197,6 +210,7 @@ class Task:
     fate: dict[str, Any] | None = None
     gone: bool = False
     frozen_percent: int | None = None
+    status: str | None = None
 
     @property
     def is_open(self) -> bool:
@@ -323,6 +337,9 @@ class Machine:
 
     def settle(self) -> None:
         """Let everything that is due happen, in the order of time."""
+        while self.faults.any('clock-jumps') and (rule := self.faults.find('clock-jumps', bmc='*')) is not None:
+            rule.count = 0
+            self.clock.jump(float(rule.parameters['seconds']))
         while self._events and self._events[0].due <= self.clock.now():
             event = heapq.heappop(self._events)
             self._happening = event.due
@@ -340,6 +357,9 @@ class Machine:
 
     def _lock_fault(self, name: str, setting: Setting, *, use: bool) -> Fault | None:
         return self.faults.find(name, bmc=setting.bmc, device=setting.device, uri=setting.uri, use=use)
+
+    def _component_fault(self, name: str, component: Component, *, use: bool) -> Fault | None:
+        return self.faults.find(name, bmc=component.bmc, device=component.device, uri=component.uri, use=use)
 
     def configure(self, key: str, value: Value) -> None:
         """Write a setting, as the BMC does for a client."""
@@ -381,7 +401,7 @@ class Machine:
     def shown_version(self, key: str) -> str:
         """The version that the item shows; empty when it holds nothing."""
         component = self.components[key]
-        rule = self.faults.find('version-lies', bmc=component.bmc, device=component.device, uri=component.uri, use=False)
+        rule = self._component_fault('version-lies', component, use=False)
         if rule is not None:
             told = rule.parameters['version']
             if told is not None:
@@ -466,24 +486,33 @@ class Machine:
                 setting.value = setting.in_force = setting.open
         for component in self.components.values():
             is_deep_enough = component.activates is None or depth >= component.activates
-            if component.system == system.name and component.staged is not None and is_deep_enough:
+            if component.system != system.name or component.staged is None or not is_deep_enough:
+                continue
+            if self._component_fault('activation-lost', component, use=True) is None:
                 self._activate(component, component.staged)
         if depth is Restart.COLD:
             for other in self.systems.values():
                 if other.powered_by == system.name:
                     self._restarted(other, Restart.COLD, at)
 
-    def reset_bmc(self, name: str) -> None:
-        """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory)."""
+    def reset_bmc(self, name: str, seconds: float | None = None) -> None:
+        """Manager.Reset: the BMC falls silent, and comes back without its sessions and tasks (they are in memory).
+
+        :param seconds: how long it is silent; its own time when None.
+        """
         bmc = self.bmcs[name]
-        bmc.down_until = self._now() + self.bmc_reset_seconds
+        silent = self.bmc_reset_seconds if seconds is None else seconds
+        bmc.down_until = self._now() + silent
         for task in bmc.tasks.values():
             # Whoever still brings an image for it finds it closed.
             task.state = TaskState.EXCEPTION
         bmc.tasks.clear()
         bmc.reserved.clear()
         bmc.life += 1
-        self._later(self.bmc_reset_seconds, 'bmc_up', name)
+        for setting in self.settings.values():
+            if setting.is_lock and setting.bmc == name and self._lock_fault('lock-lost-on-bmc-reset', setting, use=True):
+                setting.value = setting.in_force = setting.open
+        self._later(silent, 'bmc_up', name)
         self.revision += 1
         for listener in self.on_bmc_down:
             listener(name)
@@ -511,6 +540,13 @@ class Machine:
         if len(running) + len(bmc.reserved) >= bmc.parallel_updates:
             return f'{len(running) + len(bmc.reserved)} updates are running, this BMC takes {bmc.parallel_updates}'
         return None
+
+    def written_beside(self, bmc_name: str, targets: Iterable[str]) -> tuple[str, ...]:
+        """What is being written, or about to be, on the cards of these components: what an image for them would meet."""
+        bmc = self.bmcs[bmc_name]
+        devices = {self.components[key].device for key in targets} - {''}
+        held = {key for task in bmc.tasks.values() if task.is_open for key in task.targets} | bmc.reserved
+        return tuple(sorted(key for key in held if self.components[key].device in devices))
 
     def begin_update(self, bmc_name: str, targets: Iterable[str], *, on_reset: bool = False) -> Task:
         """A task for an update of these components. It waits for its image: :meth:`image_arrived`.
@@ -560,10 +596,10 @@ class Machine:
         task.messages.append(message(f'Writing {image.version} to {", ".join(task.targets)}.', reason='started'))
         task.fate = self._fate(task)
         subject = f'{task.bmc}/{task.id}/{self.bmcs[task.bmc].life}'
-        if task.fate is not None and task.fate['name'] in ('task-fails', 'task-vanishes', 'task-stuck', 'bmc-restart'):
+        if task.fate is not None and 'at_percent' in task.fate:
             share = min(100, max(0, float(task.fate['at_percent']))) / 100
             self._later(self.flash_seconds * share, 'fate', subject)
-        if task.fate is None or task.fate.get('completes') or task.fate['name'] == 'task-completed-version-unchanged':
+        if task.fate is None or task.fate.get('completes') or task.fate['name'].startswith('task-completed-'):
             self._later(self.flash_seconds, 'written', subject)
         self.revision += 1
 
@@ -584,16 +620,10 @@ class Machine:
         return None
 
     def _fate(self, task: Task) -> dict[str, Any] | None:
-        for name in (
-            'task-fails',
-            'task-vanishes',
-            'task-stuck',
-            'task-completed-version-unchanged',
-            'bmc-restart',
-        ):
+        for name in FATES:
             for key in task.targets:
                 component = self.components[key]
-                rule = self.faults.find(name, bmc=task.bmc, device=component.device, uri=component.uri)
+                rule = self._component_fault(name, component, use=True)
                 if rule is not None:
                     return {'name': name, **rule.parameters}
         return None
@@ -609,7 +639,13 @@ class Machine:
             return
         match task.fate['name']:
             case 'task-fails':
+                if task.fate['completes'] and task.bank is not None:
+                    self._write(task, task.bank)
                 self._fail(task, 'device-refused', str(task.fate['message']), event.due)
+            case 'task-id-reused':
+                self._reuse(task, event.due)
+            case 'power-lost':
+                self._lose_power(task, event.due)
             case 'task-vanishes':
                 task.gone = True
                 if not task.fate['completes']:
@@ -620,14 +656,46 @@ class Machine:
             case 'bmc-restart':
                 if task.fate['completes'] and task.bank is not None:
                     self._write(task, task.bank)
-                self.reset_bmc(task.bmc)
+                self.reset_bmc(task.bmc, task.fate.get('seconds'))
+
+    def _reuse(self, task: Task, at: float) -> None:
+        """Somebody else's job has the id now."""
+        if task.fate is not None and task.fate['completes'] and task.bank is not None:
+            self._write(task, task.bank)
+        self.bmcs[task.bmc].tasks[task.id] = Task(
+            id=task.id,
+            bmc=task.bmc,
+            name='Collection of diagnostic data',
+            targets=(),
+            created=at,
+            state=TaskState.RUNNING,
+            starts=at,
+            ends=at + self.flash_seconds,
+        )
+        self._later(self.flash_seconds, 'other_ended', f'{task.bmc}/{task.id}/{self.bmcs[task.bmc].life}')
+
+    def _happen_other_ended(self, event: _Event) -> None:
+        task = self._task_of(event.subject)
+        if task is not None:
+            task.state = TaskState.COMPLETED
+            task.ended = event.due
+
+    def _lose_power(self, task: Task, at: float) -> None:
+        """The power fails under the write; nobody has pressed a button."""
+        for key in task.targets:
+            component = self.components[key]
+            system = self.systems[component.system]
+            system.power, system.booting = Power.OFF, False
+            if task.fate is not None and task.fate['leaves'] is not None:
+                self._activate(component, Bank(version=str(task.fate['leaves']), writer='bmc'))
+        self._fail(task, 'device-refused', 'The power of the device failed.', at)
 
     def _happen_written(self, event: _Event) -> None:
         task = self._task_of(event.subject)
         if task is None or not task.is_open or task.bank is None:
             return
-        is_lie = task.fate is not None and task.fate['name'] == 'task-completed-version-unchanged'
-        if not is_lie:
+        fate = task.fate if task.fate is not None and task.fate['name'].startswith('task-completed-') else None
+        if fate is None or fate.get('completes'):
             # A lock that was closed while the image travelled holds now: the write itself is what it blocks.
             for key in task.targets:
                 protect = self.components[key].write_protect
@@ -635,8 +703,15 @@ class Machine:
                     self._fail(task, 'write-protected', f'{key} is write protected', event.due)
                     return
             self._write(task, task.bank)
+        if task.fate is not None and task.fate['name'] == 'task-stuck':
+            return
         task.state = TaskState.COMPLETED
         task.ended = event.due
+        if fate is not None and fate['name'] == 'task-completed-critical':
+            task.status = str(fate['status'])
+            arguments = [', '.join(task.targets)]
+            task.messages.append(message(str(fate['message']), severity='Critical', reason='refused', arguments=arguments))
+            return
         text = f'{task.bank.version} was written to {", ".join(task.targets)}.'
         task.messages.append(message(text, reason='completed'))
         if any(self.components[key].staged is not None for key in task.targets):
@@ -653,6 +728,10 @@ class Machine:
                 self._activate(component, bank)
             else:
                 component.staged = bank
+            for setting in self.settings.values():
+                is_its = setting.is_lock and setting.device == component.device and setting.bmc == component.bmc
+                if is_its and self._lock_fault('lock-lost-on-update', setting, use=True):
+                    setting.value = setting.in_force = setting.open
 
     def _activate(self, component: Component, bank: Bank) -> None:
         component.previous = component.active

@@ -46,9 +46,10 @@ class Remote:
         found: dict[str, Any] = self._ask('GET', 'truth')
         return found
 
-    def log(self, *, sessions: bool = False) -> list[dict[str, Any]]:
-        """The requests that write, in order; with ``sessions`` also logging in and out."""
-        entries: list[dict[str, Any]] = self._ask('GET', 'log?sessions=1' if sessions else 'log')['entries']
+    def log(self, *, sessions: bool = False, reads: bool = False) -> list[dict[str, Any]]:
+        """The requests that write, in order; with ``sessions`` also logging in and out, with ``reads`` what was read, too."""
+        query = '&'.join(f'{name}=1' for name, wanted in (('sessions', sessions), ('reads', reads)) if wanted)
+        entries: list[dict[str, Any]] = self._ask('GET', f'log?{query}' if query else 'log')['entries']
         return entries
 
     def reset_log(self) -> None:

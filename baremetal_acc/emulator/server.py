@@ -148,6 +148,7 @@ class Emulator:
         if self.serving.tls and folder is not None:
             certificate = make_certificate(folder, name, _as_address(self.serving.listen))
             verify_ca, context = str(certificate.ca), certificate.context()
+            self._may_change(context, folder, name)
         wanted = self.serving.port + number if self.serving.port else 0
         self._fronts[name] = front
         port = await self._listen(front, self.serving.listen, wanted, context)
@@ -159,6 +160,21 @@ class Emulator:
             verify_ca=verify_ca,
             system=system,
         )
+
+    def _may_change(self, context: ssl.SSLContext, folder: Path, name: str) -> None:
+        """Let the fault ``certificate-changed`` answer for another certificate; it is made when it is first needed."""
+        if self.product is None:
+            return
+        faults = self.product.machine.faults
+        others: list[ssl.SSLContext] = []
+
+        def choose(secured: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+            if faults.find('certificate-changed', bmc=name) is not None:
+                if not others:
+                    others.append(make_certificate(folder, f'{name}-other', _as_address(self.serving.listen)).context())
+                secured.context = others[0]
+
+        context.sni_callback = choose
 
     async def _listen(self, front: Front, host: str, port: int, context: ssl.SSLContext | None) -> int:
         runner = web.ServerRunner(CountingServer(front))

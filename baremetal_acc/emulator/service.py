@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from baremetal_acc.emulator.access import ROLES
+from baremetal_acc.emulator.distort import other_unit
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError, not_found
@@ -51,13 +52,17 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """One answer. ``expanded`` counts the resources that were expanded into it; ``user`` is who asked."""
+    """One answer. ``expanded`` counts the resources that were expanded into it; ``user`` is who asked.
+
+    ``bytes_per_second`` is how slowly the body goes out; None: at once.
+    """
 
     status: int
     body: Body | str | bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     expanded: int = 0
     user: str | None = None
+    bytes_per_second: float | None = None
 
 
 def clean_path(raw: str) -> str:
@@ -87,6 +92,8 @@ class Service:
         """
         access = self.view.access
         token = headers.get('x-auth-token')
+        if self.has_other_password():
+            raise RedfishError(401, 'NoValidSession')
         if token is not None:
             found = access.by_token(token, self.view.machine.clock.now())
             if found is not None:
@@ -100,6 +107,11 @@ class Service:
             return Caller(user=None, privileges=ALL_PRIVILEGES)
         challenge = {'WWW-Authenticate': 'Basic realm="Redfish"'} if token is None else {}
         raise RedfishError(401, 'NoValidSession', headers=challenge)
+
+    def has_other_password(self) -> bool:
+        """Whether a fault has changed the passwords, and ended the sessions with that."""
+        faults = self.view.machine.faults
+        return faults.any('password-rotated') and faults.find('password-rotated', bmc=self.view.name) is not None
 
     def require(self, caller: Caller, privilege: str, owner: str | None = None) -> None:
         """Whether the caller may; what is one's own may be changed by oneself.
@@ -137,6 +149,8 @@ class Service:
             return self._document(request.path)
         if is_read and (task := monitored(self.view, request.path)) is not None:
             body = body_of(task_resource(self.view, task))
+            if self.view.machine.faults.find('monitor-empty', bmc=self.view.name) is not None:
+                return Reply(status=200)
             if not task.is_open:
                 return Reply(status=200, body=body)
             headers = {'Location': monitor_uri(task), 'Retry-After': str(RETRY_AFTER_SECONDS)}
@@ -153,6 +167,8 @@ class Service:
             case 'POST' if resource.create is not None:
                 if resource.uri != SESSIONS:
                     self.require(caller, resource.privilege)
+                elif self.has_other_password():
+                    raise RedfishError(401, 'NoValidSession')
                 return _as_reply(resource.create(caller, _json(request.body)))
             case 'DELETE' if resource.delete is not None:
                 self.require(caller, resource.privilege, resource.owner)
@@ -198,7 +214,8 @@ class Service:
         body = body_of(resource, hidden)
         if self.view.machine.faults.any('wrong-etag') and self._fault('wrong-etag', resource, 'GET'):
             body['@odata.etag'] = _WRONG_ETAG
-        return body
+        is_a_cards = resource.device is not None and self.view.machine.faults.any('card-exchanged')
+        return other_unit(body) if is_a_cards and self._fault('card-exchanged', resource, 'GET') else body
 
     def _fault(self, name: str, resource: Resource, method: str, *, use: bool = True) -> bool:
         faults = self.view.machine.faults

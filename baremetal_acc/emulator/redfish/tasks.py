@@ -91,7 +91,7 @@ def task_resource(view: View, task: Task) -> Resource:
             'Id': str(task.id),
             'Name': task.name,
             'TaskState': task.state.value,
-            'TaskStatus': 'Critical' if task.state is TaskState.EXCEPTION else 'OK',
+            'TaskStatus': task.status or ('Critical' if task.state is TaskState.EXCEPTION else 'OK'),
             'StartTime': machine.clock.wall(task.created),
             'PercentComplete': machine.percent(task),
             'HidePayload': True,

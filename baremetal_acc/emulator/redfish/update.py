@@ -257,9 +257,10 @@ def begin(view: View, keys: Sequence[str], parameters: Body) -> Task:
 
 def accepted(view: View, task: Task) -> Outcome:
     """202 with the Task as body and the monitor in Location, as OpenBMC answers."""
+    is_short = view.machine.faults.find('monitor-empty', bmc=view.name, use=False) is not None
     return Outcome(
         status=202,
-        body=body_of(task_resource(view, task)),
+        body=None if is_short else body_of(task_resource(view, task)),
         headers={'Location': monitor_uri(task), 'Retry-After': str(RETRY_AFTER_SECONDS)},
     )
 

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a BMC spoil what is right? Names that have changed places, and JSON that no parser expects. No HTTP in here."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from baremetal_acc.emulator.machine import Machine
+
+# More than the largest answer that a careful client reads.
+HUGE = 16 * 1024 * 1024
+MANY = 1_000_000
+DEEP = 100_000
+_NOWHERE = '/redfish/v1/gone'
+
+
+class Names:
+    """What the resources of one BMC are called today: the fixed names, or others by the faults ``item-renamed`` and
+    ``cards-swapped``."""
+
+    def __init__(self, machine: Machine, bmc: str) -> None:
+        renamed = {
+            component.uri: f'{component.uri}_1'
+            for component in machine.components.values()
+            if component.bmc == bmc
+            and component.sent is not None
+            and machine.faults.find('item-renamed', bmc=bmc, device=component.device, uri=component.uri, use=False)
+        }
+        swapped = machine.faults.find('cards-swapped', bmc=bmc, use=False)
+        pair = (str(swapped.parameters['one']), str(swapped.parameters['other'])) if swapped is not None else None
+        self._out = tuple((_whole(old), new) for old, new in renamed.items())
+        self._in = tuple((_whole(new), old) for old, new in renamed.items())
+        self._gone = tuple(_whole(old) for old in renamed)
+        self._pair = pair
+        self._swap = re.compile(rf'({"|".join(re.escape(one) for one in pair)})(?![0-9])') if pair else None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is called otherwise."""
+        return bool(self._out) or self._swap is not None
+
+    def inward(self, text: str) -> str:
+        """A path or JSON of a client in the fixed names; what was renamed is not found by its old name."""
+        for pattern in self._gone:
+            text = pattern.sub(_NOWHERE, text)
+        for pattern, old in self._in:
+            text = pattern.sub(old, text)
+        return self._swapped(text)
+
+    def outward(self, value: Any) -> Any:
+        """An answer in today's names."""
+        if isinstance(value, str):
+            for pattern, new in self._out:
+                value = pattern.sub(new, value)
+            return self._swapped(value)
+        if isinstance(value, list):
+            return [self.outward(one) for one in value]
+        if isinstance(value, dict):
+            shown = {key: self.outward(one) for key, one in value.items()}
+            if 'Id' in shown and shown.get('@odata.id') != value.get('@odata.id'):
+                shown['Id'] = str(shown['@odata.id']).rsplit('/', 1)[-1]
+            return shown
+        return value
+
+    def _swapped(self, text: str) -> str:
+        if self._swap is None or self._pair is None:
+            return text
+        one, other = self._pair
+        return self._swap.sub(lambda found: other if found.group(1) == one else one, text)
+
+
+def _whole(uri: str) -> re.Pattern[str]:
+    """The URI and what lies below it, not another one that begins alike."""
+    return re.compile(rf'{re.escape(uri)}(?![A-Za-z0-9_.-])')
+
+
+def other_unit(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The resource of another unit of the same product: another serial number, another UUID."""
+    shown = dict(body)
+    if isinstance(shown.get('SerialNumber'), str):
+        shown['SerialNumber'] = f'{shown["SerialNumber"][:-3]}EXC'
+    if isinstance(shown.get('UUID'), str):
+        shown['UUID'] = f'{shown["UUID"][:-4]}0000'
+    return shown
+
+
+def strange(body: Any, how: str) -> bytes:
+    """An answer as JSON that is allowed by the letter, or nearly, and that a parser may choke on or misread."""
+    text = json.dumps(body)
+    if not isinstance(body, dict):
+        return text.encode()
+    match how:
+        case 'duplicate-keys':
+            return _twice(body).encode()
+        case 'huge':
+            return f'{text[:-1]}, "Padding": "{"x" * HUGE}"}}'.encode()
+        case 'nan':
+            return _without_numbers(text).encode()
+        case 'many-members':
+            members = ','.join(['{"@odata.id":"/redfish/v1"}'] * MANY)
+            return f'{{"Members": [{members}], {text[1:]}'.encode()
+        case 'endless-next':
+            place = body.get('@odata.id', '/redfish/v1')
+            return json.dumps({**body, 'Members@odata.nextLink': f'{place}?$skip=0'}).encode()
+        case _:
+            return f'{text[:-1]}, "Deep": {"[" * DEEP}{"]" * DEEP}}}'.encode()
+
+
+def _twice(value: Any) -> str:
+    """Every property once with a wrong value and once with its own; which one counts is up to the reader."""
+    if isinstance(value, dict):
+        parts = [f'{json.dumps(key)}: null, {json.dumps(key)}: {_twice(one)}' for key, one in value.items()]
+        return f'{{{", ".join(parts)}}}'
+    if isinstance(value, list):
+        return f'[{", ".join(map(_twice, value))}]'
+    return json.dumps(value)
+
+
+def _without_numbers(text: str) -> str:
+    """NaN and Infinity, which JSON does not have, in place of all numbers."""
+    return f'{re.sub(r"(?<=: )-?[0-9][0-9.]*(?=[,}])", "NaN", text)[:-1]}, "Infinite": Infinity}}'
