@@ -169,6 +169,25 @@ def test_who_connects_and_says_nothing_holds_up_nobody() -> None:
         assert (200, IMAGE) == ask(served.url)
 
 
+def test_a_flood_of_connections_does_not_become_a_flood_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond the bound are closed at once, and there is room again when others have gone."""
+    monkeypatch.setattr(serve, 'MOST', 3)
+    with Fetched(upload(IMAGE), HERE, 'bmc') as served:
+        where = urlsplit(served.url)
+        silent = [socket.create_connection((where.hostname or '', where.port or 0), 20) for _ in range(3)]
+        beyond = socket.create_connection((where.hostname or '', where.port or 0), 20)
+        with beyond:
+            assert b'' == beyond.recv(1)
+        for one in silent:
+            one.close()
+        answers: list[tuple[int, bytes]] = []
+        for _ in range(5000):
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                answers.append(ask(served.url))
+                break
+        assert [(200, IMAGE)] == answers
+
+
 def test_no_more_than_a_few_are_served_at_a_time() -> None:
     """Each holds a connection; others are told to come later."""
     with contextlib.ExitStack() as stack:

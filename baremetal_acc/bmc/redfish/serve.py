@@ -29,6 +29,9 @@ CHUNK = 256 * 1024
 CONNECTIONS = 4
 """Served at a time. A BMC may open a second one, to look before it fetches."""
 
+MOST = 64
+"""Connections at a time, those that say nothing included: each has a thread."""
+
 TIMES = 3
 """The image is sent so many times at most: a BMC may begin anew, and is not served for ever."""
 
@@ -134,7 +137,22 @@ class _Server(ThreadingHTTPServer):
         self.address_family = family
         self.image = image
         self.context = context
+        self._room = threading.Semaphore(MOST)
         super().__init__(address, _Request)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin a thread for a connection, while there are not too many."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """In the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away, or speaks no TLS, is nothing to print a trace for."""
