@@ -27,6 +27,7 @@ from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import with_jobs, workers
 
 LOG = log.getLogger(__name__)
 METRICS = metrics_utils.get_metrics_logger(__name__)
@@ -48,10 +49,6 @@ to a minute and costs its BMC hundreds of requests."""
 
 def _poll_interval() -> float:
     return float(CONF[GROUP].poll_interval)
-
-
-def _has_job(node: Any) -> bool:
-    return memory.busy(node.driver_internal_info)
 
 
 class RedfishAccFirmware(RedfishFirmware):
@@ -160,30 +157,20 @@ class RedfishAccFirmware(RedfishFirmware):
     # --------------------------------------------------------------------------------------------------------- periodics
 
     @METRICS.timer('RedfishAccFirmware.turn_jobs')
-    @periodics.node_periodic(
-        purpose='going on with jobs on accelerators',
-        spacing=_poll_interval,
-        filters={'reserved': False, 'provision_state_in': [states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT]},
-        predicate_extra_fields=['driver_internal_info'],
-        predicate=_has_job,
-    )
-    def turn_jobs(self, task: Any, manager: Any, context: Any) -> None:
-        """Turn the jobs of nodes that wait, each in a worker of its own: a slow BMC delays nobody else."""
-        task.upgrade_lock()
-        task.spawn_after(manager._spawn_worker, work.turn, task)
+    @periodics.periodic(spacing=_poll_interval)
+    def turn_jobs(self, manager: Any, context: Any) -> None:
+        """Hand out turns to the jobs of nodes that wait, each in a worker of its own: a slow BMC delays nobody else."""
+        nodes = with_jobs(manager, (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT))
+        workers(manager).hand_out(self, manager, context, nodes, work.turn, 'going on with jobs on accelerators')
 
     @METRICS.timer('RedfishAccFirmware.recover_jobs')
-    @periodics.node_periodic(
-        purpose='bringing back locks after an interrupted job',
-        spacing=_poll_interval,
-        filters={'reserved': False, 'provision_state_in': list(recovery.STATES)},
-        predicate_extra_fields=['driver_internal_info'],
-        predicate=_has_job,
-    )
-    def recover_jobs(self, task: Any, manager: Any, context: Any) -> None:
+    @periodics.periodic(spacing=_poll_interval)
+    def recover_jobs(self, manager: Any, context: Any) -> None:
         """Look after jobs whose step is gone. Nodes in maintenance are looked after too."""
-        task.upgrade_lock()
-        task.spawn_after(manager._spawn_worker, recovery.recover, task)
+        nodes = with_jobs(manager, recovery.STATES)
+        workers(manager).hand_out(
+            self, manager, context, nodes, recovery.recover, 'bringing back locks after an interrupted job'
+        )
 
     # ------------------------------------------------------------------------------------------------------------- cache
 

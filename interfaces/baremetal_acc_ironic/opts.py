@@ -29,9 +29,34 @@ without the group every call to a BMC fails with "no such option redfish-acc in 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
+    conf.register_opts(TURNS, group=core.GROUP)
     conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
+
+TURNS = [
+    cfg.FloatOpt(
+        'worker_share',
+        default=0.5,
+        min=0.01,
+        max=0.9,
+        help=(
+            "The part of Ironic's workers ([conductor] workers_pool_size) that may turn jobs on accelerators at a time, "
+            'uploads of images included. Where all of it is in use, jobs go on with the next round, in the order in which they '
+            'have waited.'
+        ),
+    ),
+    cfg.FloatOpt(
+        'turn_timeout',
+        default=300.0,
+        min=1,
+        help=(
+            'Seconds after which a turn of a job ends and gives its worker and the node back, though there is more to do: the '
+            'next turn goes on. An upload that has begun is not cut off. A silent BMC costs a turn one bmc_timeout.'
+        ),
+    ),
+]
+"""How turns of jobs share Ironic's workers."""
 
 IRONICS_OWN: list[tuple[str, list[Any]]] = [
     (
@@ -64,4 +89,9 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
-    return [*IRONICS_OWN, (HARDWARE_TYPE, OPTIONS), (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT))]
+    return [
+        *IRONICS_OWN,
+        (core.GROUP, TURNS),
+        (HARDWARE_TYPE, OPTIONS),
+        (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
+    ]

@@ -29,6 +29,7 @@ from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import Clock
 
 LOG = log.getLogger(__name__)
 
@@ -141,9 +142,11 @@ def _owes_power(job: Job) -> bool:
 
 def _turn(task: Any, mind: Memory, job: Job) -> None:
     final: list[Inventory] = []
+    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout))
     tools = tools_of(
         task,
         mind,
+        clock=clock,
         save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
         observed=lambda inventory, _: final.append(inventory),
     )
@@ -155,7 +158,7 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
                 mind = drift.looked(task, mind, inventory, NAME, job.items)
             _end(task, mind, job)
             return
-        if came.delay > timedelta(0):
+        if came.delay > timedelta(0) or clock.over:
             return
 
 

@@ -21,6 +21,7 @@ from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.workers import Clock
 
 LOG = log.getLogger(__name__)
 
@@ -31,11 +32,13 @@ def tools(
     task: Any,
     mind: Memory,
     *,
+    clock: Clock | None = None,
     save: Callable[[Job], None] | None = None,
     observed: Callable[[Inventory, Verdict], None] | None = None,
 ) -> Tools:
     """Tools for one node.
 
+    :param clock: of the turn that they are for.
     :param save: stores a changed job.
     :param observed: told every final look.
     :raises DocumentError: baseline or catalogue is missing or wrong.
@@ -45,6 +48,8 @@ def tools(
     hooks: dict[str, Any] = {'save': save} if save is not None else {}
     if observed is not None:
         hooks['observed'] = observed
+    if clock is not None:
+        hooks['connect'] = clock.connecting(made.connect)
     return replace(
         made,
         baseline=steps.overridden(made.baseline, mind.overrides),

@@ -51,6 +51,7 @@ from baremetal_acc_ironic.steps import Step
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import seen as show
 from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import Clock
 
 LOG = log.getLogger(__name__)
 
@@ -341,8 +342,9 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         # It had ended before, and the conductor died before it could say so.
         _say(task, job, resume=resume)
         return True
+    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout))
     if mind.unplanned:
-        planned = _plan_late(task, mind, job)
+        planned = _plan_late(task, mind, job, clock)
         if planned is None:
             return False
         mind, job = planned
@@ -350,6 +352,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
     tools = tools_of(
         task,
         mind,
+        clock=clock,
         save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
         observed=lambda inventory, verdict: final.append((inventory, verdict)),
     )
@@ -361,20 +364,22 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
                 LOG.info('Node %s: %s: %s', task.node.uuid, _name(job), came.doing)
                 return False
             case Wait():
-                continue
+                pass
             case Done() | Failed():
                 _end(task, mind, job, came, tools, final[-1] if final else None, resume=resume)
                 return True
+        if clock.over:
+            break
     return False
 
 
-def _plan_late(task: Any, mind: Memory, job: Job) -> tuple[Memory, Job] | None:
+def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory, Job] | None:
     """Plan a job that had to wait for the BMC; None if it still has to.
 
     :raises AccError: it must not be done, or the BMC took too long.
     """
     step = steps.STEPS[_name(job)]
-    inventory = run.observe(target_of(task), tools_of(task, mind), now(), tasks=True)
+    inventory = run.observe(target_of(task), tools_of(task, mind, clock=clock), now(), tasks=True)
     tasks = under_way(inventory)
     if tasks and now() > job.deadline:
         raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')

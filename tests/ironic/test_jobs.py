@@ -75,7 +75,7 @@ class TestRestart(JobCase):
             self.poll()
             if self.mind.job is not None and self.mind.job.ended:
                 break
-        assert states.CLEANWAIT == self.node.provision_state
+        assert states.CLEANWAIT == self.node.provision_state, self.node.last_error
         outcome.resume = kept
         self.machine.reset_log()
         self.poll()

@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whose turn is it, and in which worker? Periodics only hand out turns; Ironic's own workers take them.
+
+A periodic that looked at one BMC after the other would let a silent one delay all nodes of a conductor. So it looks at none:
+each turn goes to a worker of Ironic's pool, no more of them at a time than our share of it, and those nodes first that have
+waited longest. A node whose turn still runs gets no second one. Where no worker is free, the turn comes with the next round.
+Within a turn a BMC that was silent once is not waited for again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from ironic.common import exception
+from ironic.conductor import task_manager
+from ironic.conf import CONF
+from oslo_log import log
+
+from baremetal_acc.bmc.api import BmcAddress, Connection
+from baremetal_acc.conf import GROUP
+from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc_ironic import node as memory
+
+LOG = log.getLogger(__name__)
+
+FORGOTTEN = 3600.0
+"""Seconds after which a node's last turn no longer counts: whoever has waited that long comes first anyway."""
+
+T = TypeVar('T')
+
+Turn = Callable[[Any], None]
+
+
+class Workers:
+    """The workers of one conductor that take turns of ours."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._busy: set[str] = set()
+        self._turned: dict[str, float] = {}
+
+    def hand_out(self, interface: Any, manager: Any, context: Any, nodes: Iterable[str], turn: Turn, purpose: str) -> None:
+        """Begin the turns of nodes whose interface is this one, as far as there are workers."""
+        waiting = self._in_order(nodes)
+        for uuid in waiting:
+            if uuid in self._busy:
+                continue
+            if len(self._busy) >= share(CONF):
+                LOG.info('%d nodes wait for a worker for %s: [%s] worker_share is in use', len(waiting), purpose, GROUP)
+                return
+            try:
+                self._begin(interface, manager, context, uuid, turn, purpose)
+            except exception.NodeNotFound:
+                LOG.info('Node %s was deleted before %s', uuid, purpose)
+            except exception.NodeLocked:
+                LOG.debug('Node %s is locked: %s waits', uuid, purpose)
+            except exception.NoFreeConductorWorker:
+                LOG.warning('No worker of Ironic is free for %s: next time', purpose)
+                return
+            except exception.IronicException:
+                # One node whose driver cannot be loaded must not end the round for the others.
+                LOG.exception('Node %s: %s could not begin', uuid, purpose)
+
+    def _in_order(self, nodes: Iterable[str]) -> list[str]:
+        """Those first that have waited longest."""
+        now = time.monotonic()
+        with self._guard:
+            self._turned = {uuid: at for uuid, at in self._turned.items() if now - at < FORGOTTEN}
+            return sorted(nodes, key=lambda uuid: self._turned.get(uuid, float('-inf')))
+
+    def _begin(self, interface: Any, manager: Any, context: Any, uuid: str, turn: Turn, purpose: str) -> None:
+        begun = False
+        try:
+            with task_manager.acquire(context, uuid, purpose=purpose, shared=True) as task:
+                if type(getattr(task.driver, interface.interface_type)) is not type(interface):
+                    return
+                # Never waiting for a node that is locked: the others would wait, too.
+                task.upgrade_lock(retry=False)
+                with self._guard:
+                    self._busy.add(uuid)
+                    self._turned[uuid] = time.monotonic()
+                task.spawn_after(manager._spawn_worker, self._take, uuid, turn, task, _allow_reserved_pool=False)
+            begun = True
+        finally:
+            if not begun:
+                self._leave(uuid)
+
+    def _take(self, uuid: str, turn: Turn, task: Any) -> None:
+        """In the worker."""
+        try:
+            turn(task)
+        finally:
+            self._leave(uuid)
+
+    def _leave(self, uuid: str) -> None:
+        with self._guard:
+            self._busy.discard(uuid)
+
+
+_CONDUCTORS: 'WeakKeyDictionary[Any, Workers]' = WeakKeyDictionary()
+
+
+def workers(manager: Any) -> Workers:
+    """Those of one conductor; all our periodics share them."""
+    return _CONDUCTORS.setdefault(manager, Workers())
+
+
+def share(conf: Any) -> int:
+    """How many workers may take turns of ours at a time."""
+    return max(1, int(conf.conductor.workers_pool_size * conf[GROUP].worker_share))
+
+
+def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
+    """Nodes of this conductor in one of these states that nobody holds, and that have a job of ours."""
+    filters = {'reserved': False, 'provision_state_in': list(provision_states)}
+    found = manager.iter_nodes(filters=filters, fields=['driver_internal_info'])
+    return [uuid for uuid, _driver, _group, info in found if memory.busy(info)]
+
+
+# ------------------------------------------------------------------------------------------------------ a turn's deadline
+
+
+class Clock:
+    """How long a turn may take, and which BMCs were silent in it.
+
+    Past its end no further tick is begun, and looks get no more time than one answer may take. What must be done at once, such
+    as powering off a host whose locks are open, is still tried: to forbid it would be worse than a turn that is late.
+    """
+
+    def __init__(self, limit: timedelta) -> None:
+        self._end = time.monotonic() + limit.total_seconds()
+        self._silent: dict[str, BmcUnreachable] = {}
+
+    @property
+    def over(self) -> bool:
+        """The turn has had its time: the job goes on with the next one."""
+        return time.monotonic() >= self._end
+
+    def connecting(self, connect: Callable[[BmcAddress], Connection]) -> Callable[[BmcAddress], Connection]:
+        """The same, for this turn: a BMC that was silent once costs no second wait."""
+
+        def bounded(address: BmcAddress) -> Connection:
+            left = timedelta(seconds=self._end - time.monotonic())
+            short = replace(address, budget=min(address.budget, max(left, address.timeout)))
+            connection = self.ask(address, lambda: connect(short))
+            return cast(Connection, _Bounded(connection, address, self))
+
+        return bounded
+
+    def ask(self, address: BmcAddress, question: Callable[[], T]) -> T:
+        """The answer; silence is remembered, and is the answer from then on.
+
+        :raises BmcError: there is none.
+        """
+        if address.name in self._silent:
+            raise self._silent[address.name]
+        try:
+            return question()
+        except BmcUnreachable as exc:
+            self._silent[address.name] = exc
+            raise
+
+
+_READS = frozenset({'look', 'component', 'task', 'active_tasks', 'power', 'last_reset'})
+
+
+class _Bounded:
+    """A connection whose silence is remembered. Writes go through: one that was not sent must not look like one that was."""
+
+    def __init__(self, connection: Connection, address: BmcAddress, clock: Clock) -> None:
+        self._connection = connection
+        self._address = address
+        self._clock = clock
+
+    def __enter__(self) -> '_Bounded':
+        self._connection.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._connection.__exit__(*exc)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._connection, name)
+        if name not in _READS:
+            return found
+        return lambda *arguments, **named: self._clock.ask(self._address, lambda: found(*arguments, **named))
