@@ -276,6 +276,7 @@ class Machine:
         self.settings: dict[str, Setting] = {}
         self.ways: list[Way] = []
         self.fetches: list[dict[str, Any]] = []
+        self.cut_writes: list[dict[str, str]] = []
         self.revision = 0
         self.on_bmc_down: list[Callable[[str], None]] = []
         self._events: list[_Event] = []
@@ -421,6 +422,8 @@ class Machine:
         if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:
             raise Refused('in-transition', f'{name} is changing its power already')
         is_on = system.power is Power.ON
+        if is_on is not (reset_type in ('On', 'ForceOn')):
+            self._note_cut(name, reset_type)
         match reset_type:
             case 'On':
                 if not is_on:
@@ -450,6 +453,12 @@ class Machine:
             case _:
                 raise Refused('unknown-reset', f'{name} knows no reset {reset_type}')
         self.revision += 1
+
+    def _note_cut(self, name: str, reset_type: str) -> None:
+        """Remember a change of power under a card that is being written: real cards do not survive every one."""
+        writing = {key for bmc in self.bmcs.values() for task in bmc.tasks.values() if task.is_open for key in task.targets}
+        for key in sorted(key for key in writing if self.components[key].system == name):
+            self.cut_writes.append({'component': key, 'system': name, 'reset_type': reset_type})
 
     def _power_on(self, system: System, depth: Restart) -> None:
         system.power = Power.POWERING_ON
@@ -865,6 +874,7 @@ class Machine:
                 for name, bmc in self.bmcs.items()
             },
             'fetches': list(self.fetches),
+            'cut_writes': list(self.cut_writes),
         }
 
     # -- a restart of the emulator ------------------------------------------------------------------------------------
