@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the tests of malicious images and catalogues share? One machine that nothing must ever reach, and one command."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from baremetal_acc.emulator.hw import build
+from baremetal_acc.emulator.hw.parameters import Parameters
+from baremetal_acc.emulator.pytest_plugin import EmulatedMachine
+from baremetal_acc.emulator.redfish.view import Options
+from baremetal_acc.emulator.remote import Remote
+from baremetal_acc.emulator.server import Emulator, EmulatorThread, Serving
+from tests.malicious.workshop import MAX_IMAGE, Command, Workshop
+
+
+@pytest.fixture(scope='session')
+def command() -> Iterator[Command]:
+    """The command, imported once."""
+    started = Command.start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope='session')
+def untouched() -> Iterator[EmulatedMachine]:
+    """One machine for all that must be refused: what one test let through shows in every later one."""
+    parameters = Parameters(options={'*': Options(max_image_bytes=MAX_IMAGE)})
+    thread = EmulatorThread(Emulator(Serving(tls=False), product=build('acc-server', parameters)))
+    thread.start()
+    yield EmulatedMachine(thread, Remote(thread.emulator.door, thread.emulator.control))
+    thread.stop()
+
+
+def _made(tmp_path: Path, machine: EmulatedMachine, command: Command) -> Workshop:
+    folder = tmp_path / 'operator'
+    folder.mkdir()
+    return Workshop(folder=folder, machine=machine, command=command)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, untouched: EmulatedMachine, command: Command) -> Workshop:
+    """An honest folder, to be changed."""
+    untouched.reset_log()
+    return _made(tmp_path, untouched, command)
+
+
+@pytest.fixture
+def honest(tmp_path: Path, emulated_machine, command: Command) -> Workshop:
+    """The same folder with a machine of its own, which may be written."""
+    return _made(tmp_path, emulated_machine('acc-server', tls=False, flash_seconds=0.05), command)
+
+
+@pytest.fixture
+def clocked(tmp_path: Path, emulated_machine, command: Command) -> Workshop:
+    """The same with a clock that the test moves."""
+    return _made(tmp_path, emulated_machine('acc-server', tls=False, virtual_clock=True), command)

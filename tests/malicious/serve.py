@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is the command run a hundred times without importing it a hundred times? One process imports it, and forks for each run.
+
+Each run is a process of its own with its own exit code, output, folder and environment, as it is for an operator. Asked by lines
+of JSON on standard input, answered by lines of JSON on standard output: the code, negative for a signal. It has no threads.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+
+from baremetal_acc.cli import apply, main, plan  # noqa: F401 - imported once, for every run
+
+MAX_FILE = 64 * 1024 * 1024
+"""What a run may write to one file: an endless image that is not refused in time fills no disk of ours."""
+
+
+def _become(asked: dict[str, object]) -> list[str]:
+    """The child: what the operator's shell would have set up."""
+    signal.alarm(int(str(asked['seconds'])))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+    os.chdir(str(asked['folder']))
+    os.environ.clear()
+    os.environ.update(dict(asked['environ']))
+    for descriptor, name, flags in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, str(asked['out']), os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+        (2, str(asked['err']), os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    ):
+        opened = os.open(name, flags, 0o600)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    return list(asked['arguments'])
+
+
+if __name__ == '__main__':
+    for line in iter(sys.stdin.readline, ''):
+        wanted = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            sys.exit(main.main(_become(wanted)))
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(json.dumps({'code': os.waitstatus_to_exitcode(status)}) + '\n')
+        sys.stdout.flush()

@@ -1,0 +1,14 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Could the tests of this folder fail? The same folder, unchanged, is written: the BMC gets exactly the bytes of its images."""
+
+from tests.malicious.workshop import NEW, pushed, told
+
+
+def test_honest_images_reach_the_bmc_byte_for_byte(honest):
+    """Both images once, nothing else; the card then runs them."""
+    honest.lay()
+    done = honest.apply()
+    assert 0 == done.code, done.err
+    assert sorted((told(honest.new_file), told(honest.path('gzip-3.img')))) == sorted(pushed(honest.machine))
+    assert NEW == honest.machine.truth()['components']['host/FPGA1_FW']['active']['version']

@@ -1,0 +1,165 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What if an image is changed after it was checked? Then it is not sent; and what is sent is what was checked.
+
+The job is turned here, so that the attacker strikes at a moment and not by luck: when every image has been checked and before
+the first is opened for sending, or after it was opened and before the first byte is sent. Nothing sleeps.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
+from baremetal_acc.model.image import Image, Upload
+from baremetal_acc.model.job import CheckImage, Done, Failed, Flow, ItemState, Job, Outcome, Wait
+from baremetal_acc.run import ImageStore, Tools, observe, tick
+from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reached, told
+
+
+FIRMWARE_ONLY = f'format = 1\n[[rule]]\nmatch = {{ kind = "FPGA" }}\nfirmware = {{ FPGA1_FW = "{NEW}" }}\n'
+
+
+def turned(shop: Workshop, change: Callable[[Tools], Tools]) -> Outcome:
+    """Make the plan for the firmware and turn its job to its end, on a clock of our own."""
+    shop.baseline = FIRMWARE_ONLY
+    shop.lay()
+    target, tools = shop.session()
+    shop.machine.advance(60)  # LastResetTime counts seconds: a reset in the one of its start would not show
+    now = datetime.now(UTC) + timedelta(minutes=1)
+    made = plan(observe(target, tools, now), tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.FIRMWARE}))
+    raise_if_unsafe(made)
+    job = begin(
+        made, identity='1', node='node-1', flow=Flow.CLI, step='apply', lifecycle=0, now=now, timeout=timedelta(hours=1)
+    )
+    tools = change(tools)
+    for _ in range(200):
+        job, outcome = tick(job, target, tools, now)
+        if not isinstance(outcome, Wait):
+            return outcome
+        now += outcome.delay + timedelta(milliseconds=1)
+        if outcome.delay:
+            shop.machine.advance(outcome.delay.total_seconds())
+    raise AssertionError('the job does not end')
+
+
+def when_checked(strike: Callable[[], object]) -> Callable[[Tools], Tools]:
+    """The attacker strikes once, when the last image has been checked."""
+    left = [strike]
+
+    def save(job: Job) -> None:
+        checks = [i.state for i in job.items if isinstance(i.action, CheckImage)]
+        assert checks
+        if left and all(state is ItemState.DONE for state in checks):
+            left.pop()()
+
+    return lambda tools: replace(tools, save=save)
+
+
+class Between:
+    """The operator's store; the attacker strikes when it has given an image out."""
+
+    def __init__(self, store: ImageStore, strike: Callable[[], object]) -> None:
+        self._store = store
+        self._strike = strike
+
+    def open(self, image: Image) -> Upload:
+        """An upload, its file changed since."""
+        found = self._store.open(image)
+        self._strike()
+        return found
+
+
+# -- what the attacker does ------------------------------------------------------------------------------------------------
+
+
+def replaced(shop: Workshop) -> None:
+    evil = shop.path('evil')
+    evil.write_bytes(flipped(shop.new_file.read_bytes(), 5000))
+    evil.rename(shop.new_file)
+
+
+def changed_in_place(shop: Workshop) -> None:
+    with shop.new_file.open('r+b') as stream:
+        stream.seek(5000)
+        stream.write(b'evil')
+
+
+def cut(shop: Workshop) -> None:
+    os.truncate(shop.new_file, 5000)
+
+
+def grown(shop: Workshop) -> None:
+    with shop.new_file.open('ab') as stream:
+        stream.write(b'evil')
+
+
+def removed(shop: Workshop) -> None:
+    shop.new_file.unlink()
+
+
+def replaced_by_a_link(shop: Workshop) -> None:
+    shutil.move(shop.new_file, shop.outside / 'kept')
+    shop.new_file.symlink_to(shop.outside / 'kept')
+
+
+def replaced_by_a_pipe(shop: Workshop) -> None:
+    shop.new_file.unlink()
+    os.mkfifo(shop.new_file)
+
+
+def replaced_by_a_folder(shop: Workshop) -> None:
+    shop.new_file.unlink()
+    shop.new_file.mkdir()
+
+
+def replaced_by_the_old_one(shop: Workshop) -> None:
+    shutil.copy(shop.path('fpga-old.img'), shop.new_file)
+
+
+TABLE = (
+    (replaced, 'has sha256 '),
+    (changed_in_place, 'has sha256 '),
+    (cut, 'has 5000 bytes, the catalogue says '),
+    (grown, 'is longer than '),
+    (removed, 'cannot be read: No such file'),
+    (replaced_by_a_link, 'outside/kept is outside the folders'),
+    (replaced_by_a_pipe, 'fpga-new.img'),
+    (replaced_by_a_folder, 'cannot be read: Is a directory'),
+    (replaced_by_the_old_one, 'has sha256 '),
+)
+
+
+@pytest.mark.parametrize(('strike', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
+def test_what_changes_between_check_and_push_is_not_sent(strike, says, clocked):
+    """The job fails with image, file and reason; no byte of an image has reached a BMC, and no setting was written."""
+    outcome = turned(clocked, when_checked(lambda: strike(clocked)))
+    assert isinstance(outcome, Failed), outcome
+    assert 1 == len([r for r in outcome.reasons if 'image fpga-new: ' in r and says in r]), outcome.reasons
+    assert [] == pushed(clocked.machine)
+    assert [] == [line for line in reached(clocked.machine) if 'ComputerSystem.Reset' not in line]
+    assert OLD == clocked.machine.truth()['components']['host/FPGA1_FW']['active']['version']
+
+
+@pytest.mark.parametrize('strike', [row[0] for row in TABLE], ids=[row[0].__name__ for row in TABLE])
+def test_what_changes_after_it_was_opened_changes_nothing_that_is_sent(strike, clocked):
+    """The BMC gets the bytes that were checked, to the last one: the copy is ours alone."""
+    before = told(clocked.new_file)
+    struck: list[object] = []
+
+    def once() -> None:
+        # The first two opens are checks, of the image and of its restore image; the third is for sending.
+        struck.append(None)
+        if len(struck) == 3:
+            strike(clocked)
+
+    outcome = turned(clocked, lambda tools: replace(tools, images=Between(tools.images, once)))
+    assert isinstance(outcome, Done), outcome
+    assert 3 == len(struck)
+    assert [before] == pushed(clocked.machine)
+    assert NEW == clocked.machine.truth()['components']['host/FPGA1_FW']['active']['version']
