@@ -96,6 +96,7 @@ class TargetEntry:
     name: str
     bmcs: tuple[BmcEntry, ...]
     resource_class: str | None = None
+    owner: str | None = None
     traits: frozenset[str] = frozenset()
     exposure: Exposure | None = None
     node: str | None = None
@@ -103,7 +104,11 @@ class TargetEntry:
     def facts(self, default: Exposure) -> NodeFacts:
         """What rules can ask about it."""
         return NodeFacts(
-            name=self.name, resource_class=self.resource_class, traits=self.traits, exposure=self.exposure or default
+            name=self.name,
+            resource_class=self.resource_class,
+            owner=self.owner,
+            traits=self.traits,
+            exposure=self.exposure or default,
         )
 
 
@@ -500,7 +505,7 @@ _IRONIC = tuple({'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for k
 TARGET = 'target'
 """Key of a target's name where each line is one."""
 
-_ABOUT = ('resource_class', 'traits', 'exposure', 'acc_exposure', 'node')
+_ABOUT = ('resource_class', 'owner', 'traits', 'exposure', 'acc_exposure', 'node')
 
 
 def _target(name: str, table: _Map) -> TargetEntry:
@@ -513,6 +518,7 @@ def _target(name: str, table: _Map) -> TargetEntry:
         name=name,
         bmcs=_bmcs(table),
         resource_class=table.string('resource_class'),
+        owner=table.string('owner'),
         traits=frozenset(table.strings('traits')),
         exposure=_exposure(table, 'acc_exposure' if table.has('acc_exposure') else 'exposure'),
         node=_uuid(table, 'node'),

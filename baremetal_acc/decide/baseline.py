@@ -36,6 +36,13 @@ class OnMissing(StrEnum):
     ALLOW = 'allow'
 
 
+class Downgrade(StrEnum):
+    """What to do where the firmware that a rule demands has a lower security_version than the one that runs."""
+
+    REFUSE = 'refuse'
+    ALLOW = 'allow'
+
+
 class Acceptable(StrEnum):
     """Lock states that a rule may accept. A deploy takes ``locked-verified`` only, whatever the rule says."""
 
@@ -48,10 +55,12 @@ class NodeFacts:
     """What rules can ask about a node.
 
     :ivar name: for messages.
+    :ivar owner: the project that the machine belongs to, as Ironic knows it.
     """
 
     name: str
     resource_class: str | None = None
+    owner: str | None = None
     traits: frozenset[str] = frozenset()
     exposure: Exposure = Exposure.TENANT
 
@@ -69,6 +78,7 @@ class Match:
     pci: str | None = None
     traits: frozenset[str] = frozenset()
     resource_class: str | None = None
+    owner: str | None = None
     exposure: Exposure | None = None
     ids: frozenset[AcceleratorId] = frozenset()
 
@@ -76,6 +86,7 @@ class Match:
         """The node's half holds."""
         return (
             (self.resource_class is None or _like(node.resource_class, self.resource_class))
+            and (self.owner is None or _like(node.owner, self.owner))
             and (self.exposure is None or node.exposure is self.exposure)
         )  # fmt: skip
 
@@ -118,11 +129,15 @@ class Rule:
     :ivar block: write paths that must be blocked.
     :ivar count: how many devices of the node must match.
     :ivar security_floor: no image of a lower security_version.
+    :ivar downgrade: of the versions that this very rule demands; None refuses.
+    :ivar revocations: names of revocation images that must be in force.
     """
 
     name: str
     match: Match
     firmware: tuple[tuple[str, str], ...] | None = None
+    downgrade: Downgrade | None = None
+    revocations: tuple[str, ...] | None = None
     functions: tuple[tuple[str, str], ...] | None = None
     block: frozenset[WritePath] | None = None
     accept: frozenset[LockState] | None = None
@@ -142,6 +157,7 @@ class Baseline:
 class Demands:
     """What the rules demand of one device; ``*_rule`` names the rule that decided.
 
+    :ivar downgrade: the rule that demands the firmware allows a lower security version than that of what runs.
     :ivar undecided: rules that would have decided something, and of which nobody can tell whether they are for this device.
     """
 
@@ -157,6 +173,9 @@ class Demands:
     on_missing_rule: str
     security_floor: int
     security_floor_rule: str
+    revocations: tuple[str, ...] = ()
+    revocations_rule: str = DEFAULT_RULE
+    downgrade: bool = False
     undecided: tuple[str, ...] = ()
 
 
@@ -185,6 +204,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     accept, accept_rule = first('accept')
     on_missing, on_missing_rule = first('on_missing')
     floor, floor_rule = first('security_floor')
+    revocations, revocations_rule = first('revocations')
     return Demands(
         firmware=firmware if isinstance(firmware, tuple) else (),
         firmware_rule=firmware_rule,
@@ -198,6 +218,12 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_missing_rule=on_missing_rule,
         security_floor=floor if isinstance(floor, int) else 0,
         security_floor_rule=floor_rule,
+        revocations=revocations if isinstance(revocations, tuple) else (),
+        revocations_rule=revocations_rule,
+        # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
+        downgrade=any(
+            r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
+        ),
         undecided=tuple(dict.fromkeys(undecided)),
     )
 
@@ -236,6 +262,7 @@ def _rule(table: toml.Table, number: int) -> Rule:
         pci=matched.string('pci'),
         traits=frozenset(matched.strings('traits') or ()),
         resource_class=matched.string('resource_class'),
+        owner=matched.string('owner'),
         exposure=matched.choice('exposure', Exposure),
     )
     matched.finish()
@@ -246,6 +273,8 @@ def _rule(table: toml.Table, number: int) -> Rule:
         name=name,
         match=match,
         firmware=table.mapping('firmware'),
+        downgrade=table.choice('downgrade', Downgrade),
+        revocations=table.strings('revocations'),
         functions=table.mapping('functions'),
         block=table.choices('block', WritePath),
         accept=None if accept is None else frozenset(LockState(state.value) for state in accept),
@@ -254,6 +283,8 @@ def _rule(table: toml.Table, number: int) -> Rule:
         security_floor=table.integer('security_floor'),
     )
     table.finish()
+    if rule.downgrade is not None and rule.firmware is None:
+        raise table.error('downgrade', 'speaks of the versions that the same rule demands, and it has no firmware')
     return rule
 
 

@@ -1,13 +1,45 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which image is meant: what fits a device, and what a slot or a component then reports."""
+"""Which image is meant: what fits a device, what a slot or a component then reports, and over which versions it goes there."""
 
+from collections import deque
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
 
 from baremetal_acc.model.accelerator import Accelerator, Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Fit, Image, ImageKind
+
+_PADDING = ' \t\r\n\v\f\0'
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+# ------------------------------------------------------------------------------------------------------------- versions
+
+
+def same_version(one: str | None, other: str | None) -> bool:
+    """Two versions are the same, however they are written; they are never older or newer.
+
+    What does not count: blanks and NULs around the text, the case of Latin letters, and a ``v`` before the first digit. BMCs
+    give one version as ``96.00.A6.00.01`` in one resource and with blanks after it in another, and print ``v2.2`` where the
+    vendor's notes say ``2.2``. Nothing else is the same: a letter that only looks like another one is another one.
+
+    A version that is not known is the same as none, not even as another one that is not known.
+
+    Source: facts/redfish.md, section 7, no. 7; recordings.
+    """
+    return one is not None and other is not None and _plain(one) == _plain(other) != ''
+
+
+@lru_cache(maxsize=4096)
+def _plain(version: str) -> str:
+    text = version.strip(_PADDING).translate(_LOWER)
+    return text[1:] if text[:1] == 'v' and text[1:2] in set('0123456789') else text
+
+
+# --------------------------------------------------------------------------------------------------------- what fits what
 
 
 def fits(image: Image, accelerator: Accelerator, component: Component | None) -> bool:
@@ -15,13 +47,21 @@ def fits(image: Image, accelerator: Accelerator, component: Component | None) ->
     return any(_fit(fit, accelerator, component) for fit in image.fits)
 
 
+def by_name_only(image: Image, accelerator: Accelerator, component: Component | None) -> bool:
+    """Nothing but vendor and model says that the image fits: texts that cards of several kinds share, and no id of the card."""
+    matching = [fit for fit in image.fits if _fit(fit, accelerator, component)]
+    return bool(matching) and not any(fit.pci or fit.part_number or fit.software_id for fit in matching)
+
+
 def firmware_image(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> tuple[Image, ...]:
     """The firmware images that bring a component of a device to a version. More than one is the operator's mistake."""
-    return tuple(
-        image
-        for image in images
-        if image.kind is ImageKind.FIRMWARE
-        and image.version == version
+    return tuple(i for i in images if same_version(i.version, version) and meant_for(i, accelerator, component))
+
+
+def meant_for(image: Image, accelerator: Accelerator, component: Component, kind: ImageKind = ImageKind.FIRMWARE) -> bool:
+    """The image is of that kind, for components of that name, and for the ids of this device."""
+    return (
+        image.kind is kind
         and component.id is not None
         and fnmatchcase(component.id.casefold(), image.component.casefold())
         and fits(image, accelerator, component)
@@ -31,7 +71,7 @@ def firmware_image(images: Iterable[Image], accelerator: Accelerator, component:
 def function_image(
     images: Iterable[Image], accelerator: Accelerator, slot: ReconfigurationSlot, function: str
 ) -> tuple[Image, ...]:
-    """The function images that put a function into a slot of a device."""
+    """The function images that put a function into a slot of a device, those that are denied among them."""
     return tuple(
         image
         for image in images
@@ -42,6 +82,9 @@ def function_image(
     )
 
 
+# ------------------------------------------------------------------------------------------------------- what is there now
+
+
 def holds(slot: ReconfigurationSlot, image: Image) -> bool:
     """The slot reports the function of the image, in its version.
 
@@ -49,7 +92,7 @@ def holds(slot: ReconfigurationSlot, image: Image) -> bool:
     AccelerationFunction v1_0_5, UUID and Version.
     """
     function = slot.function
-    if function is None or function.version != image.version:
+    if function is None or not same_version(function.version, image.version):
         return False
     if image.uuid is not None:
         return function.uuid is not None and function.uuid.casefold() == image.uuid.casefold()
@@ -59,33 +102,84 @@ def holds(slot: ReconfigurationSlot, image: Image) -> bool:
 def other_staged(slot: ReconfigurationSlot, images: Iterable[Image]) -> bool:
     """The next reset puts something else into the slot than one of these images."""
     staged = slot.item.staged if slot.item is not None else None
-    return staged is not None and all(staged != image.version for image in images)
+    return staged is not None and not any(same_version(staged, image.version) for image in images)
 
 
-def security_version(images: Iterable[Image], accelerator: Accelerator, component: Component) -> int | None:
-    """The security version of what a component runs now, as far as the catalogue knows that image; else None."""
-    known = [
-        image.security_version
+def security_version(
+    images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None
+) -> int | None:
+    """The security version of a version of a component, the highest that the catalogue gives; None: it does not know it."""
+    return max((i.security_version for i in _maybe(images, accelerator, component, version)), default=None)
+
+
+def denial(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> str | None:
+    """Why a version of a component must not run, as the catalogue says it; None: it says nothing."""
+    reasons = {i.denied for i in _maybe(images, accelerator, component, version) if i.denied is not None}
+    return '; '.join(sorted(reasons)) or None
+
+
+def _maybe(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> tuple[Image, ...]:
+    """The images that a version of a component may come from. Ids that the BMC does not show rule nothing out."""
+    return tuple(
+        image
         for image in images
-        if component.version is not None and image in firmware_image((image,), accelerator, component, component.version)
-    ]
-    return max(known, default=None)
+        if image.kind is not ImageKind.FUNCTION
+        and same_version(image.version, version)
+        and (component.id is None or fnmatchcase(component.id.casefold(), image.component.casefold()))
+        and any(_fit(fit, accelerator, component, unsaid=True) for fit in image.fits)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- the way there
+
+
+def way(images: Iterable[Image], accelerator: Accelerator, component: Component, image: Image) -> tuple[Image, ...] | None:
+    """The fewest images, one after the other, that bring a component from what it runs to an image; None: there is no way.
+
+    The last one is the image itself. Of two ways of one length the one counts whose versions the catalogue lists first. A
+    version that several images bring, or one that is denied, is no step.
+    """
+    steps: dict[str, list[Image]] = {}
+    for other in images:
+        if meant_for(other, accelerator, component):
+            steps.setdefault(_plain(other.version), []).append(other)
+    seen = {_plain(image.version)}
+    open_ways: deque[tuple[Image, ...]] = deque([(image,)])
+    while open_ways:
+        found = open_ways.popleft()
+        if may_follow(found[0], component.version):
+            return found
+        for version in map(_plain, found[0].via):
+            step = steps.get(version, [])
+            if version not in seen and len(step) == 1 and step[0].denied is None:
+                open_ways.append((step[0], *found))
+            seen.add(version)
+    return None
+
+
+def may_follow(image: Image, version: str | None) -> bool:
+    """The image may be written where that version runs: over any, one of its ``via``, or its own."""
+    return not image.via or any(same_version(version, over) for over in (image.version, *image.via))
 
 
 def _names(function: Function) -> set[str]:
     return {text.casefold() for text in (function.id, function.name) if text}
 
 
-def _fit(fit: Fit, accelerator: Accelerator, component: Component | None) -> bool:
-    pci = f'{accelerator.pci.vendor_id}:{accelerator.pci.device_id}'
-    return (
-        _same(fit.vendor, accelerator.vendor)
-        and _same(fit.model, accelerator.model)
-        and _same(fit.part_number, accelerator.part_number)
-        and _same(fit.pci, pci)
-        and _same(fit.software_id, component.software_id if component else None)
+def _fit(fit: Fit, accelerator: Accelerator, component: Component | None, *, unsaid: bool = False) -> bool:
+    """:param unsaid: what the BMC does not show fits."""
+    ids = (accelerator.pci.vendor_id, accelerator.pci.device_id)
+    asked = (
+        (fit.vendor, accelerator.vendor),
+        (fit.model, accelerator.model),
+        (fit.part_number, accelerator.part_number),
+        (fit.pci, None if None in ids else f'{ids[0]}:{ids[1]}'),
+        (fit.software_id, component.software_id if component else None),
     )
+    return all(_same(wanted, found, unsaid=unsaid) for wanted, found in asked)
 
 
-def _same(wanted: str | None, found: str | None) -> bool:
-    return wanted is None or (found is not None and wanted.casefold() == found.casefold())
+def _same(wanted: str | None, found: str | None, *, unsaid: bool) -> bool:
+    if found is None:
+        return wanted is None or unsaid
+    return wanted is None or wanted.casefold() == found.casefold()

@@ -3,8 +3,9 @@
 """What is to be done, in which order, and why it must not be done: a plan of actions and refusals."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from baremetal_acc.decide import evidence, images
@@ -14,7 +15,7 @@ from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image
+from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import (
     Action,
@@ -52,6 +53,18 @@ EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
 _SEVERITY = {ResetKind.NONE: 0, ResetKind.SYSTEM_RESET: 1, ResetKind.POWER_CYCLE: 2}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Write:
+    """An update in the making.
+
+    :ivar step: how many go before it to the same component.
+    """
+
+    action: Flash | Program
+    kind: ImageKind
+    step: int = 0
+
+
 @dataclass(slots=True)
 class _Draft:
     """A plan in the making, for :func:`plan` alone."""
@@ -59,9 +72,13 @@ class _Draft:
     inventory: Inventory
     catalogue: tuple[Image, ...]
     actions: list[Action] = field(default_factory=list)
+    writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
+
+    def image(self, name: str) -> Image | None:
+        return next((i for i in self.catalogue if i.name == name), None)
 
     def refuse(self, accelerator: Accelerator | None, subject: str, reason: str) -> None:
         label = accelerator.label if accelerator else self.inventory.target
@@ -69,8 +86,10 @@ class _Draft:
         self.refusals.append(Refusal(accelerator=which, label=label, subject=subject, reason=reason))
 
     def reset(self, system: Ref, kind: ResetKind, why: str) -> None:
-        known, reasons = self.resets.get(system, (ResetKind.NONE, []))
-        self.resets[system] = (max(known, kind, key=_SEVERITY.__getitem__), [*reasons, why])
+        """Reset a System, together with all that asks for the same one, however a BMC writes its URI."""
+        same = next((s for s in self.resets if _place(s) == _place(system)), system)
+        known, reasons = self.resets.pop(same, (ResetKind.NONE, []))
+        self.resets[min(same, system)] = (max(known, kind, key=_SEVERITY.__getitem__), [*reasons, why])
 
 
 def plan(
@@ -85,7 +104,8 @@ def plan(
 ) -> Plan:
     """Bring a target from what was seen to what the baseline demands.
 
-    The same values give the same plan. A plan with refusals is not executed (:func:`raise_if_unsafe`).
+    The same values give the same plan, in whatever order devices, their parts and the images come. A plan with refusals is not
+    executed (:func:`raise_if_unsafe`).
 
     :param parts: what may be touched.
     :param hold: the host is powered off before anything is released or written and given back after everything is locked: for
@@ -101,8 +121,7 @@ def plan(
             reason = 'the BMC does not show the vendor, the model or the PCI ids that it asks for, so it may be for this device'
             draft.refuse(accelerator, f'rule {rule}', reason)
         if Part.FIRMWARE in parts:
-            for component, pattern, version in components_wanted(accelerator, wanted):
-                _flash(draft, accelerator, wanted, component, pattern, version)
+            _firmware(draft, accelerator, wanted)
         if Part.FUNCTIONS in parts:
             for slot, function in slots_wanted(accelerator, wanted):
                 _program(draft, accelerator, wanted, slot, function)
@@ -112,8 +131,10 @@ def plan(
         # A host that is held is given back only when every lock of every device is proven, so all of them are engaged.
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
-    writes = [a for a in draft.actions if isinstance(a, Flash | Program)]
+    writes = _in_turn(draft.writes)
+    draft.actions += writes
     releases = [a for a in draft.actions if isinstance(a, Release)]
+    _refuse_wide_targets(draft, writes)
     _check_images(draft, writes)
     _resets(draft, hold=hold and bool(writes or releases), give_back=Part.UNLOCK not in parts)
     if Part.PUBLISH in parts:
@@ -124,9 +145,9 @@ def plan(
     return Plan(
         target=inventory.target,
         actions=tuple(sorted(draft.actions, key=_order)),
-        parallel=tuple((b.name, b.update.parallel) for b in inventory.bmcs if b.update is not None),
-        refusals=tuple(draft.refusals),
-        notes=tuple(draft.notes),
+        parallel=tuple(sorted((b.name, b.update.parallel) for b in inventory.bmcs if b.update is not None)),
+        refusals=tuple(sorted(set(draft.refusals), key=lambda r: (r.accelerator or '', r.subject, r.reason, r.label))),
+        notes=tuple(sorted(set(draft.notes), key=lambda n: (n.label, n.text))),
     )
 
 
@@ -149,6 +170,9 @@ def _order(action: Action) -> tuple[int, int, str]:
 def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chosen: list[Accelerator]) -> None:
     if not chosen:
         draft.refuse(None, 'accelerators', 'none was found')
+    for identity, times in Counter(a.id for a in draft.inventory.accelerators).items():
+        if times > 1:
+            draft.refuse(None, identity, f'{times} devices have this identity, so nobody can tell which one is meant')
     for gap in draft.inventory.gaps:
         if gap.hides:
             draft.refuse(None, str(gap.ref), f'devices may lie behind what could not be read: {gap.reason}')
@@ -159,39 +183,162 @@ def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chose
                 draft.refuse(None, f'rule {rule.name}', f'{rule.count} devices must match, {count} do')
 
 
-def _flash(
-    draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component | None, pattern: str, version: str
-) -> None:
-    if component is None or component.id is None:
-        facts = draft.inventory.bmc(accelerator.primary.bmc)
-        reason = 'the BMC reports no such component'
-        if facts is not None and facts.update is None:
-            reason = f'BMC {facts.name} has no UpdateService'
-        draft.refuse(accelerator, f'firmware {pattern}', reason)
-        return
+def _firmware(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
+    """What the rules demand of the firmware of a device, then what must be revoked, and what must not run."""
+    asked: dict[Ref, str] = {}
+    for component, pattern, version in components_wanted(accelerator, wanted):
+        if component is None or component.id is None:
+            _no_component(draft, accelerator, pattern)
+            continue
+        asked[component.ref] = version
+        _flash(draft, accelerator, wanted, component, version)
+    for name in wanted.revocations:
+        asked |= _revoke(draft, accelerator, wanted, name, asked)
+    for component in accelerator.firmware:
+        for there in (component.version, component.staged):
+            why = images.denial(draft.catalogue, accelerator, component, there)
+            if why is not None and component.ref not in asked:
+                reason = f'version {there} is denied ({why}), and no rule says which one it has to run'
+                draft.refuse(accelerator, f'firmware {component.id or component.ref}', reason)
+
+
+def _no_component(draft: _Draft, accelerator: Accelerator, pattern: str) -> None:
+    facts = draft.inventory.bmc(accelerator.primary.bmc)
+    reason = 'the BMC reports no such component'
+    if facts is not None and facts.update is None:
+        reason = f'BMC {facts.name} has no UpdateService'
+    draft.refuse(accelerator, f'firmware {pattern}', reason)
+
+
+def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, version: str) -> None:
     subject = f'firmware {component.id}'
-    if component.version == version and component.staged in (None, version):
-        return
     found = images.firmware_image(draft.catalogue, accelerator, component, version)
+    denied = sorted(f'image {i.name} is denied: {i.denied}' for i in found if i.denied is not None)
+    if denied:
+        draft.refuse(accelerator, subject, '; '.join(denied))
+        return
+    if images.same_version(component.version, version) and not _other_staged(component, version):
+        return
     if len(found) != 1:
         draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule))
         return
-    image = found[0]
-    for reason in _unsafe_image(draft, accelerator, component, image, wanted):
-        draft.refuse(accelerator, subject, reason)
+    way = _way(draft, accelerator, component, found[0])
+    if way is None:
+        return
     draft.notes.append(Note(label=accelerator.label, text=f'{subject} to {version}: rule {wanted.firmware_rule}'))
-    draft.actions.append(
-        Flash(
-            accelerator=accelerator.id,
-            component=component.id,
-            ref=component.ref,
-            image=image.name,
-            version=version,
-            expects=component.version,
-            reset=image.reset,
-            order=image.order,
-        )
+    over = component.version
+    for step, image in enumerate(way):
+        if step + 1 < len(way):
+            text = f'{subject} to {image.version} first: image {way[step + 1].name} may not be written over {over}'
+            draft.notes.append(Note(label=accelerator.label, text=text))
+        _write(draft, accelerator, wanted, component, image, over=over, before=way[:step])
+        over = image.version
+
+
+def _way(draft: _Draft, accelerator: Accelerator, component: Component, image: Image) -> tuple[Image, ...] | None:
+    """The images that bring a component to an image with no reset in between, or None where that is refused."""
+    if component.version is None:
+        return (image,)  # refused for that, as every write is
+    subject = f'firmware {component.id}'
+    only = f'image {image.name} may be written over {", ".join(image.via)} only, and {component.version} runs'
+    way = images.way(draft.catalogue, accelerator, component, image)
+    if way is None:
+        draft.refuse(accelerator, subject, f'{only}: no images of the catalogue lead there')
+        return None
+    first = next((i for i in way[:-1] if i.reset is not ResetKind.NONE), None)
+    if first is not None:
+        reason = f'{only}: demand version {first.version} first (image {first.name}, in force after a {first.reset})'
+        draft.refuse(accelerator, subject, reason)
+        return None
+    return way
+
+
+def _revoke(draft: _Draft, accelerator: Accelerator, wanted: Demands, name: str, asked: dict[Ref, str]) -> dict[Ref, str]:
+    """A revocation cannot be undone, so it comes alone: when all firmware of the device is what it has to be.
+
+    :param asked: versions that are demanded of components.
+    :returns: those that the revocation demands.
+    """
+    subject = f'revocation {name}'
+    image = draft.image(name)
+    if image is None or image.kind is not ImageKind.REVOCATION:
+        what = 'the catalogue has no such image' if image is None else f'the image is of kind {image.kind}'
+        draft.refuse(accelerator, subject, f'{what} (rule {wanted.revocations_rule})')
+        return {}
+    components = [c for c in accelerator.firmware if images.meant_for(image, accelerator, c, ImageKind.REVOCATION)]
+    if not components:
+        draft.refuse(accelerator, subject, f'no component of the device fits (rule {wanted.revocations_rule})')
+    for component in components:
+        if component.ref in asked and not images.same_version(asked[component.ref], image.version):
+            reason = f'version {asked[component.ref]} is demanded of {component.id} already'
+            draft.refuse(accelerator, subject, reason)
+        elif not images.same_version(component.version, image.version) or _other_staged(component, image.version):
+            _revoke_in(draft, accelerator, wanted, component, image)
+    return {c.ref: image.version for c in components}
+
+
+def _revoke_in(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, image: Image) -> None:
+    subject = f'revocation {image.name}'
+    late = {c.id or str(c.ref) for c in accelerator.firmware if c.staged is not None and c.ref != component.ref}
+    ours = [w.action for w in draft.writes if w.action.accelerator == accelerator.id and w.kind is ImageKind.FIRMWARE]
+    late |= {a.component for a in ours if isinstance(a, Flash)}
+    if late:
+        reason = f'cannot be undone, so all firmware has to run before it: {", ".join(sorted(late))} does not'
+        draft.refuse(accelerator, subject, f'{reason}; take the revocation out of rule {wanted.revocations_rule} until it does')
+        return
+    text = f'{subject} of {component.id}, which cannot be undone: rule {wanted.revocations_rule}'
+    draft.notes.append(Note(label=accelerator.label, text=text))
+    _write(draft, accelerator, wanted, component, image, over=component.version, before=())
+
+
+def _other_staged(component: Component, version: str) -> bool:
+    """The next reset brings another version."""
+    return component.staged is not None and not images.same_version(component.staged, version)
+
+
+def _write(
+    draft: _Draft,
+    accelerator: Accelerator,
+    wanted: Demands,
+    component: Component,
+    image: Image,
+    *,
+    over: str | None,
+    before: tuple[Image, ...],
+) -> None:
+    """Write one image to a component, however safe that is, and say why it must not be.
+
+    :param over: the version that it is written over.
+    :param before: images that are written to the component before it.
+    """
+    if component.id is None:
+        raise ValueError(f'{component.ref} has no Id to be written by')
+    subject = f'firmware {component.id}'
+    allowed = wanted.downgrade and image.kind is ImageKind.FIRMWARE
+    running = images.security_version(draft.catalogue, accelerator, component, component.version) or 0
+    highest = max(running, *(i.security_version for i in before), 0)
+    floor = wanted.security_floor if allowed else max(wanted.security_floor, highest)
+    if allowed and image.security_version < highest:
+        text = f'{subject} goes down from security version {highest} to {image.security_version}: rule {wanted.firmware_rule}'
+        draft.notes.append(Note(label=accelerator.label, text=f'{text} allows it'))
+    for reason in (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, floor)):
+        draft.refuse(accelerator, subject, reason)
+    restore = _restore(draft, accelerator, component, image, over)
+    if restore is not None:
+        for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
+            draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
+    action = Flash(
+        accelerator=accelerator.id,
+        component=component.id,
+        ref=component.ref,
+        image=image.name,
+        version=image.version,
+        expects=over,
+        reset=image.reset,
+        order=max(i.order for i in (*before, image)),
+        restore=restore,
     )
+    draft.writes.append(_Write(action=action, kind=image.kind, step=len(before)))
     if image.reset is not ResetKind.NONE:
         system = _system_of(draft, component.ref)
         if system is None:
@@ -201,69 +348,112 @@ def _flash(
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id))
 
 
+def _restore(draft: _Draft, accelerator: Accelerator, component: Component, image: Image, over: str | None) -> str | None:
+    """Name of the image to put back if this one fails; None where there is none.
+
+    What runs already and is only written again, to get rid of something staged, is put back itself: an older image in its
+    place would be the downgrade that whoever can make an update fail would wish for.
+    """
+    again = image.kind is ImageKind.FIRMWARE and images.same_version(over, image.version)
+    return image.name if again and image.restore is not None else image.restore
+
+
+def _unsafe_restore(
+    draft: _Draft, accelerator: Accelerator, component: Component, image: Image, name: str, floor: int
+) -> Iterator[str]:
+    """Why the way back is none, as the end of a sentence."""
+    restore = draft.image(name)
+    if restore is None:
+        yield 'is not in the catalogue'
+        return
+    if restore.kind is not image.kind or image.kind is ImageKind.REVOCATION:
+        yield 'is no firmware image to go back to'
+    if restore.denied is not None:
+        yield f'is denied: {restore.denied}'
+    if not images.meant_for(restore, accelerator, component):
+        yield 'does not fit this device'
+    elif images.by_name_only(restore, accelerator, component):
+        yield 'fits this device by vendor and model only'
+    if restore.security_version < floor:
+        yield f'has security version {restore.security_version}, the floor is {floor}'
+    if not images.may_follow(restore, image.version):
+        yield f'may not be written over {image.version}'
+    facts = draft.inventory.bmc(component.ref.bmc)
+    limit = None if facts is None or facts.update is None else facts.update.max_size
+    if limit is not None and restore.size_bytes > limit:
+        yield f'has {restore.size_bytes} bytes, its BMC takes {limit}'
+
+
 def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: ReconfigurationSlot | None, function: str) -> None:
     if slot is None:
         draft.refuse(accelerator, f'function {function}', 'no slot of the device matches')
         return
     subject = f'function {slot.slot_id}'
     found = images.function_image(draft.catalogue, accelerator, slot, function)
-    if any(images.holds(slot, image) for image in found) and not images.other_staged(slot, found):
+    good = [i for i in found if i.denied is None]
+    held = [i for i in found if images.holds(slot, i)]
+    if held and all(i.denied is None for i in held) and not images.other_staged(slot, good):
         return
-    if len(found) != 1:
-        draft.refuse(accelerator, subject, _not_one(found, function, wanted.functions_rule))
+    if len(good) != 1:
+        reason = _not_one(good, function, wanted.functions_rule)
+        if found and not good:
+            reason = '; '.join(sorted(f'image {i.name} is denied: {i.denied}' for i in found))
+        draft.refuse(accelerator, subject, reason)
         return
     if slot.item is None:
         draft.refuse(accelerator, subject, 'the BMC offers no SoftwareInventory by which the slot could be programmed')
         return
-    image = found[0]
+    image = good[0]
     if sum(s.slot_id == slot.slot_id for s in accelerator.slots) > 1:
         draft.refuse(accelerator, subject, f'the BMC calls several slots of the device {slot.slot_id}')
-    for reason in _unsafe_target(draft, slot.item, image):
+    floor = wanted.security_floor
+    for reason in (*_unsafe_item(slot.item), *_unsafe_image(draft, accelerator, slot.item, image, floor)):
         draft.refuse(accelerator, subject, reason)
     draft.notes.append(Note(label=accelerator.label, text=f'{subject} to {function}: rule {wanted.functions_rule}'))
-    draft.actions.append(
-        Program(
-            accelerator=accelerator.id,
-            slot=slot.slot_id,
-            ref=slot.item.ref,
-            image=image.name,
-            function=function,
-            version=image.version,
-            expects=slot.item.version,
-            order=image.order,
-        )
+    action = Program(
+        accelerator=accelerator.id,
+        slot=slot.slot_id,
+        ref=slot.item.ref,
+        image=image.name,
+        function=function,
+        version=image.version,
+        expects=slot.item.version,
+        order=image.order,
     )
+    draft.writes.append(_Write(action=action, kind=image.kind))
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id))
 
 
-def _not_one(found: tuple[Image, ...], what: str, rule: str) -> str:
-    if not found:
+def _not_one(found: Iterable[Image], what: str, rule: str) -> str:
+    names = sorted(i.name for i in found)
+    if not names:
         return f'the catalogue has no image of {what} that fits (rule {rule})'
-    return f'several images of the catalogue fit {what}: {", ".join(i.name for i in found)} (rule {rule})'
+    return f'several images of the catalogue fit {what}: {", ".join(names)} (rule {rule})'
 
 
-def _unsafe_image(
-    draft: _Draft, accelerator: Accelerator, component: Component, image: Image, wanted: Demands
-) -> Iterator[str]:
+def _unsafe_component(accelerator: Accelerator, component: Component) -> Iterator[str]:
     if component.version is None:
         yield 'its version could not be read, so nobody can tell what would be overwritten'
     if sum(c.id == component.id for c in accelerator.firmware) > 1:
         yield f'the BMC calls several items of the device {component.id}'
+    yield from _unsafe_item(component)
+
+
+def _unsafe_item(component: Component) -> Iterator[str]:
     if not component.certain:
         yield f'the BMC does not say that {component.id} belongs to this device'
     if component.updateable is False:
         yield 'the BMC says that it is not updateable'
-    running = images.security_version(draft.catalogue, accelerator, component)
-    floor = max(wanted.security_floor, running if running is not None else 0)
+
+
+def _unsafe_image(draft: _Draft, accelerator: Accelerator, item: Component, image: Image, floor: int) -> Iterator[str]:
+    if image.denied is not None:
+        yield f'image {image.name} is denied: {image.denied}'
+    if images.by_name_only(image, accelerator, item):
+        yield f'image {image.name} fits by vendor and model only; name pci, part_number or software_id in its fits'
     if image.security_version < floor:
         yield f'image {image.name} has security version {image.security_version}, the floor is {floor}'
-    if image.restore is not None:
-        restore = next((i for i in draft.catalogue if i.name == image.restore), None)
-        if restore is None:
-            yield f'restore image {image.restore} is not in the catalogue'
-        elif not images.fits(restore, accelerator, component):
-            yield f'restore image {image.restore} does not fit this device'
-    yield from _unsafe_target(draft, component, image)
+    yield from _unsafe_target(draft, item, image)
 
 
 def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str]:
@@ -343,10 +533,51 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
             draft.refuse(accelerator, f'lock {path}', reason)
 
 
+def _in_turn(writes: Iterable[_Write]) -> list[Flash | Program]:
+    """The updates with orders that also keep the steps of one component apart; without steps they stay what they were."""
+    planned = list(writes)
+    orders: dict[tuple[int, int], int] = {}
+    last = -1
+    for key in sorted({(w.action.order, w.step) for w in planned}):
+        last = orders[key] = max(last + 1, key[0])
+    return [replace(w.action, order=orders[w.action.order, w.step]) for w in planned]
+
+
+def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> None:
+    """What stands for more than one part cannot be written for one of them: nobody can tell what else gets the image."""
+    parts: dict[tuple[str, str], set[str]] = {}
+    for a in draft.inventory.accelerators:
+        for ref in a.refs:
+            parts.setdefault(_place(ref), set()).add(f'{a.label} ({a.id})')
+        for c in a.firmware:
+            parts.setdefault(_place(c.ref), set()).add(f'{c.id or "the device"} of {a.label} ({a.id})')
+        for s in a.slots:
+            if s.item is not None:
+                parts.setdefault(_place(s.item.ref), set()).add(f'slot {s.slot_id} of {a.label} ({a.id})')
+    for action in writes:
+        bmc, uri = _place(action.ref)
+        found = {name for place, names in parts.items() if _within(place, bmc, uri) for name in names}
+        if len(found) > 1:
+            accelerator = draft.inventory.accelerator(action.accelerator)
+            subject = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
+            draft.refuse(accelerator, subject, f'{action.ref} stands for several parts: {", ".join(sorted(found))}')
+
+
+def _within(place: tuple[str, str], bmc: str, uri: str) -> bool:
+    return place[0] == bmc and (place[1] == uri or place[1].startswith(f'{uri}/'))
+
+
+def _place(ref: Ref) -> tuple[str, str]:
+    """A resource, however a BMC writes its URI."""
+    return ref.bmc, ref.uri.rstrip('/').casefold()
+
+
 def _check_images(draft: _Draft, writes: list[Flash | Program]) -> None:
-    by_name = {image.name: image for image in draft.catalogue}
     names = {a.image for a in writes}
-    names |= {r for name in names if (r := by_name[name].restore) is not None and r in by_name}
+    names |= {a.restore for a in writes if isinstance(a, Flash) and a.restore is not None and draft.image(a.restore)}
+    names |= {
+        r for a in writes if isinstance(a, Program) and (i := draft.image(a.image)) and (r := i.restore) and draft.image(r)
+    }
     draft.actions += (CheckImage(image=name) for name in sorted(names))
 
 
@@ -358,12 +589,15 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool) -> None:
     if host is not None:
         held = ('the host must not run while locks are open',)
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=held))
+    asked = (ResetKind.NONE, list[str]())
     for system, (kind, reasons) in draft.resets.items():
-        if system != host:
+        if host is not None and _place(system) == _place(host):
+            asked = (kind, reasons)
+        else:
             draft.actions.append(Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=kind, why=tuple(sorted(set(reasons)))))
     # What is unlocked on purpose stays off: giving the host back would let the tenant's code at open locks.
-    if host is not None and give_back and (not was_off or host in draft.resets):
-        kind, reasons = draft.resets.get(host, (ResetKind.NONE, []))
+    if host is not None and give_back and (not was_off or asked[1]):
+        kind, reasons = asked
         why = ('give the host back', *sorted(set(reasons)))
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))
 

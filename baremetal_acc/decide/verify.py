@@ -7,10 +7,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from baremetal_acc.decide import evidence, images
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, OnMissing, components, demands
+from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, OnMissing, components, demands
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image
+from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
@@ -50,6 +50,8 @@ def verify(
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
         findings += (_undecided(accelerator, name) for name in wanted.undecided)
         findings += _firmware(accelerator, wanted, unread)
+        findings += _denied(accelerator, catalogue)
+        findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
         findings += (_lock(accelerator, wanted, path, judged, accepted) for path in sorted(wanted.block))
         ours = [e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow)]
@@ -155,10 +157,55 @@ def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[R
         if found is None:
             why = unread.get((component.ref, 'Version'))
             found = f'{_UNKNOWN}: {component.ref} Version: {why}' if why is not None else _UNKNOWN
-        met = Met.YES if component.version == version else Met.NO
-        if component.staged is not None and component.staged != version:
+        met = Met.YES if images.same_version(component.version, version) else Met.NO
+        if component.staged is not None and not images.same_version(component.staged, version):
             found, met = f'{found}, with {component.staged} staged for the next reset', Met.NO
         yield _finding(accelerator, f'firmware {component.id}', version, found, met, wanted.firmware_rule)
+
+
+def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
+    """Versions that the catalogue denies, whether or not a rule speaks of the component: running, or with the next reset."""
+    for component in accelerator.firmware:
+        name = 'of the device' if component.id is None else component.id
+        for version, when in ((component.version, ''), (component.staged, ' staged for the next reset')):
+            why = images.denial(catalogue, accelerator, component, version)
+            if why is not None:
+                found = f'{version}{when}, denied: {why}'
+                expected = 'a version that the catalogue does not deny'
+                yield _finding(accelerator, f'firmware {name}', expected, found, Met.NO, DEFAULT_RULE)
+    for slot in accelerator.slots:
+        for image in catalogue:
+            if image.denied is not None and _holds_denied(accelerator, slot, image):
+                expected, found = 'a function that the catalogue does not deny', f'{image.name}, denied: {image.denied}'
+                yield _finding(accelerator, f'function {slot.slot_id}', expected, found, Met.NO, DEFAULT_RULE)
+
+
+def _holds_denied(accelerator: Accelerator, slot: ReconfigurationSlot, image: Image) -> bool:
+    return (
+        image.function is not None
+        and image in images.function_image((image,), accelerator, slot, image.function)
+        and images.holds(slot, image)
+    )
+
+
+def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
+    """Each component that a demanded revocation is for has to report it."""
+    for name in wanted.revocations:
+        image = next((i for i in catalogue if i.name == name and i.kind is ImageKind.REVOCATION), None)
+        found = (
+            [] if image is None else [c for c in accelerator.firmware if images.meant_for(image, accelerator, c, image.kind)]
+        )
+        if image is None or not found:
+            what = 'the catalogue has no such revocation' if image is None else 'no component that it fits'
+            yield _finding(accelerator, f'firmware {name}', f'revocation {name}', what, Met.NO, wanted.revocations_rule)
+            continue
+        for component in found:
+            met = Met.YES if images.same_version(component.version, image.version) else Met.NO
+            expected = f'{image.version} (revocation {name})'
+            shows = component.version or _UNKNOWN
+            if component.staged is not None and not images.same_version(component.staged, image.version):
+                shows, met = f'{shows}, with {component.staged} staged for the next reset', Met.NO
+            yield _finding(accelerator, f'firmware {component.id}', expected, shows, met, wanted.revocations_rule)
 
 
 def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
@@ -170,7 +217,7 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
         found = 'empty' if slot.function is None else ' '.join(filter(None, (slot.function.id, slot.function.version)))
         if not candidates:
             found = f'{found}; the catalogue has no image of {function} for it'
-        met = Met.YES if any(images.holds(slot, image) for image in candidates) else Met.NO
+        met = Met.YES if any(image.denied is None and images.holds(slot, image) for image in candidates) else Met.NO
         if images.other_staged(slot, candidates):
             found, met = f'{found}, with {slot.item.staged if slot.item else None} staged for the next reset', Met.NO
         yield _finding(accelerator, f'function {slot.slot_id}', function, found, met, wanted.functions_rule)

@@ -52,6 +52,7 @@ def target(task: Any) -> Target:
     facts = NodeFacts(
         name=node.name or node.uuid,
         resource_class=node.resource_class,
+        owner=node.owner,
         traits=frozenset(node.traits.get_trait_names()) if node.traits else frozenset(),
         exposure=_exposure(node),
     )

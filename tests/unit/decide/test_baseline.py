@@ -75,6 +75,9 @@ def test_an_empty_block_is_said_on_purpose():
         ('traits = ["CUSTOM_A", "CUSTOM_C"]', False),
         ('resource_class = "g*"', True),
         ('resource_class = "silver"', False),
+        ('owner = "7F3A*"', True),
+        ('owner = "7f3"', False),
+        ('owner = "7f3a9c", resource_class = "silver"', False),
         ('exposure = "tenant"', True),
         ('exposure = "none"', False),
         ('kind = "GPU", resource_class = "silver"', False),
@@ -84,14 +87,57 @@ def test_an_empty_block_is_said_on_purpose():
 def test_a_rule_matches_when_all_that_it_names_holds(match, expected):
     """Texts are patterns without case; traits of device and machine count together."""
     rules = parse(f'[[rule]]\nmatch = {{ {match} }}\nsecurity_floor = 9\n')
-    node = NodeFacts(name='n', resource_class='gold', traits=frozenset({'CUSTOM_B'}))
+    node = NodeFacts(name='n', resource_class='gold', owner='7f3a9c', traits=frozenset({'CUSTOM_B'}))
     assert expected == (9 == demands(rules, v.gpu(traits=frozenset({'CUSTOM_A'})), node).security_floor)
 
 
-def test_a_machine_that_says_nothing_matches_no_pattern():
-    """Without a resource class not even * holds."""
-    rules = parse('[[rule]]\nmatch = { resource_class = "*" }\nsecurity_floor = 9\n')
+@pytest.mark.parametrize('asked', ['resource_class', 'owner'])
+def test_a_machine_that_says_nothing_matches_no_pattern(asked):
+    """Without a resource class, or without an owner, not even * holds."""
+    rules = parse(f'[[rule]]\nmatch = {{ {asked} = "*" }}\nsecurity_floor = 9\n')
     assert 0 == demands(rules, v.gpu(), NodeFacts(name='n')).security_floor
+
+
+def test_devices_are_counted_on_the_machines_of_their_owner():
+    """A rule for the machines of one project says nothing of the machines of another one."""
+    match = parse('[[rule]]\nmatch = { owner = "a" }\ncount = 8\n').rules[0].match
+    assert [True, False, False] == [match.node(NodeFacts(name='n', owner=owner)) for owner in ('a', 'b', None)]
+
+
+DOWN = """
+[[rule]]
+name = "special"
+match = { model = "h100*" }
+firmware = { "GPU_*" = "1.0" }
+%s
+[[rule]]
+name = "general"
+firmware = { "GPU_*" = "2.0" }
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    ('special', 'general', 'expected'), [('allow', None, True), ('refuse', 'allow', False), (None, 'allow', False)]
+)
+def test_a_downgrade_is_allowed_by_the_rule_that_demands_it_alone(special, general, expected):
+    """What another rule allows for its own versions does not count for these."""
+    said = [f'downgrade = "{word}"' if word else '' for word in (special, general)]
+    assert expected is demands(parse(DOWN % tuple(said)), v.gpu(), v.NODE).downgrade
+
+
+def test_nothing_allows_a_downgrade_where_no_rule_says_so():
+    """Neither without firmware nor without a word about it."""
+    assert not demands(parse(''), v.gpu(), v.NODE).downgrade
+    assert not demands(parse('[[rule]]\nfirmware = { "*" = "1" }\n'), v.gpu(), v.NODE).downgrade
+
+
+def test_revocations_are_named_by_a_rule_or_there_are_none():
+    """Key by key, as everything else."""
+    rules = parse('[[rule]]\nname = "r"\nmatch = { kind = "GPU" }\nrevocations = ["revoke-1"]\n')
+    gpu, fpga = demands(rules, v.gpu(), v.NODE), demands(rules, v.fpga(), v.NODE)
+    assert (('revoke-1',), 'r') == (gpu.revocations, gpu.revocations_rule)
+    assert ((), DEFAULT_RULE) == (fpga.revocations, fpga.revocations_rule)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +157,11 @@ def test_a_machine_that_says_nothing_matches_no_pattern():
         ('[[rule]]\nsecurity_floor = 1.5\n', 3, 'whole number expected, a number found'),
         ('[[rule]]\nfirmware = { a = 1 }\n', 3, 'table of texts expected'),
         ('[[rule]]\nname = ""\n', 3, 'text expected, empty text found'),
+        ('[[rule]]\ndowngrade = "allow"\n', 3, 'the same rule demands, and it has no firmware'),
+        ('[[rule]]\nfirmware = { a = "1" }\ndowngrade = true\n', 4, 'text expected, a boolean found'),
+        ('[[rule]]\nfirmware = { a = "1" }\ndowngrade = "yes"\n', 4, "'yes' is none of refuse, allow"),
+        ('[[rule]]\nrevocations = "revoke-1"\n', 3, 'list of texts expected'),
+        ('[[rule]]\nmatch = { owner = 7 }\n', 3, 'text expected'),
         ('[rule]\nname = "a"\n', 2, 'tables [[rule]] expected'),
         ('[[rules]]\n', 2, 'rules: no such key (did you mean rule?)'),
         ('[[rule]]\nname = \n', 3, 'no valid TOML'),

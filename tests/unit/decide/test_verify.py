@@ -9,6 +9,7 @@ import pytest
 from baremetal_acc.decide.baseline import Exposure, Match, OnMissing
 from baremetal_acc.decide.verify import functions_in_play, verify
 from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, WritePath
@@ -187,3 +188,84 @@ def test_a_function_the_catalogue_does_not_know_is_not_met():
     rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
     (finding,) = verdict(v.inventory(v.fpga()), rules).unmet
     assert 'catalogue has no image' in finding.found
+
+
+# ------------------------------------------------------------------------------------------------------------- what is denied
+
+
+def test_a_version_that_is_written_otherwise_is_met():
+    """Running, staged, and as a function: a BMC may pad it or put a v before it."""
+    device = replace(GOOD, firmware=(v.component(version='V2.0 ', staged='2.0'),))
+    assert [] == unmet(v.inventory(device))
+    slot = v.slot(0, version='v2.0')
+    rules = v.baseline(firmware=None, block=None, functions=(('Slot0', 'gzip'),), match=Match(kind=Kind.FPGA))
+    found = unmet(
+        v.inventory(v.fpga(slots=(slot,))), rules, catalogue=(v.function_image(),), node=replace(v.NODE, exposure=Exposure.NONE)
+    )
+    assert [] == found
+
+
+@pytest.mark.parametrize('firmware', [(('GPU_*', v.NEW),), None])
+def test_a_denied_version_that_runs_is_not_met(firmware):
+    """Whether a rule demands that very version or none."""
+    denied = v.image(denied='CVE-2026-1')
+    found = unmet(baseline=v.baseline(firmware=firmware), catalogue=(denied,))
+    assert [('firmware GPU_0', '2.0, denied: CVE-2026-1')] == found
+
+
+def test_a_denied_version_that_waits_for_the_reset_is_not_met():
+    """It is what a tenant would leave."""
+    device = replace(GOOD, firmware=(v.component(version='3.0', staged=v.NEW),))
+    found = unmet(v.inventory(device), v.baseline(firmware=None), catalogue=(v.image(denied='CVE-2026-1'),))
+    assert [('firmware GPU_0', '2.0 staged for the next reset, denied: CVE-2026-1')] == found
+
+
+def test_a_denied_version_of_a_device_without_an_item_is_not_met():
+    """Some BMCs show a version at the device alone."""
+    device = replace(
+        GOOD, firmware=(v.component(version=v.NEW, software_id=None), replace(v.component(version='6.6'), id=None))
+    )
+    found = unmet(v.inventory(device), catalogue=(v.image(version='6.6', denied='CVE-2026-1'),))
+    assert [('firmware of the device', '6.6, denied: CVE-2026-1')] == found
+
+
+def test_a_denied_function_in_a_slot_is_not_met():
+    """Also where no rule speaks of the slot."""
+    denied = v.function_image(denied='it leaks')
+    service = replace(v.NODE, exposure=Exposure.NONE)
+    for functions in (None, (('Slot0', 'gzip'),)):
+        rules = v.baseline(firmware=None, block=None, functions=functions)
+        found = unmet(v.inventory(v.fpga()), rules, node=service, catalogue=(denied,))
+        assert ('function Slot0', 'gzip-2, denied: it leaks') in found
+    assert [] == unmet(
+        v.inventory(v.fpga()), v.baseline(firmware=None, block=None), node=service, catalogue=(v.function_image(),)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- revocations
+
+REVOKE = v.image('revoke-1', kind=ImageKind.REVOCATION, component='Keys', version='7')
+REVOKED = v.baseline(firmware=None, revocations=('revoke-1',))
+
+
+@pytest.mark.parametrize(
+    ('keys', 'expected'),
+    [
+        ((v.component('Keys', '7'),), []),
+        ((v.component('Keys', 'v7 '),), []),
+        ((v.component('Keys', '6'),), [('firmware Keys', '6')]),
+        ((v.component('Keys', None),), [('firmware Keys', 'unknown')]),
+        ((v.component('Keys', '7', staged='6'),), [('firmware Keys', '7, with 6 staged for the next reset')]),
+        ((), [('firmware revoke-1', 'no component that it fits')]),
+    ],
+)
+def test_a_demanded_revocation_is_met_by_what_the_card_reports(keys, expected):
+    """Not by our having written it."""
+    device = replace(GOOD, firmware=(v.component(version=v.NEW), *keys))
+    assert expected == unmet(v.inventory(device), REVOKED, catalogue=(REVOKE,))
+
+
+@pytest.mark.parametrize('catalogue', [(), (v.image('revoke-1'),)])
+def test_a_revocation_that_the_catalogue_does_not_have_is_not_met(catalogue):
+    """An image of that name and of another kind is none."""
+    assert [('firmware revoke-1', 'the catalogue has no such revocation')] == unmet(baseline=REVOKED, catalogue=catalogue)

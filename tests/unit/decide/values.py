@@ -144,7 +144,7 @@ def inventory(*accelerators: Accelerator, **changes) -> Inventory:
 def image(name: str = 'gpu-new', **changes) -> Image:
     values = {
         'kind': ImageKind.FIRMWARE,
-        'fits': (Fit(vendor='NVIDIA', model='H100'),),
+        'fits': (Fit(vendor='NVIDIA', model='H100', pci='0x10de:0x2330'),),
         'component': 'GPU_*',
         'version': NEW,
         'security_version': 5,
@@ -159,7 +159,7 @@ def image(name: str = 'gpu-new', **changes) -> Image:
 def function_image(name: str = 'gzip-2', **changes) -> Image:
     values = {
         'kind': ImageKind.FUNCTION,
-        'fits': (Fit(model='Stratix'),),
+        'fits': (Fit(model='Stratix', pci='0x8086:0x09c4'),),
         'component': 'Slot*',
         'reset': ResetKind.NONE,
         'function': 'gzip',
