@@ -3,15 +3,19 @@
 """How the tools of the straight path are put together from the operator's configuration."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from oslo_config import cfg
 
 from baremetal_acc.bmc import find as find_driver
 from baremetal_acc.bmc.api import ImageServer
-from baremetal_acc.catalogue import catalogue
-from baremetal_acc.catalogue.store import FileStore
+from baremetal_acc.catalogue import address, load
+from baremetal_acc.catalogue.address import Origin
+from baremetal_acc.catalogue.fetch import Web
+from baremetal_acc.catalogue.load import Demand, Loaded, Trusting
+from baremetal_acc.catalogue.serials import Serials
+from baremetal_acc.catalogue.store import FileStore, Store, WebStore
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import baseline
 from baremetal_acc.decide.advance import Patience
@@ -24,24 +28,97 @@ from baremetal_acc.run import Tools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """What the operator wrote: rules and images."""
+    """What the operator wrote: rules and images.
+
+    :ivar folders: that images may lie in.
+    :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never.
+    :ivar trust: who may sign images; None where there are no trust roots.
+    """
 
     baseline: Baseline
     catalogue: tuple[Image, ...]
     folders: tuple[Path, ...]
+    path: str = 'the catalogue'
+    expires: datetime | None = None
+    trust: Trusting | None = None
 
 
 def documents(conf: cfg.ConfigOpts) -> Documents:
     """Read baseline and catalogue.
 
-    :raises DocumentError: one is missing or wrong.
+    :raises DocumentError: one is missing or wrong, or a trust root is.
+    :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
-    catalogue_path = Path(group.catalogue)
+    rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline)
+    trust = trusting(conf)
+    found = catalogue(conf, trust, datetime.now(UTC)).catalogue
     return Documents(
-        baseline=baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline),
-        catalogue=catalogue.parse(_text(catalogue_path, 'catalogue'), group.catalogue),
-        folders=(catalogue_path.parent, *(Path(folder) for folder in group.image_folders)),
+        baseline=rules,
+        catalogue=found.images,
+        folders=folders(conf),
+        path=found.path,
+        expires=found.expires,
+        trust=trust,
+    )
+
+
+def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime) -> Loaded:
+    """The catalogue, once it has proven whose it is.
+
+    :raises DocumentError: it is missing or wrong.
+    :raises CatalogueRefused: it is not signed as it has to be, or an older one.
+    """
+    group = conf[GROUP]
+    kept = group.catalogue_serial_file
+    return load.load(
+        Path(group.catalogue),
+        trust=trust,
+        demand=Demand(group.catalogue_signature or (Demand.OPTIONAL if trust is None else Demand.REQUIRED)),
+        serials=None if not kept else Serials(path=Path(kept)),
+        now=now,
+        hint=f'option [{GROUP}] catalogue names it',
+    )
+
+
+def trusting(conf: cfg.ConfigOpts) -> Trusting | None:
+    """Who may sign, as the trust roots say; None where there are none.
+
+    :raises DocumentError: a trust root is missing or wrong.
+    """
+    roots = conf[GROUP].trust_roots
+    if not roots:
+        return None
+    # Imported here: who has no trust roots does not wait for it.
+    from baremetal_acc.catalogue import signature
+
+    return signature.trust([Path(root) for root in roots])
+
+
+def folders(conf: cfg.ConfigOpts) -> tuple[Path, ...]:
+    """Folders that images may lie in."""
+    group = conf[GROUP]
+    return (Path(group.catalogue).parent, *(Path(folder) for folder in group.image_folders))
+
+
+def store(conf: cfg.ConfigOpts, read: Documents) -> Store:
+    """Where images come from.
+
+    :raises DocumentError: an option about images is wrong.
+    """
+    group = conf[GROUP]
+    web = Web(
+        hosts=frozenset(_origin(entry) for entry in group.image_hosts),
+        authorities=group.image_ca,
+        timeout=timedelta(seconds=group.image_timeout),
+    )
+    return Store(
+        files=FileStore(folders=read.folders, largest=group.image_max_size),
+        web=WebStore(web=web, largest=group.image_max_size),
+        trust=read.trust,
+        signatures=Demand(group.image_signature),
+        catalogue=read.path,
+        expires=read.expires,
     )
 
 
@@ -77,9 +154,17 @@ def tools(conf: cfg.ConfigOpts, read: Documents) -> Tools:
         mechanisms=find_locks.mechanisms(),
         baseline=read.baseline,
         catalogue=read.catalogue,
-        images=FileStore(folders=read.folders),
+        images=store(conf, read),
         patience=patience(conf),
     )
+
+
+def _origin(entry: str) -> Origin:
+    try:
+        return address.origin(entry)
+    except ValueError:
+        hint = 'write HOST or HOST:PORT, or http://HOST:PORT for a server without TLS'
+        raise DocumentError(path=f'option [{GROUP}] image_hosts', what=f'{entry!r} is no server', hint=hint) from None
 
 
 def _text(path: Path, option: str) -> str:

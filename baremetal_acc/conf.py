@@ -39,6 +39,59 @@ OPTIONS = [
     ),
     cfg.StrOpt('image_server_certificate', help='PEM file of the certificate for serving images by HTTPS; without it by HTTP.'),
     cfg.StrOpt('image_server_key', help='PEM file of its key; without it the key is in the same file.'),
+    cfg.ListOpt(
+        'trust_roots',
+        default=[],
+        help=(
+            'Files of Ed25519 public keys and of CA certificates in PEM, or folders of such files (*.pem, *.crt, *.pub): who '
+            'may sign the catalogue, and images. A certificate of such a CA has to be one for code signing.'
+        ),
+    ),
+    cfg.StrOpt(
+        'catalogue_signature',
+        choices=['required', 'optional'],
+        help=(
+            'Whether the catalogue has to be signed, in a file beside it whose name ends with .sig. Required as soon as there '
+            'are trust roots, unless this says otherwise. A signed catalogue needs a serial, and a time at which it expires.'
+        ),
+    ),
+    cfg.StrOpt(
+        'image_signature',
+        default='optional',
+        choices=['required', 'optional'],
+        help=(
+            'Whether each image needs a signature of its own, besides that of the catalogue, which covers all digests. An '
+            'image that names a signature is checked in any case.'
+        ),
+    ),
+    cfg.StrOpt(
+        'catalogue_serial_file',
+        sample_default='/var/lib/ironic/baremetal-acc-serials.json',
+        help=(
+            'File that the highest serial of each catalogue is kept in, so that an older one is refused. It is made when it is '
+            'needed. A conductor needs one of its own where the catalogue is signed; the command line keeps it in its state '
+            'folder.'
+        ),
+    ),
+    cfg.ListOpt(
+        'image_hosts',
+        default=[],
+        help=(
+            'Servers that images may be fetched from: HOST or HOST:PORT by TLS, http://HOST or http://HOST:PORT without. None '
+            'by default. Redirects lead to these servers only.'
+        ),
+    ),
+    cfg.StrOpt(
+        'image_ca',
+        help='File of CA certificates that the servers of images verify with, in place of those that Python comes with.',
+    ),
+    cfg.FloatOpt('image_timeout', default=600.0, min=1, help='Seconds that fetching one image may take as a whole.'),
+    cfg.IntOpt(
+        'image_max_size',
+        default=8 * 1024**3,
+        min=1,
+        help='Bytes that an image may have. A private copy of each is made in $TMPDIR (/tmp) while it is sent.',
+    ),
     cfg.StrOpt(
         'devices',
         default='/etc/baremetal_acc/devices.d',

@@ -4,8 +4,12 @@
 
 import re
 import uuid
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
+from baremetal_acc.catalogue import address, deny
+from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.model import toml
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.lock import ResetKind
@@ -21,6 +25,28 @@ _PCI = re.compile(r'0x[0-9a-f]{4}:0x[0-9a-f]{4}')
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,99}')
 
+_LONGEST_PATTERN = 200
+"""Characters of a pattern over Ids. The longest Id of all recordings has 63."""
+
+_LARGEST = 2**63 - 1
+"""Of serial and size: what others can store as an integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What a ``catalogue.toml`` says.
+
+    :ivar path: where it lies, for messages.
+    :ivar serial: a number that goes up with every change; None where the operator counts none.
+    :ivar expires: after which no image of it is written any more; None: never.
+    """
+
+    path: str
+    images: tuple[Image, ...]
+    serial: int | None = None
+    expires: datetime | None = None
+    denials: tuple[Denial, ...] = ()
+
 
 def parse(text: str, path: str) -> tuple[Image, ...]:
     """The images of a ``catalogue.toml``, in its order.
@@ -28,7 +54,19 @@ def parse(text: str, path: str) -> tuple[Image, ...]:
     :param path: for messages; sources are relative to its folder.
     :raises DocumentError: it is wrong; names file and line.
     """
+    return read(text, path).images
+
+
+def read(text: str, path: str) -> Catalogue:
+    """Everything that a ``catalogue.toml`` says. Whose it is, and whether it is still good, is not asked here.
+
+    :param path: for messages; sources are relative to its folder.
+    :raises DocumentError: it is wrong; names file and line.
+    """
     document = toml.read(text, path, format_version=FORMAT)
+    serial = document.integer('serial')
+    expires = document.moment('expires')
+    denials = tuple(_denial(table) for table in document.tables('deny'))
     tables = document.tables('image')
     document.finish()
     images = tuple(_image(table, Path(path).parent) for table in tables)
@@ -45,7 +83,13 @@ def parse(text: str, path: str) -> tuple[Image, ...]:
             raise table.error('restore', f'no image is called {image.restore!r}', toml.did_you_mean(image.restore, by_name))
         if restore.kind is not image.kind or restore.name == image.name:
             raise table.error('restore', f'{image.restore!r} is no other {image.kind} image')
-    return images
+    return Catalogue(
+        path=path,
+        images=deny.marked(images, denials),
+        serial=None if serial is None else _bounded(document, 'serial', serial),
+        expires=expires,
+        denials=denials,
+    )
 
 
 def _image(table: toml.Table, folder: Path) -> Image:
@@ -56,35 +100,69 @@ def _image(table: toml.Table, folder: Path) -> Image:
     apply = table.table('apply')
     reset = apply.choice('reset', ResetKind) or ResetKind.NONE
     order = apply.integer('order', 0) or 0
+    via = apply.strings('via') or ()
     apply.finish()
     restore = table.string('restore')
-    if restore is None and kind is ImageKind.FIRMWARE:
+    if restore is None and kind is not ImageKind.FUNCTION:
         raise table.error(None, f'restore is missing: name the image to go back to, or "{NO_RESTORE}" if there is none')
+    signature = table.string('signature')
     image = Image(
         name=name,
         kind=kind,
         fits=_fits(table),
-        component=table.required_string('component'),
+        component=_component(table, table.required_string('component')),
         version=table.required_string('version'),
         security_version=table.required_integer('security_version'),
-        source=_source(table, folder),
-        size_bytes=table.required_integer('size', minimum=1),
-        digest=_digest(table),
+        source=_place(table, 'source', table.required_string('source'), folder),
+        size_bytes=_bounded(table, 'size', table.required_integer('size', minimum=1)),
+        digest=_digest(table, table.required_string('digest')),
         reset=reset,
         order=order,
         restore=None if restore == NO_RESTORE else restore,
+        via=via,
+        signature=None if signature is None else _place(table, 'signature', signature, folder),
         function=table.string('function'),
         uuid=_uuid(table),
     )
     if kind is ImageKind.FUNCTION and image.function is None:
         raise table.error(None, 'function is missing: an image of kind "function" names the function')
-    if kind is ImageKind.FIRMWARE and (image.function is not None or image.uuid is not None):
+    if kind is not ImageKind.FUNCTION and (image.function is not None or image.uuid is not None):
         raise table.error('function' if image.function else 'uuid', 'is for images of kind "function" only')
+    if kind is ImageKind.REVOCATION and image.restore is not None:
+        raise table.error('restore', f'nothing undoes a revocation: write restore = "{NO_RESTORE}"')
+    if via and kind is not ImageKind.FIRMWARE:
+        raise table.error('apply', 'via is for images of kind "firmware" only')
+    if image.version in via:
+        raise table.error('apply', f'via holds {image.version!r}, the version of the image itself')
     table.finish()
     return image
 
 
+def _denial(table: toml.Table) -> Denial:
+    component, digest = table.string('component'), table.string('digest')
+    denial = Denial(
+        reason=table.required_string('reason'),
+        fits=_fit_tables(table),
+        component=None if component is None else _component(table, component),
+        version=table.string('version'),
+        digest=None if digest is None else _digest(table, digest),
+    )
+    table.finish()
+    if denial.version is None and denial.digest is None:
+        raise table.error(None, 'names neither version nor digest: what is denied?')
+    if denial.digest is None and denial.component is None and not denial.fits:
+        raise table.error('version', 'would be denied of everything: name component or fits as well')
+    return denial
+
+
 def _fits(table: toml.Table) -> tuple[Fit, ...]:
+    found = _fit_tables(table)
+    if not found:
+        raise table.error('fits' if table.has('fits') else None, 'fits is missing: name the devices that the image is for')
+    return found
+
+
+def _fit_tables(table: toml.Table) -> tuple[Fit, ...]:
     found = []
     for fit in table.tables('fits'):
         pci = fit.string('pci')
@@ -102,13 +180,22 @@ def _fits(table: toml.Table) -> tuple[Fit, ...]:
         fit.finish()
         if found[-1] == Fit():
             raise fit.error(None, 'names no id: it would fit every device')
-    if not found:
-        raise table.error('fits' if table.has('fits') else None, 'fits is missing: name the devices that the image is for')
     return tuple(found)
 
 
-def _digest(table: toml.Table) -> Digest:
-    text = table.required_string('digest')
+def _component(table: toml.Table, text: str) -> str:
+    if len(text) > _LONGEST_PATTERN:
+        raise table.error('component', f'longer than {_LONGEST_PATTERN} characters')
+    return text
+
+
+def _bounded(table: toml.Table, key: str, value: int) -> int:
+    if value > _LARGEST:
+        raise table.error(key, f'more than {_LARGEST}')
+    return value
+
+
+def _digest(table: toml.Table, text: str) -> Digest:
     name, colon, value = text.partition(':')
     if not colon:
         raise table.error('digest', 'names no algorithm', 'write it as "sha256:..." or "sha512:..."')
@@ -122,11 +209,18 @@ def _digest(table: toml.Table) -> Digest:
     return Digest(algorithm=algorithm, value=value.lower())
 
 
-def _source(table: toml.Table, folder: Path) -> str:
-    source = table.required_string('source')
-    if '://' in source:
-        raise table.error('source', f'{source.split("://")[0]}:// cannot be read; name a file beside the catalogue')
-    return str(folder / source)
+def _place(table: toml.Table, key: str, text: str, folder: Path) -> str:
+    """Where something lies: a URL as it is, a path against the catalogue's folder."""
+    if '://' not in text:
+        return str(folder / text)
+    try:
+        return address.parse(text).url
+    except ValueError as exc:
+        scheme = text.split('://')[0].lower()
+        if scheme not in address.PORTS:
+            what = f'{scheme[:20]!r} cannot be read; name a file beside the catalogue, or a URL of http or https'
+            raise table.error(key, what) from None
+        raise table.error(key, str(exc)) from None
 
 
 def _uuid(table: toml.Table) -> str | None:

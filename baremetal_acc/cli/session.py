@@ -128,7 +128,7 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
     :raises UsageError: an argument is wrong. ``DocumentError``: a file is.
     """
     environ = os.environ if environ is None else environ
-    conf = _configuration(arguments)
+    conf = configuration(arguments, environ)
     return Session(
         conf=conf,
         store=Store(root=folder(environ)),
@@ -139,9 +139,14 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
     )
 
 
-def _configuration(arguments: argparse.Namespace) -> cfg.ConfigOpts:
+def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> cfg.ConfigOpts:
+    """The options, as the file and the arguments say.
+
+    :raises DocumentError: the file is missing or wrong.
+    """
     conf = cfg.ConfigOpts()
     options.register(conf)
+    conf.set_default('catalogue_serial_file', str(folder(environ) / 'serials.json'), group=options.GROUP)
     named = arguments.config_file
     path = Path(named) if named else CONFIG_FILE
     files = [str(path)] if named or path.is_file() else []

@@ -71,6 +71,7 @@ class Image:
     :ivar restore: name of the image to go back to; None where the catalogue says that there is none (``restore = "none"``).
     :ivar via: versions over which it may be written; empty: any.
     :ivar denied: why it must not be written any more, where the catalogue denies it. It still tells what a device runs.
+    :ivar signature: path or URL of the signature over name, size and digest; None where the image has none of its own.
     :ivar function: name of the function (kind function only); ``uuid`` what the AccelerationFunction then reports.
     """
 
@@ -88,6 +89,7 @@ class Image:
     restore: str | None = None
     via: tuple[str, ...] = ()
     denied: str | None = None
+    signature: str | None = None
     function: str | None = None
     uuid: str | None = None
 

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -75,6 +76,18 @@ class Table:
         if value is None:
             raise self.error(key, 'is missing')
         return value
+
+    def moment(self, key: str) -> datetime | None:
+        """A date with a time and its offset from UTC, given in UTC; None when the key is absent."""
+        value = self._get(key)
+        if value is None:
+            return None
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            raise self.error(key, 'date and time of UTC expected', 'write it without quotes, as 2027-01-31T00:00:00Z')
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:
+            raise self.error(key, f'{value} is out of range') from None
 
     def choice(self, key: str, kind: type[E], default: E | None = None, *, required: bool = False) -> E | None:
         """One word of an enumeration."""

@@ -99,5 +99,5 @@ def test_what_is_no_file_is_refused(tmp_path):
         store.open(image(tmp_path / 'absent'))
     with pytest.raises(ImageMissing, match='cannot be read'):
         store.open(image(tmp_path / 'folder'))
-    with pytest.raises(ImageMismatch, match='has 0 bytes'):
+    with pytest.raises(ImageMissing, match='is no regular file'):
         store.open(image(tmp_path / 'pipe'))

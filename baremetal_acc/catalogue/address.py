@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which server does a URL name? So strict that no two readers of the URL can disagree about it."""
+
+import re
+from dataclasses import dataclass
+
+PORTS = {'https': 443, 'http': 80}
+
+_HOST = r'\[[0-9a-f:.]{2,45}\]|[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?'
+
+_URL = re.compile(
+    rf'(?P<scheme>https?)://(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}))?(?P<path>/[a-z0-9._~!$&\'()*+,;=:@/%-]*)?'
+    r'(?P<query>\?[a-z0-9._~!$&\'()*+,;=:@/?%-]*)?',
+    re.ASCII | re.IGNORECASE,
+)
+"""RFC 3986 without user information, without a fragment, and with nothing that would have to be escaped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Scheme, host and port: what may be spoken to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f'{self.scheme}://{self.host}:{self.port}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A URL, understood.
+
+    :ivar file: the last part of its path, empty if it ends with a slash.
+    """
+
+    url: str
+    origin: Origin
+    path: str
+
+    @property
+    def file(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition('/')[2]
+
+    def __str__(self) -> str:
+        """Without its query, which may hold a token."""
+        return f'{self.origin}{self.path}'
+
+
+def parse(text: str) -> Address:
+    """The address that a URL names.
+
+    :raises ValueError: it is no plain http(s) URL; says why, and repeats none of it.
+    """
+    found = _URL.fullmatch(text)
+    if found is None:
+        raise ValueError('is no plain URL like https://HOST[:PORT]/PATH (no user name, no password, no fragment)')
+    scheme, host = found['scheme'].lower(), found['host'].lower()
+    port = int(found['port']) if found['port'] else PORTS[scheme]
+    if not 0 < port < 65536 or '..' in host:
+        raise ValueError('names no host and port that there can be')
+    path = found['path'] or '/'
+    return Address(
+        url=f'{scheme}://{host}:{port}{path}{found["query"] or ""}',
+        origin=Origin(scheme=scheme, host=host, port=port),
+        path=path,
+    )
+
+
+def origin(text: str) -> Origin:
+    """What an entry of a list of allowed hosts allows: ``HOST[:PORT]`` by TLS, or ``http://HOST[:PORT]`` without.
+
+    :raises ValueError: it is neither.
+    """
+    found = parse(text if '://' in text else f'https://{text}')
+    if found.path != '/' or '?' in found.url:
+        raise ValueError('names more than a host and a port')
+    return found.origin

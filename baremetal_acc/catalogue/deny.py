@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which images must not be written any more? What the deny-list may mean counts as meant: it is there to stop things."""
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from baremetal_acc.model.image import Digest, Fit, Image
+
+_PART = re.compile(r'\[[^\]]+\]|.', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """One table ``[[deny]]``: what is None, or empty, is not asked for.
+
+    :ivar fits: devices that it is about.
+    :ivar component: shell pattern over Ids, as images have it.
+    """
+
+    reason: str
+    fits: tuple[Fit, ...] = ()
+    component: str | None = None
+    version: str | None = None
+    digest: Digest | None = None
+
+    def concerns(self, image: Image) -> bool:
+        """The image is, or may be, what is denied."""
+        return (
+            (self.digest is None or self.digest == image.digest)
+            and (self.version is None or _plain(self.version) == _plain(image.version))
+            and (not self.fits or any(_one_device(mine, other) for mine in self.fits for other in image.fits))
+            and (self.component is None or overlap(self.component.casefold(), image.component.casefold()))
+        )
+
+
+def marked(images: Iterable[Image], denials: tuple[Denial, ...]) -> tuple[Image, ...]:
+    """The images, with the reasons of all denials that concern them."""
+    found = []
+    for image in images:
+        reasons = dict.fromkeys(d.reason for d in denials if d.concerns(image))
+        found.append(replace(image, denied='; '.join(reasons)) if reasons else image)
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def overlap(one: str, other: str) -> bool:
+    """There may be a name that both shell patterns match. A class of characters counts as any character."""
+    first, second = _PART.findall(one), _PART.findall(other)
+    # after[j]: the rest of the first pattern and second[j:] overlap; begun with no rest, then a part more each time.
+    after = [all(part == '*' for part in second[j:]) for j in range(len(second) + 1)]
+    for part in reversed(first):
+        here = [part == '*' and after[-1]]
+        for j in range(len(second) - 1, -1, -1):
+            if part == '*':
+                found = after[j] or here[0]
+            elif second[j] == '*':
+                found = here[0] or after[j]
+            else:
+                found = _alike(part, second[j]) and after[j + 1]
+            here.insert(0, found)
+        after = here
+    return after[0]
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or any(part == '?' or len(part) > 1 for part in (one, other))
+
+
+def _one_device(one: Fit, other: Fit) -> bool:
+    """There may be a device that has the ids of both."""
+    pairs = ((getattr(one, name), getattr(other, name)) for name in Fit.__dataclass_fields__)
+    return all(a is None or b is None or a.casefold() == b.casefold() for a, b in pairs)
+
+
+def _plain(version: str) -> str:
+    """The version without what BMCs write differently; two that become one are one for a deny-list."""
+    return version.strip().casefold().removeprefix('v')

@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is this catalogue the operator's, and not an older one? The bytes whose signature was checked are the bytes that are read."""
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from baremetal_acc.catalogue import catalogue
+from baremetal_acc.catalogue.catalogue import Catalogue
+from baremetal_acc.catalogue.refused import CatalogueRefused
+from baremetal_acc.catalogue.serials import Serials
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.model import toml
+
+SUFFIX = '.sig'
+"""What the name of a file of signatures has more than that of what was signed."""
+
+_MAX_SIZE = 4 * toml.MAX_SIZE
+"""Bytes. As many characters as a document may have, in UTF-8."""
+
+
+class Demand(StrEnum):
+    """Whether something has to be signed."""
+
+    REQUIRED = 'required'
+    OPTIONAL = 'optional'
+
+
+class Trusting(Protocol):
+    """What is asked of trust roots; see :class:`baremetal_acc.catalogue.signature.Trust`."""
+
+    def check(self, statement: bytes, text: str, path: str, now: datetime) -> str:
+        """Who signed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A catalogue that may be used.
+
+    :ivar signer: who signed it; None where nobody did, or nobody asked.
+    :ivar digest: SHA-256 of its bytes.
+    """
+
+    catalogue: Catalogue
+    signer: str | None
+    digest: str
+
+
+def load(
+    path: Path, *, trust: Trusting | None, demand: Demand, serials: Serials | None, now: datetime, hint: str | None = None
+) -> Loaded:
+    """Read a catalogue, once it has proven whose it is.
+
+    Whether it has expired is asked for each image, when it is opened: what needs no image, such as locking, goes on.
+
+    :param trust: the trust roots, None where there are none; then no signature is looked at.
+    :param serials: where the highest serial is kept.
+    :param hint: where the path comes from.
+    :raises CatalogueRefused: it is not signed as it has to be, or an older one.
+    :raises DocumentError: it is missing or wrong.
+    """
+    data = read(path, hint)
+    signer = None
+    if trust is not None:
+        signer = _signer(path, data, trust, demand, now)
+    elif demand is Demand.REQUIRED:
+        hint = 'option [baremetal_acc] trust_roots names keys and CA certificates'
+        raise CatalogueRefused(path=str(path), what='has to be signed, and no trust root says by whom', hint=hint)
+    found = catalogue.read(_text(path, data), str(path))
+    if signer is not None and (found.serial is None or found.expires is None):
+        what = f'is signed, but has no {"serial" if found.serial is None else "expires"}: it could be used again for ever'
+        raise DocumentError(path=str(path), line=1, what=what, hint='write serial and expires into it, and sign it again')
+    digest = f'sha256:{hashlib.sha256(data).hexdigest()}'
+    if serials is not None:
+        serials.accept(path, found.serial, digest, signed=signer is not None)
+    elif signer is not None:
+        what = 'is signed, but nothing remembers the highest serial: an older one could come back'
+        raise DocumentError(path=str(path), what=what, hint='set option [baremetal_acc] catalogue_serial_file')
+    return Loaded(catalogue=found, signer=signer, digest=digest)
+
+
+def read(path: Path, hint: str | None = None, limit: int = _MAX_SIZE) -> bytes:
+    """The bytes of a regular file, read once.
+
+    :raises DocumentError: it cannot be read, is no regular file, or too long.
+    """
+    try:
+        # Not blocking, so that a pipe in place of the file holds nobody.
+        with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
+            regular = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            data = stream.read(limit + 1) if regular else b''
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
+    if not regular:
+        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+    if len(data) > limit:
+        raise DocumentError(path=str(path), what=f'longer than {limit} bytes')
+    return data
+
+
+def _signer(path: Path, data: bytes, trust: Trusting, demand: Demand, now: datetime) -> str | None:
+    """Who signed these bytes; None where nobody did, and nobody has to."""
+    # Imported here: who has no trust roots does not wait for it.
+    from baremetal_acc.catalogue import signature
+
+    beside = path.with_name(path.name + SUFFIX)
+    if not os.path.lexists(beside):
+        if demand is Demand.OPTIONAL:
+            return None
+        hint = f'sign it: baremetal-acc catalogue sign {path} --key FILE'
+        raise CatalogueRefused(path=str(path), what=f'is not signed: there is no {beside}', hint=hint)
+    try:
+        text = _text(beside, read(beside, limit=signature.MAX_SIZE))
+        return trust.check(signature.catalogue_statement(data), text, str(beside), now)
+    except signature.Untrusted as exc:
+        what = f'its signature proves nothing: {beside.name}: {exc}'
+        raise CatalogueRefused(path=str(path), what=what, hint='nothing of it is used') from None
+
+
+def _text(path: Path, data: bytes) -> str:
+    try:
+        return data.decode('utf-8')
+    except UnicodeDecodeError:
+        raise DocumentError(path=str(path), what='is not UTF-8') from None

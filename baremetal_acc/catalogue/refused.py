@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is said when a catalogue, or an image of it, must not be used?"""
+
+from baremetal_acc.errors import ImageError, Refused
+
+
+class CatalogueRefused(Refused):
+    """A catalogue that can be read, and must not be believed.
+
+    :ivar path: which one.
+    """
+
+    def __init__(self, *, path: str, what: str, hint: str | None = None) -> None:
+        self.path = path
+        super().__init__([f'{path}: {what}'], hint=hint)
+
+
+class ImageDenied(ImageError):
+    """The catalogue denies the image, or has expired: it must not be written any more."""
+
+
+class ImageUntrusted(ImageError):
+    """The image's signature is missing, or proves nothing."""

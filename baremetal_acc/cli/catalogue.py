@@ -1,0 +1,346 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc catalogue``: what is in the catalogue, is it good, and who signs it? No BMC is spoken to."""
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from baremetal_acc import assemble
+from baremetal_acc.catalogue import catalogue as document
+from baremetal_acc.catalogue import load
+from baremetal_acc.catalogue.catalogue import Catalogue
+from baremetal_acc.catalogue.load import Loaded
+from baremetal_acc.catalogue.store import Store
+from baremetal_acc.cli import exits, session, text
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import Report, ReportCommand
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.baseline import Baseline
+from baremetal_acc.errors import AccError, DocumentError, ImageError, UsageError
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.toml import did_you_mean
+
+if TYPE_CHECKING:
+    from baremetal_acc.catalogue.signature import Signer
+
+FORMAT = 1
+
+PASSPHRASE_VARIABLE = 'BAREMETAL_ACC_KEY_PASSPHRASE'  # noqa: S105 - the name of a variable
+
+Json = dict[str, Any]
+
+
+class Check(ReportCommand):
+    """Say whether every image of the catalogue could be written now: its bytes, its digest, signatures, and its way back.
+
+    Exit code 0: all of them, but for those that the catalogue denies; 4: a plan that needs one of the others would be refused.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which catalogue."""
+        _add_arguments(parser)
+        parser.add_argument('--unmet', action='store_true', help='print only what is wrong (table, csv and value)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Open every image as a job would."""
+        loaded, store = _loaded(arguments)
+        images = {image.name: image for image in loaded.catalogue.images}
+        errors = {name: _openable(image, store) for name, image in images.items()}
+        bodies = []
+        for image in images.values():
+            wrong = [] if errors[image.name] is None or image.denied is not None else [str(errors[image.name])]
+            if image.denied is None and image.restore is not None and errors[image.restore] is not None:
+                wrong.append(f'image {image.name}: nothing to go back to: {errors[image.restore]}')
+            state = 'denied' if image.denied is not None else 'wrong' if wrong else 'good'
+            bodies.append({**_image(image), 'state': state, 'errors': wrong})
+            for one in wrong:
+                text.error(one)
+        return Report(
+            document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
+            columns=('Image', 'Kind', 'Version', 'State', 'Why'),
+            rows=tuple(_checked(body) for body in bodies if body['state'] == 'wrong' or not arguments.unmet),
+            code=exits.worst(Exit.REFUSED if body['errors'] else Exit.HOLDS for body in bodies),
+        )
+
+
+class Show(ReportCommand):
+    """Print what the catalogue holds, once it has proven whose it is. The images themselves are not read."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which catalogue."""
+        _add_arguments(parser)
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read it."""
+        loaded, _ = _loaded(arguments)
+        bodies = [_image(image) for image in loaded.catalogue.images]
+        return Report(
+            document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
+            columns=('Image', 'Kind', 'Component', 'Version', 'Security version', 'Size', 'Restore', 'Denied'),
+            rows=tuple(
+                (
+                    body['name'],
+                    body['kind'],
+                    body['component'],
+                    body['version'],
+                    body['security_version'],
+                    body['size'],
+                    body['restore'],
+                    body['denied'],
+                )
+                for body in bodies
+            ),
+            code=Exit.HOLDS,
+        )
+
+
+class Sign(ReportCommand):
+    """Sign the catalogue, or images of it, with a private key that only its owner can read.
+
+    The signature of the catalogue goes into a file beside it, whose name ends with .sig; that of an image into the file that
+    the catalogue names. Whoever checks needs the public key, or the CA of the certificate, among the trust_roots of his
+    configuration.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What is signed, by whom."""
+        _add_arguments(parser)
+        who = parser.add_argument_group('who signs')
+        who.add_argument(
+            '--key',
+            metavar='FILE',
+            required=True,
+            help=f'private key in PEM, mode 0600; its passphrase comes from ${PASSPHRASE_VARIABLE}, else you are asked',
+        )
+        who.add_argument('--certificate', metavar='FILE', help="PEM: the signer's certificate, then those in between")
+        what = parser.add_argument_group('what is signed')
+        what.add_argument(
+            '--image',
+            action='append',
+            default=[],
+            metavar='NAME',
+            help='sign this image and not the catalogue; its bytes are compared with its digest first; can be repeated',
+        )
+        what.add_argument('--add', action='store_true', help='keep the signatures by others that are there already')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Sign what was checked."""
+        from baremetal_acc.catalogue import signature
+
+        conf = session.configuration(_named(arguments), os.environ)
+        path = Path(conf[GROUP].catalogue)
+        data = load.read(path, f'option [{GROUP}] catalogue names it')
+        try:
+            found = document.read(data.decode('utf-8'), str(path))
+        except UnicodeDecodeError:
+            raise DocumentError(path=str(path), what='is not UTF-8') from None
+        now = datetime.now(UTC)
+        todo: list[tuple[str, Path, bytes]] = []
+        if arguments.image:
+            read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=assemble.folders(conf))
+            store = assemble.store(conf, read)
+            for image in _chosen(found, arguments.image):
+                todo.append((f'image {image.name}', _signature_file(image, read.folders), signature.image_statement(image)))
+                _readable(image, store)
+        else:
+            _signable(found, now)
+            todo.append(('catalogue', path.with_name(path.name + load.SUFFIX), signature.catalogue_statement(data)))
+        signer = _signer(arguments)
+        trust = assemble.trusting(conf)
+        bodies = []
+        for what, beside, statement in todo:
+            kept = None
+            if arguments.add and beside.exists():
+                kept = load.read(beside, limit=signature.MAX_SIZE).decode('utf-8', 'replace'), str(beside)
+            made = signer.file(statement, kept)
+            if trust is not None:
+                try:
+                    trust.check(statement, made, str(beside), now)
+                except signature.Untrusted as exc:
+                    text.warn(f'{beside}: no trust root of this configuration accepts it: {exc}')
+            _write(beside, made)
+            bodies.append({'what': what, 'file': str(beside), 'signer': signer.name})
+        return Report(
+            document={'format': FORMAT, 'signed': bodies},
+            columns=('Signed', 'File', 'Signer'),
+            rows=tuple((body['what'], body['file'], body['signer']) for body in bodies),
+            code=Exit.HOLDS,
+        )
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_argument_group('catalogue')
+    which.add_argument('file', nargs='?', metavar='CATALOGUE', help='the file; the same as --catalogue')
+    which.add_argument('--catalogue', metavar='FILE', help='the file; wins over the configuration')
+    which.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+
+
+def _named(arguments: argparse.Namespace) -> argparse.Namespace:
+    """The arguments with one name for the catalogue."""
+    if arguments.file and arguments.catalogue:
+        raise UsageError(argument='--catalogue', what=f'and {arguments.file} exclude each other')
+    arguments.catalogue = arguments.file or arguments.catalogue
+    return arguments
+
+
+def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
+    """The catalogue, and where its images come from."""
+    conf = session.configuration(_named(arguments), os.environ)
+    trust, now = assemble.trusting(conf), datetime.now(UTC)
+    loaded = assemble.catalogue(conf, trust, now)
+    found = loaded.catalogue
+    if found.expires is not None and found.expires <= now:
+        text.warn(f'{found.path} has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z: no image of it is written any more')
+    read = assemble.Documents(
+        baseline=Baseline(rules=()),
+        catalogue=found.images,
+        folders=assemble.folders(conf),
+        path=found.path,
+        expires=found.expires,
+        trust=trust,
+    )
+    return loaded, assemble.store(conf, read)
+
+
+def _openable(image: Image, store: Store) -> ImageError | None:
+    try:
+        with store.open(image).open():
+            return None
+    except ImageError as exc:
+        return exc
+
+
+def _readable(image: Image, store: Store) -> None:
+    """Its bytes are what the catalogue says; its signature is what we are about to make.
+
+    :raises ImageError: they are not.
+    """
+    with replace(store, signatures=load.Demand.OPTIONAL).open(replace(image, signature=None)).open():
+        pass
+
+
+def _chosen(found: Catalogue, names: Iterable[str]) -> list[Image]:
+    by_name = {image.name: image for image in found.images}
+    for name in names:
+        if name not in by_name:
+            raise UsageError(argument='--image', what=f'{found.path} has no image {name!r}', hint=did_you_mean(name, by_name))
+    return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def _signature_file(image: Image, folders: Iterable[Path]) -> Path:
+    """Where the signature of an image goes: only where images may lie."""
+    if image.signature is None:
+        hint = f'write signature = "{image.name}{load.SUFFIX}" into its table'
+        raise UsageError(argument='--image', what=f'{image.name} names no file for its signature', hint=hint)
+    if '://' in image.signature:
+        raise UsageError(argument='--image', what=f'the signature of {image.name} lies on a server; sign it with a path there')
+    path = Path(os.path.realpath(image.signature))
+    if not any(path.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        raise UsageError(argument='--image', what=f'{path} is outside the folders that images may lie in')
+    if path.suffix != load.SUFFIX:
+        raise UsageError(argument='--image', what=f'{path} does not end with {load.SUFFIX}: it might be something else')
+    return path
+
+
+def _signable(found: Catalogue, now: datetime) -> None:
+    """Nobody would accept it without these.
+
+    :raises DocumentError: it lacks one.
+    """
+    if found.serial is None or found.expires is None:
+        what = f'{"serial" if found.serial is None else "expires"} is missing: a signed catalogue could be used again for ever'
+        raise DocumentError(path=found.path, line=1, what=what, hint='serial = 1, expires = 2027-01-31T00:00:00Z')
+    if found.expires <= now:
+        raise DocumentError(path=found.path, what=f'has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z')
+
+
+def _signer(arguments: argparse.Namespace) -> 'Signer':
+    from baremetal_acc.catalogue import signature
+
+    key, chain = Path(arguments.key), Path(arguments.certificate) if arguments.certificate else None
+    try:
+        return signature.signer(key, chain, None)
+    except TypeError:
+        return signature.signer(key, chain, _passphrase(key, os.environ))
+
+
+def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
+    found = environ.get(PASSPHRASE_VARIABLE)
+    if not found and sys.stdin.isatty():
+        found = getpass.getpass(f'Passphrase of {key}: ')
+    if not found:
+        raise UsageError(argument='--key', what=f'{key} has a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
+    return found.encode()
+
+
+def _write(path: Path, content: str) -> None:
+    """A file that is there as a whole or not at all."""
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        with open(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), 'w', encoding='utf-8'
+        ) as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as exc:
+        raise AccError(f'{path}: cannot be written: {exc.strerror}') from exc
+
+
+# -------------------------------------------------------------------------------------------------------------- documents
+
+
+def _catalogue(loaded: Loaded) -> Json:
+    found = loaded.catalogue
+    return {
+        'path': found.path,
+        'digest': loaded.digest,
+        'signer': loaded.signer,
+        'serial': found.serial,
+        'expires': None if found.expires is None else f'{found.expires:%Y-%m-%dT%H:%M:%SZ}',
+        'denials': [
+            {
+                'reason': d.reason,
+                'component': d.component,
+                'version': d.version,
+                'digest': None if d.digest is None else str(d.digest),
+            }
+            for d in found.denials
+        ],
+    }
+
+
+def _image(image: Image) -> Json:
+    return {
+        'name': image.name,
+        'kind': image.kind.value,
+        'component': image.component,
+        'version': image.version,
+        'security_version': image.security_version,
+        'source': image.source,
+        'size': image.size_bytes,
+        'digest': str(image.digest),
+        'signature': image.signature,
+        'reset': image.reset.value,
+        'order': image.order,
+        'via': list(image.via),
+        'restore': image.restore,
+        'function': image.function,
+        'denied': image.denied,
+    }
+
+
+def _checked(body: Json) -> tuple[Any, ...]:
+    why = tuple(body['errors']) or body['denied']
+    return (body['name'], body['kind'], body['version'], body['state'], why)
