@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-lists bench-clean soak soak-hostile
+.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -76,6 +76,10 @@ bench-inventory: .venv/.installed-test
 
 bench-fleet: .venv/.installed-test
 	$(BIN)/python -m benchmarks.inventory.fleet $(BENCH_ARGS)
+
+# Eight cards of one node, one card of a hundred nodes: ours and Ironic's own update on the same emulated machines.
+bench-flash: .venv/.installed-test
+	$(BIN)/python -m benchmarks.flash.run $(BENCH_ARGS)
 
 # Which requests an inventory of each recording needs, anew; look at the difference by hand.
 bench-lists: .venv/.installed-test

@@ -1,18 +1,29 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the benchmarks count right? The served BMC, the floor's arithmetic and the lists of needed requests; no times."""
+"""Do the benchmarks count right? The served BMC, the floor's arithmetic, the lists of needed requests, flashing; no times."""
 
+import ast
 import base64
 import http.client
 import json
 import re
 import select
 import socket
+import threading
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
+from baremetal_acc.emulator.hw.parameters import Parameters
+from baremetal_acc.emulator.image import build_image, read_image
+from benchmarks.flash import machine
+from benchmarks.flash import run as flash
+from benchmarks.flash.clients.ours import Fleet, Node
+from benchmarks.flash.clock import Clock
 from benchmarks.inventory import floor, harness, larger, peers, run
 from benchmarks.inventory.fleet import _spread
 from benchmarks.inventory.floor import Cost, bare, load, parse
@@ -401,3 +412,100 @@ def test_peers_are_pinned_like_everything_else(tree: Path):
     pinned = {line.partition('==')[0].lower() for line in (tree / 'constraints.txt').read_text().splitlines() if '==' in line}
     assert set() == {re.split('[<>=!~]', one)[0] for one in peers.requirements()} - pinned
     assert {need for peer in peers.PEERS for need in peer.needs} <= {re.split('[<>=!~]', r)[0] for r in peers.requirements()}
+
+
+# -------------------------------------------------------------------------------------------------------------- flashing
+
+
+def ended_at(last: float, *, nodes: int = 1, cards: int = 8, flashed: int | None = None, failures: int = 0) -> flash.Found:
+    """What a run of ours may tell."""
+    return flash.Found(
+        case=flash.Case(name='x', nodes=nodes, cards=cards),
+        client=flash.OURS,
+        flashed=nodes if flashed is None else flashed,
+        locked=nodes,
+        starts=nodes,
+        ended=[last] * nodes,
+        requests=1,
+        connections=1,
+        server_cpu=0.0,
+        real=1.0,
+        told={'failures': failures},
+    )
+
+
+def judged(*found: flash.Found) -> list[str]:
+    """The bars of runs, at 300 s a device and 30 s a restart."""
+    return flash.judge([found[0].case], found, 300.0, 30.0).lines()
+
+
+def test_one_node_has_its_restart_beside_the_bar_and_a_fleet_has_not():
+    """390 s less 30 s are 1.2 times the device; a fleet's restarts are part of its time."""
+    assert ['bar flash-one-node: 1.20, wanted <= 1.2: met'] == judged(ended_at(390))
+    assert ['bar flash-fleet: 1.30, wanted <= 1.3: met'] == judged(ended_at(390, nodes=100, cards=1))
+    assert ['bar flash-fleet: 1.31, wanted <= 1.3: short'] == judged(ended_at(392, nodes=100, cards=1))
+
+
+def test_the_worst_round_counts():
+    """A good one does not make up for it."""
+    assert ['bar flash-one-node: 1.40, wanted <= 1.2: short'] == judged(ended_at(330), ended_at(450))
+
+
+@pytest.mark.parametrize('wrong', [{'flashed': 99}, {'failures': 1}])
+def test_a_fast_fleet_that_left_a_node_out_is_short(wrong: dict[str, int]):
+    """By the machine's own account, or by the client's."""
+    assert ['bar flash-fleet: not run, wanted <= 1.3: short'] == judged(ended_at(310, nodes=100, cards=1, **wrong))
+
+
+def test_the_bmc_takes_as_many_updates_at_once_as_there_are_cards():
+    """Eight begin, and each card takes its own image only."""
+    cards = [f'{machine.BMC}/{machine.item(n)}' for n in range(8)]
+    found = machine.build(Parameters(parallel_updates=8), cards=8).machine
+    for number, key in enumerate(cards):
+        image = build_image(model=machine.IMAGE_MODEL, component=machine.component(number), version=machine.NEW)
+        found.image_arrived(found.begin_update(machine.BMC, [key]), read_image(image))
+    assert ['Running'] * 8 == [task.state.value for task in found.bmcs[machine.BMC].tasks.values()]
+    other = machine.build(Parameters(parallel_updates=8), cards=8).machine
+    task = other.begin_update(machine.BMC, cards[:1])
+    other.image_arrived(task, read_image(image))
+    assert 'Exception' == task.state.value
+
+
+def test_pauses_are_jumped_over_and_the_flash_still_takes_its_time():
+    """Our client on a real emulator: 300 s of flashing and two of 15 s of power pass, and the machine says that it is done."""
+    arguments = SimpleNamespace(flash_seconds=300.0, reset_seconds=15.0, delay=0.0, slots=4, poll=30.0, workers=4, limit=120.0)
+    found = flash.measure(flash.OURS, flash.Case(name='two', nodes=2, cards=2), arguments)
+    assert (2, 2, 2, []) == (found.flashed, found.locked, found.starts, found.told['failed'])
+    assert 330.0 <= min(found.ended)
+    assert found.last - found.told['skipped'] <= found.real
+
+
+def test_a_node_whose_bmc_hangs_delays_no_other():
+    """Ten others end while the first is still in its turn, and it is not given to a second worker meanwhile."""
+    freed, begun, others = threading.Event(), [], []
+
+    class Hanging(Fleet):
+        def turn(self, node: Node) -> None:
+            if node is nodes[0]:
+                begun.append(node)
+                assert freed.wait(60)
+            else:
+                others.append(node)
+                if len(others) == 10:
+                    freed.set()
+            node.ended = 0.0
+
+    nodes = [Node(target=None) for _ in range(11)]  # type: ignore[arg-type]
+    options: Any = {'baremetal_acc': SimpleNamespace(poll_interval=0.01)}
+    fleet = Hanging(options, nodes, Clock(0), workers=4, timeout=timedelta(0))
+    fleet.together()
+    assert (1, 10) == (len(begun), len(others))
+
+
+@pytest.mark.parametrize('name', ['clock.py', 'clients/ironic_firmware.py'])
+def test_what_runs_beside_ironic_imports_nothing_of_ours(name: str):
+    """Its environment is without us; the clock lies beside it."""
+    tree = ast.parse((Path(flash.__file__).parent / name).read_text(encoding='utf-8'))
+    modules = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    modules |= {n.module or '' for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    assert set() == {m for m in modules if m.startswith(('baremetal_acc', 'benchmarks'))}

@@ -1,0 +1,320 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How near to the slowest device is an update of one node, and of a hundred, and what does Ironic's own update take?
+
+Both write the same images to the same emulated machines in the same run. What is computed and sent takes its real time; pauses
+are jumped over by the client and the machines together, so that hours pass in minutes and nothing that costs CPU is for free.
+What counts as flashed is what the machine itself says afterwards, never what a client says.
+"""
+
+import argparse
+import hashlib
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from baremetal_acc.emulator.image import build_image
+from benchmarks.flash import machine
+from benchmarks.inventory import harness, peers
+from benchmarks.inventory.harness import TOP, Bars
+
+CLIENTS = Path(__file__).with_name('clients')
+OURS, IRONIC = 'ours', 'Ironic'
+
+BASELINE = f"""\
+format = 1
+
+[[rule]]
+name = "cards"
+match = {{ kind = "GPU" }}
+firmware = {{ "{machine.item_pattern()}" = "{machine.NEW}" }}
+block = ["host-device"]
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is flashed."""
+
+    name: str
+    nodes: int
+    cards: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One run of one client.
+
+    :ivar flashed: nodes whose every card runs the new version, by the machine's own account; the host is on again.
+    :ivar locked: nodes with every lock closed.
+    :ivar ended: when each node was over, in the seconds that the machines lived through.
+    :ivar told: whatever else the client told.
+    """
+
+    case: Case
+    client: str
+    flashed: int
+    locked: int
+    starts: int
+    ended: list[float]
+    requests: int
+    connections: int
+    server_cpu: float
+    real: float
+    told: dict[str, Any]
+
+    @property
+    def last(self) -> float:
+        """When the last node was over."""
+        return max(self.ended)
+
+    @property
+    def whole(self) -> bool:
+        """Every node was flashed, and the client says so too."""
+        return self.flashed == self.case.nodes and not self.told['failures']
+
+
+class Machines:
+    """Emulated machines in a process of their own."""
+
+    def __init__(self, images: Path, case: Case, arguments: argparse.Namespace, *, locked: bool) -> None:
+        command = [sys.executable, '-m', 'benchmarks.flash.served', str(images)]
+        command += ['--count', str(case.nodes), '--cards', str(case.cards)]
+        for name in ('flash_seconds', 'reset_seconds', 'delay', 'slots'):
+            command += [f'--{name.replace("_", "-")}', str(getattr(arguments, name))]
+        command += ['--locked'] if locked else []
+        self._process = subprocess.Popen(command, cwd=TOP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.line = self._process.stdout.readline()
+        if not self.line:
+            raise SystemExit(f'the machines did not start: {" ".join(command)}')
+        self._told = json.loads(self.line)
+
+    def ask(self, path: str) -> Any:
+        """What their control answers."""
+        return _get(f'http://127.0.0.1:{self._told["control"]}{path}')
+
+    def counters(self) -> list[dict[str, Any]]:
+        """What was asked of each BMC."""
+        return [_get(url)[machine.BMC] for url in self._told['counters']]
+
+    def __enter__(self) -> 'Machines':
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def _get(url: str) -> Any:
+    parts = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+    connection.request('GET', parts.path)
+    found = json.load(connection.getresponse())
+    connection.close()
+    return found
+
+
+def write_documents(folder: Path, cards: int) -> None:
+    """Baseline, catalogue and one image for each card."""
+    (folder / 'images').mkdir()
+    entries = ['format = 1']
+    for number in range(cards):
+        image = build_image(model=machine.IMAGE_MODEL, component=machine.component(number), version=machine.NEW)
+        name = machine.item(number)
+        (folder / 'images' / f'{name}.img').write_bytes(image)
+        entries += [
+            '[[image]]',
+            f'name = "card-{number}"',
+            'kind = "firmware"',
+            'fits = [{ pci = "0x10de:0x2330" }]',
+            f'component = "{name}"',
+            f'version = "{machine.NEW}"',
+            'security_version = 1',
+            f'source = "images/{name}.img"',
+            f'size = {len(image)}',
+            f'digest = "sha256:{hashlib.sha256(image).hexdigest()}"',
+            'apply = { reset = "system-reset" }',
+            'restore = "none"',
+        ]
+    (folder / 'catalogue.toml').write_text('\n'.join(entries) + '\n', encoding='utf-8')
+    (folder / 'baseline.toml').write_text(BASELINE, encoding='utf-8')
+
+
+def command_of(client: str, case: Case, folder: Path, arguments: argparse.Namespace) -> list[str]:
+    """How a client is started."""
+    if client == IRONIC:
+        images = [machine.item(number) for number in range(case.cards)]
+        return [str(peers.PYTHON), str(CLIENTS / 'ironic_firmware.py'), '--images', *images]
+    command = [sys.executable, '-m', 'benchmarks.flash.clients.ours', str(folder), '--parallel', str(case.cards)]
+    return [*command, '--poll', str(arguments.poll), *(['--workers', str(arguments.workers)] if case.nodes > 1 else [])]
+
+
+def measure(client: str, case: Case, arguments: argparse.Namespace) -> Found:
+    """One run, with machines of its own.
+
+    :raises RuntimeError: the client failed; says why.
+    """
+    with tempfile.TemporaryDirectory(prefix='bench-flash-') as temporary:
+        folder = Path(temporary)
+        write_documents(folder, case.cards)
+        # Ironic knows no locks, and a closed one would stop its update.
+        with Machines(folder / 'images', case, arguments, locked=client == OURS) as machines:
+            environ = {k: v for k, v in os.environ.items() if k != 'PYTHONPATH'} | {'PYTHONWARNINGS': 'ignore'}
+            began = time.monotonic()
+            done = subprocess.run(
+                command_of(client, case, folder, arguments),
+                cwd=TOP if client == OURS else folder,
+                env=environ,
+                input=machines.line,
+                capture_output=True,
+                text=True,
+                timeout=arguments.limit,
+                check=False,
+            )
+            real = time.monotonic() - began
+            if done.returncode:
+                raise RuntimeError((done.stderr.strip().splitlines() or [f'ended with {done.returncode}'])[-1][:300])
+            told = json.loads(done.stdout.strip().splitlines()[-1])
+            truth, counters = machines.ask('/truth'), machines.counters()
+            return Found(
+                case=case,
+                client=client,
+                flashed=sum(1 for one in truth if one['new'] == one['cards'] and one['on']),
+                locked=sum(1 for one in truth if one['closed'] == one['cards']),
+                starts=sum(one['starts'] for one in truth),
+                ended=told.pop('ended'),
+                requests=sum(one['total'] for one in counters),
+                connections=sum(one['connections'] for one in counters),
+                server_cpu=machines.ask('/cpu'),
+                real=real,
+                told=told,
+            )
+
+
+def row(found: Found, flash: float) -> tuple[object, ...]:
+    """One line of the table."""
+    nodes = found.case.nodes
+    return (
+        f'{found.case.name}, {found.client}',
+        nodes,
+        found.flashed,
+        found.locked if found.client == OURS else None,
+        found.last,
+        statistics.fmean(found.ended),
+        found.last / flash,
+        found.starts / nodes,
+        found.requests / nodes,
+        found.connections / nodes,
+        found.told['cpu'] / nodes,
+        found.told.get('derivations', 0) / nodes,
+        found.told.get('longest'),
+        found.real,
+    )
+
+
+TITLES = (
+    'run',
+    'nodes',
+    'flashed',
+    'locked',
+    'last s',
+    'mean s',
+    'last/T',
+    'starts',
+    'req',
+    'conn',
+    'CPU s',
+    'PBKDF2',
+    'longest round',
+    'real s',
+)
+
+
+def judge(cases: Sequence[Case], found: Sequence[Found], flash: float, reboot: float) -> Bars:
+    """What has to hold: the worst of all rounds counts, and a node that was not flashed or not locked counts as not run."""
+    bars = Bars()
+    for case in cases:
+        ours = [f for f in found if f.client == OURS and f.case == case]
+        whole = bool(ours) and all(f.whole and f.locked == case.nodes for f in ours)
+        slowest = max((f.last for f in ours), default=0.0)
+        if case.nodes == 1:
+            bars.at_most('flash-one-node', (slowest - reboot) / flash if whole else None, 1.2)
+        else:
+            bars.at_most('flash-fleet', slowest / flash if whole else None, 1.3)
+    return bars
+
+
+def main() -> None:
+    """Measure, print, keep."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--rounds', type=int, default=1)
+    parser.add_argument('--nodes', type=int, default=100, help='nodes of the fleet')
+    parser.add_argument('--flash-seconds', type=float, default=300.0, metavar='T', help='how long one device takes')
+    parser.add_argument('--reset-seconds', type=float, default=15.0, help='to power off, and again to power on')
+    parser.add_argument('--poll', type=float, default=5.0, help='our poll_interval')
+    parser.add_argument('--workers', type=int, default=150, help="our workers: half of Ironic's pool by default")
+    parser.add_argument('--delay', type=float, default=0.0, help='seconds that every answer of a BMC takes')
+    parser.add_argument('--slots', type=int, default=4, help='answers of a BMC in progress at a time')
+    parser.add_argument('--limit', type=float, default=1800.0, help='real seconds after which a client is ended')
+    parser.add_argument('--only', choices=('one', 'fleet'), help='one case instead of both')
+    parser.add_argument('--without-peers', action='store_true', help='ours alone')
+    arguments = parser.parse_args()
+    cases = [Case(name='8 cards', nodes=1, cards=8), Case(name='fleet', nodes=arguments.nodes, cards=1)]
+    if arguments.only is not None:
+        cases = [case for case in cases if (case.nodes == 1) == (arguments.only == 'one')]
+    clients = [OURS]
+    if not arguments.without_peers:
+        peers.install()
+        why = peers.missing([peers.IRONIC])
+        print('\n'.join(f'{name}: not run: {reason}' for name, reason in why.items()), end='')
+        clients += [] if why else [IRONIC]
+    place = harness.where()
+    reboot = 2 * arguments.reset_seconds
+    print(harness.header(place))
+    print(f'T = {arguments.flash_seconds:g} s a device, {reboot:g} s a restart of the host; pauses are jumped over\n')
+    found: list[Found] = []
+    for _ in range(arguments.rounds):
+        for case in cases:
+            for client in clients:
+                try:
+                    found.append(measure(client, case, arguments))
+                except (RuntimeError, subprocess.TimeoutExpired) as exc:
+                    print(f'{case.name}, {client}: not run: {exc}')
+                else:
+                    print(f'  {case.name}, {client}: {found[-1].last:.0f} s', file=sys.stderr)
+    print(harness.table(TITLES, [row(one, arguments.flash_seconds) for one in found]))
+    print('\nstarts, req, conn, CPU s and PBKDF2 are for one node; flashed and locked is what the machines say themselves.')
+    for one in found:
+        for reason in one.told['failed'][:3]:
+            print(f'{one.case.name}, {one.client}: {one.told["failures"]} failed, such as: {reason[:200]}')
+        if one.told.get('quiet'):
+            print(f'{one.case.name}, {one.client}: {one.told["quiet"]} nodes were left alone for longer than Ironic allows')
+    bars = judge(cases, found, arguments.flash_seconds, reboot)
+    record = {
+        'where': place,
+        'arguments': vars(arguments),
+        'peers': peers.versions() if len(clients) > 1 else {},
+        'runs': [asdict(one) for one in found],
+        'bars': bars.lines(),
+    }
+    kept = harness.keep('flash', record)
+    print(f'\nkept in {kept.relative_to(TOP)}')
+    print('\n'.join(bars.lines()))
+    sys.exit(0 if bars.all_met() else 1)
+
+
+if __name__ == '__main__':
+    main()
