@@ -3,7 +3,8 @@
 """The straight path: observe, plan, act, observe again, verify, publish. One tick is one turn of it.
 
 Three shells turn it: the command line sleeps between ticks, Ironic's periodic comes back later, tests feed a clock. Nothing
-here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so that a shell that dies can look and go on.
+here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so that a shell that dies can look and go on. What
+a write has broken is put back (:mod:`~baremetal_acc.decide.restore`).
 """
 
 import logging
@@ -16,17 +17,43 @@ from typing import Protocol, TypeVar
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Upload
-from baremetal_acc.decide.advance import Move, Patience, Sight, WriteSight, advance, current, describe, ended, sent
+from baremetal_acc.decide import restore
+from baremetal_acc.decide.advance import (
+    UNASKED,
+    Move,
+    Patience,
+    Sight,
+    WriteSight,
+    advance,
+    current,
+    describe,
+    ended,
+    sent,
+    stalls,
+)
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.flash import Seen, classify
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.verify import functions_in_play, verify
-from baremetal_acc.errors import AccError, BmcBusy, BmcError, BmcUnreachable
+from baremetal_acc.errors import (
+    AccError,
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcError,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+    ImageError,
+)
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory, PowerState, TaskState
 from baremetal_acc.model.job import (
+    Action,
     CheckImage,
     Done,
     Engage,
@@ -215,12 +242,18 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
     tools = replace(tools, known=tools.known | job.devices)
     with _connections(target, tools) as bmcs:
-        move = advance(job, _look(job, bmcs), now, tools.patience)
+        move = advance(job, _look(job, bmcs, now, tools.patience), now, tools.patience)
         job = move.job
+        putting_back = bool(restore.due(job, now))
+        if putting_back:
+            # What failed comes first: nothing is closed or reset before it is known what has to be put back.
+            move = Move(job=job)
         try:
-            inventory = observe(target, tools, now) if _needs_inventory(move) else None
+            inventory = observe(target, tools, now) if putting_back or _needs_inventory(move) else None
         except AccError as exc:
             return _blind(job, move, exc, tools, now)
+        if putting_back and inventory is not None:
+            return _put_back(job, inventory, tools, now)
         job = sent(job, move.perform, now)
         tools.save(job)
         for position in move.perform:
@@ -247,6 +280,15 @@ def doing(job: Job) -> str:
     busy = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
     names = [describe(i.action) + (f' {i.percent} %' if i.percent is not None else '') for i in busy]
     return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
+
+
+def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """Plan what is to be put back, by what is there now. It is stored before anything of it is done."""
+    job = restore.put_back(job, inventory, tools.catalogue, now, tools.patience.settle)
+    tools.save(job)
+    if restore.due(job, now):
+        return job, Wait(delay=tools.patience.poll, doing='waiting for a card to be shown again, to put back what was there')
+    return job, Wait(delay=_NOW, doing=doing(job))
 
 
 # ------------------------------------------------------------------------------------------------------------- looking
@@ -284,10 +326,11 @@ def _read_locks(
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
-def _look(job: Job, bmcs: _Bmcs) -> Sight:
+def _look(job: Job, bmcs: _Bmcs, now: datetime, patience: Patience) -> Sight:
     writes: dict[int, WriteSight] = {}
-    resets: dict[int, bool] = {}
-    own_tasks = {i.task for i in job.items if i.task is not None}
+    resets: dict[int, bool | None] = {}
+    # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
+    own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | _stuck(job)
     asked: set[BmcName] = set()
     foreign: dict[BmcName, int] = {}
     at = current(job)
@@ -299,10 +342,17 @@ def _look(job: Job, bmcs: _Bmcs) -> Sight:
                 asked.add(name)
                 foreign[name] = _foreign(bmcs, name, own_tasks)
             if item.state is not ItemState.PLANNED:
-                writes[position] = _write_sight(item, action, bmcs, busy=foreign[name] > 0)
+                stalled = stalls(item, now, patience)
+                writes[position] = _write_sight(item, action, bmcs, busy=foreign[name] > 0, stalled=stalled)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             resets[position] = _reset_came(item, action, bmcs)
     return Sight(writes=writes, resets=resets, foreign=foreign)
+
+
+def _stuck(job: Job) -> set[Ref]:
+    """Tasks that claim to run for ever, of writes whose device shows that they have ended well."""
+    good = (ItemState.STAGED, ItemState.DONE)
+    return {i.task for i in job.items if i.task is not None and i.stalled and i.state in good}
 
 
 def _foreign(bmcs: _Bmcs, name: BmcName, own: set[Ref]) -> int:
@@ -311,15 +361,16 @@ def _foreign(bmcs: _Bmcs, name: BmcName, own: set[Ref]) -> int:
         return sum(1 for t in bmcs[name].active_tasks() if t.ref not in own)
     except AccError as exc:
         LOG.info('%s', exc)
-        return 1_000_000
+        return UNASKED
 
 
-def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool) -> WriteSight:
+def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool, stalled: bool) -> WriteSight:
     try:
         bmc = bmcs[action.ref.bmc]
         task = bmc.task(item.task) if item.task is not None else None
-        if task is not None and task.state in (TaskState.ACTIVE, TaskState.FAILED):
-            seen = Seen.WORKING if task.state is TaskState.ACTIVE else Seen.FAILED
+        runs = task is not None and task.state is TaskState.ACTIVE
+        if task is not None and (task.state is TaskState.FAILED or (runs and not stalled)):
+            seen = Seen.WORKING if runs else Seen.FAILED
             return WriteSight(seen=seen, percent=task.percent, message=task.message)
         component = bmc.component(action.ref)
     except AccError as exc:
@@ -329,12 +380,15 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: _Bmcs, *, busy: bool
         version=component.version,
         staged=component.staged,
         wanted=action.version,
-        busy=busy and task is None,
+        busy=busy,
+        before=action.expects,
+        stalled=stalled,
     )
-    return WriteSight(seen=seen, message=None if task is None else task.message)
+    return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs)
 
 
-def _reset_came(item: Item, action: Reset, bmcs: _Bmcs) -> bool:
+def _reset_came(item: Item, action: Reset, bmcs: _Bmcs) -> bool | None:
+    """Whether a reset came; None: the BMC is silent."""
     try:
         bmc = bmcs[action.system.bmc]
         power = bmc.power(action.system)
@@ -345,7 +399,7 @@ def _reset_came(item: Item, action: Reset, bmcs: _Bmcs) -> bool:
         return item.before is None or bmc.last_reset(action.system) not in (None, item.before)
     except AccError as exc:
         LOG.info('%s', exc)
-        return False
+        return None
 
 
 # ---------------------------------------------------------------------------------------------------------- performing
@@ -358,7 +412,9 @@ def _needs_inventory(move: Move) -> bool:
 def _blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
     """What is due needs a look, and there is none: wait for the BMC up to the deadline, then give these actions up."""
     LOG.warning('%s: %s', job.target, exc)
-    if not exc.waiting_helps or now > job.deadline:
+    # Once something was opened or written, there is no way but through: what fails for now may pass, up to the deadline.
+    passes = exc.waiting_helps or (job.opened and isinstance(exc, BmcError))
+    if not passes or now > job.deadline:
         for position in move.perform:
             job = ended(job, position, ItemState.FAILED, now, str(exc))
     tools.save(job)
@@ -396,10 +452,19 @@ def _not_performed(job: Job, position: int, exc: AccError, patience: Patience, n
     """An action that can be repeated without harm is tried again while waiting can help; else it has failed."""
     item = job.items[position]
     LOG.warning('%s: %s: %s', job.target, describe(item.action), exc)
-    repeats = not isinstance(item.action, Flash | Program) and exc.waiting_helps
-    if repeats and now - item.since <= patience.reset and now <= job.deadline:
+    repeats = not isinstance(item.action, Flash | Program) and _passes(item.action, exc)
+    # A BMC that says what it is busy with is waited for as long as that may take; one that is away up to the deadline.
+    away = isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcAnswerInvalid) and job.opened
+    if repeats and (away or now - item.since <= patience.reset) and now <= job.deadline:
         return _with(job, position, replace(item, message=str(exc)))
     return ended(job, position, ItemState.FAILED, now, str(exc))
+
+
+def _passes(action: Action, exc: AccError) -> bool:
+    """What fails now may succeed later. A BMC that restarts refuses logins, or what it is asked for, for a while."""
+    if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
+        return True
+    return isinstance(action, Engage) and isinstance(exc, BmcError) and not isinstance(exc, BmcUnsupported)
 
 
 def _reading_at(
@@ -439,6 +504,11 @@ def _engage(
     job: Job, position: int, action: Engage, tools: Tools, bmcs: _Bmcs, inventory: Inventory | None, now: datetime
 ) -> Job:
     mechanism, reading = _reading_at(action, tools, inventory)
+    if reading is None and mechanism is not None and now <= job.deadline:
+        item = job.items[position]
+        if now - item.since <= tools.patience.settle:
+            # A card that has just been written, or a BMC that has just started, takes its time to show itself again.
+            return _with(job, position, replace(item, message=_NOT_SHOWN))
     if mechanism is None or reading is None:
         # Where the baseline allows what no mechanism blocks, the verdict would not notice.
         job = replace(job, reasons=(*job.reasons, f'{describe(action)}: {_NOT_SHOWN}'))
@@ -473,21 +543,40 @@ def _write(
     now: datetime,
 ) -> Job:
     moved = _moved(action, inventory) or _host_runs(job, inventory)
-    if moved is not None:
-        return ended(job, position, ItemState.FAILED, now, moved)
     item = job.items[position]
+    found = _found(action, inventory)
+    if item.restoring and found is not None and not _same(found.version, action.expects) and _host_runs(job, inventory) is None:
+        # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
+        return _with(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, expects=found.version)))
+    if moved is not None:
+        return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
     try:
         upload = tools.images.open(_image(tools, action.image))
+    except AccError as exc:
+        return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
+    try:
         task = bmcs[action.ref.bmc].push(action.ref, upload)
     except BmcBusy as exc:
         return _with(job, position, item.to(ItemState.PLANNED, now, exc.message))
-    except BmcUnreachable as exc:
-        # Whether it arrived is unknown: it stays as sent, and the next look decides.
+    except ImageError as exc:
+        # It changed while it was sent: what has arrived is not what was checked.
+        return ended(job, position, ItemState.FAILED, now, str(exc))
+    except AccError as exc:
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        if _took_nothing(exc):
+            return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
+        # Whether it arrived is unknown: it stays as sent, and the next look decides.
         return _with(job, position, replace(item, message=exc.message))
     LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
     running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
     return _with(job, position, running)
+
+
+def _took_nothing(exc: AccError) -> bool:
+    """The BMC has said that it does not want the image, or was never sent it."""
+    if isinstance(exc, BmcRefused):
+        return exc.status is None or exc.status < 500
+    return not isinstance(exc, BmcUnreachable | BmcAnswerInvalid)
 
 
 def _host_runs(job: Job, inventory: Inventory | None) -> str | None:
@@ -502,19 +591,30 @@ def _host_runs(job: Job, inventory: Inventory | None) -> str | None:
 
 def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
     """Why the device is not what the plan saw, or None when it is."""
+    if inventory is None or inventory.accelerator(action.accelerator) is None:
+        return 'the card is not there any more'
+    found = _found(action, inventory)
+    if found is None:
+        return f'{action.ref} does not belong to this card any more'
+    if not _same(found.version, action.expects):
+        return f'version {action.expects} was planned with, {found.version} is there now'
+    return None
+
+
+def _found(action: Flash | Program, inventory: Inventory | None) -> Component | None:
+    """What an action is for, as it is now."""
     accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
     if accelerator is None:
-        return 'the card is not there any more'
+        return None
     if isinstance(action, Flash):
         items = accelerator.firmware
     else:
         items = tuple(s.item for s in accelerator.slots if s.slot_id == action.slot and s.item is not None)
-    found = next((c for c in items if c.ref == action.ref), None)
-    if found is None:
-        return f'{action.ref} does not belong to this card any more'
-    if found.version != action.expects:
-        return f'version {action.expects} was planned with, {found.version} is there now'
-    return None
+    return next((c for c in items if c.ref == action.ref), None)
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return one == other or same_version(one, other)
 
 
 def _reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: _Bmcs, now: datetime) -> Job:
@@ -522,7 +622,7 @@ def _reset(job: Job, position: int, action: Reset, target: Target, tools: Tools,
     bmc = bmcs[action.system.bmc]
     match action.purpose:
         case ResetPurpose.HOLD:
-            _wait_for_updates(bmc, action)
+            _wait_for_updates(bmc, action, _stuck(job))
             _power(bmc, action, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
             still_open = _open_locks(job, target, tools, now)
@@ -535,11 +635,11 @@ def _reset(job: Job, position: int, action: Reset, target: Target, tools: Tools,
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             _power(bmc, action, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
-            _wait_for_updates(bmc, action)
+            _wait_for_updates(bmc, action, _stuck(job))
             last = bmc.last_reset(action.system)
             if last is None:
                 # Nothing would show that a reset came, so the System is seen off and then on.
-                if now - item.since > tools.patience.reset:
+                if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
                     return ended(job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}')
                 if bmc.power(action.system) is not PowerState.POWERING_OFF:
                     _power(bmc, action, PowerState.OFF, tools)
@@ -559,12 +659,13 @@ def _power(bmc: Connection, action: Reset, wanted: PowerState, tools: Tools) -> 
     tools.power_changed(action.system, wanted)
 
 
-def _wait_for_updates(bmc: Connection, action: Reset) -> None:
+def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
     """No power is cut while the BMC writes to something, be it ours or another's.
 
+    :param stuck: tasks that claim to run, and whose devices show that they have ended.
     :raises BmcBusy: it does.
     """
-    active = bmc.active_tasks()
+    active = [t for t in bmc.active_tasks() if t.ref not in stuck]
     if active:
         what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset under it'
         raise BmcBusy(bmc=action.system.bmc, what=what)
@@ -605,42 +706,74 @@ def _offer_nothing(job: Job, position: int, placement: PlacementShell, now: date
 
 
 def _final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
-    """The verdict of a job. A device that has just been written may take its time to show itself again."""
+    """The verdict of a job. A device that has just been written may take its time to show itself again.
+
+    What shows something else than was written is put back, if that can be done and was not done before: then there is no
+    verdict yet.
+    """
     last = max((i.since for i in job.items), default=job.created)
     patient = now - last <= tools.patience.settle and now <= job.deadline
     try:
         inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
     except AccError as exc:
-        if patient and exc.waiting_helps:
+        ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline
+        if ride_out or (patient and exc.waiting_helps):
             return job
-        lost = Verdict(target=job.target, findings=())
-        return replace(job, verdict=lost, reasons=(*job.reasons, f'the final look failed: {exc}'))
+        return _unseen(job, exc)
     wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
     still_open = unprotected(verdict)
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
     unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
-    if patient and wrote and any(_may_settle(f) for f in unmet):
+    wrong = restore.wrong(job, inventory)
+    if patient and wrote and (wrong or any(_may_settle(f) for f in unmet)):
         return job
+    for position, found in wrong.items():
+        job = ended(job, position, ItemState.FAILED, now, found)
+    if wrong and not job.second and restore.due(job, now):
+        return replace(job, second=True)
     tools.observed(inventory, verdict)
     reasons = [str(f) for f in unmet] if job.demands_met else []
-    reasons += _left_open(job, inventory, verdict)
+    reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     if still_open:
         reasons += _taken_back(job, target, tools)
-    return replace(job, verdict=verdict, reasons=(*job.reasons, *reasons))
+    end = restore.judge(job, inventory)
+    return replace(
+        job,
+        verdict=verdict,
+        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why))),
+        quarantined=end.quarantined,
+    )
 
 
-def _left_open(job: Job, inventory: Inventory, verdict: Verdict) -> Iterator[str]:
-    """Locks that this job released, was to engage again and left open: also those that the baseline does not ask for."""
-    told = {f.accelerator for f in unprotected(verdict)}
+def _unseen(job: Job, exc: AccError) -> Job:
+    """The verdict where nothing can be looked at: nothing that was written or opened is known to be as it should."""
+    end = restore.judge(job, None)
+    open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
+    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *end.why)
+    lost = Verdict(target=job.target, findings=())
+    return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
+
+
+def _to_be_closed(job: Job) -> tuple[Release, ...]:
+    """Locks that this job released, or may have, and was to engage again: also those that the baseline does not ask for."""
     engaged = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Engage)}
-    for item in job.items:
-        action = item.action
-        if not isinstance(action, Release) or not item.state.begun or action.accelerator in told:
+    released = (i.action for i in job.items if isinstance(i.action, Release) and i.state.begun)
+    return tuple(dict.fromkeys(a for a in released if (a.mechanism, a.ref, a.field) in engaged))
+
+
+def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Iterator[str]:
+    """Locks that this job released, was to engage again and left open.
+
+    :param told: what the reasons say of open locks anyway.
+    """
+    known = {f.accelerator for f in told}
+    for action in _to_be_closed(job):
+        if action.accelerator in known:
             continue
         place = (action.mechanism, action.ref, action.field)
         accelerator = inventory.accelerator(action.accelerator)
         states = {r.state for r in accelerator.locks if r.place == place} if accelerator is not None else set()
-        if place in engaged and states != {LockState.LOCKED_REPORTED}:
+        if states != {LockState.LOCKED_REPORTED}:
             yield f'{describe(action)}: it is not closed again: {", ".join(sorted(states)) or "not shown any more"}'
 
 
@@ -673,7 +806,7 @@ def _strict(job: Job) -> Flow | None:
 
 def _outcome(job: Job) -> Outcome:
     if job.reasons:
-        wrote = any(i.state.begun and isinstance(i.action, Flash | Program) for i in job.items)
+        wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
         return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict, quarantined=job.quarantined)
     return Done(verdict=job.verdict)
 

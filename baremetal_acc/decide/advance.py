@@ -3,7 +3,8 @@
 """How a job goes on: which of its actions are due, given what was seen. The job is a value; nothing is done here.
 
 Stages follow one another (:class:`~baremetal_acc.model.job.Stage`). Before the first write a failure ends the job at once.
-After it every lock is still engaged, then the job ends as failed: nothing is left open because something else went wrong.
+After it what failed is put back (:mod:`~baremetal_acc.decide.restore`) and every lock is still engaged, then the job ends as
+failed: nothing is left open because something else went wrong.
 """
 
 from collections import Counter
@@ -34,6 +35,9 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName
 
+UNASKED = 1_000_000
+"""As a number of updates that run: the BMC could not be asked, and gets no more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
@@ -42,20 +46,27 @@ class Patience:
     :ivar poll: between two looks.
     :ivar settle: a device may take this long to show the version after its task has ended.
     :ivar reset: a System may take this long to come back.
+    :ivar stall: a task may claim to run this long without moving; then the device is asked. The slowest write that is known
+        takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task moves meanwhile.
     """
 
     poll: timedelta = timedelta(seconds=5)
     settle: timedelta = timedelta(seconds=120)
     reset: timedelta = timedelta(minutes=15)
+    stall: timedelta = timedelta(minutes=45)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSight:
-    """What was seen of one write."""
+    """What was seen of one write.
+
+    :ivar stalled: the device was asked, as the task does not move any more.
+    """
 
     seen: Seen
     percent: int | None = None
     message: str | None = None
+    stalled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +74,13 @@ class Sight:
     """What was seen of what the job has under way.
 
     :ivar writes: by position of the item.
-    :ivar resets: True: it came; False: not yet, or the BMC is silent.
-    :ivar foreign: updates of others that run, by BMC.
+    :ivar resets: True: it came; False: not yet; None: the BMC is silent.
+    :ivar foreign: updates that run and are not the job's, or that the job has given up, by BMC; :data:`UNASKED` where the BMC
+        does not tell.
     """
 
     writes: Mapping[int, WriteSight] = field(default_factory=dict)
-    resets: Mapping[int, bool] = field(default_factory=dict)
+    resets: Mapping[int, bool | None] = field(default_factory=dict)
     foreign: Mapping[BmcName, int] = field(default_factory=dict)
 
 
@@ -125,6 +137,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
         job = expire(job, now)
     job = _writes_seen(job, sight, now, patience)
     job = _resets_seen(job, sight, now, patience)
+    job = _busy_for_too_long(job, sight, now, patience)
     job = _give_up_what_is_pointless(job, now)
     match current(job):
         case None | Stage.VERIFY:
@@ -148,25 +161,40 @@ def sent(job: Job, positions: Iterable[int], now: datetime) -> Job:
 
 def expire(job: Job, now: datetime) -> Job:
     """What still waits past the deadline has failed. Locks and the host's return are not waited for, and still tried."""
-    items = tuple(
-        item.to(ItemState.FAILED, now, 'not done by the deadline')
-        if stage(item.action) <= Stage.WRITE and item.state in (ItemState.SENT, ItemState.RUNNING)
-        else item
-        for item in job.items
-    )
+
+    def late(item: Item) -> Item:
+        if stage(item.action) > Stage.WRITE or item.state.ended:
+            return item
+        failed = item.to(ItemState.FAILED, now, 'not done by the deadline')
+        if item.state is not ItemState.PLANNED:
+            return failed
+        return replace(failed, untouched=True) if item.restoring else item
+
+    items = tuple(late(item) for item in job.items)
     reasons = job.reasons if 'the deadline has passed' in job.reasons else (*job.reasons, 'the deadline has passed')
     return replace(job, items=items, reasons=reasons)
 
 
-def ended(job: Job, position: int, state: ItemState, now: datetime, message: str | None = None) -> Job:
-    """The job with one item in another state. A failure of a stage up to the writes is a reason of the job."""
-    item = job.items[position].to(state, now, message)
+def ended(
+    job: Job, position: int, state: ItemState, now: datetime, message: str | None = None, *, untouched: bool = False
+) -> Job:
+    """The job with one item in another state. A failure of a stage up to the writes is a reason of the job.
+
+    :param untouched: it failed before anything of it could reach the device.
+    """
+    item = replace(job.items[position].to(state, now, message), untouched=untouched)
     items = (*job.items[:position], item, *job.items[position + 1 :])
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
     if state is ItemState.FAILED and counts:
-        reasons = (*reasons, f'{describe(item.action)}: {message or "failed"}')
+        what = f'put back: {describe(item.action)}' if item.restoring else describe(item.action)
+        reasons = (*reasons, f'{what}: {message or "failed"}')
     return replace(job, items=items, reasons=reasons)
+
+
+def stalls(item: Item, now: datetime, patience: Patience) -> bool:
+    """The task of a write has not moved for longer than anything takes."""
+    return item.moved is not None and now - item.moved > patience.stall
 
 
 def describe(action: Action) -> str:
@@ -197,17 +225,40 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if item.state.ended or item.state is ItemState.PLANNED or not isinstance(item.action, Flash | Program):
             continue
         follows = following(item.state, seen.seen, _reset_of(item.action))
-        says = ' '.join(filter(None, (follows.why, seen.message and f'({seen.message})')))
+        # Why it was sent without an answer is told too, when nothing better is known.
+        said = seen.message or (item.message if item.state is ItemState.SENT else None)
+        says = ' '.join(filter(None, (follows.why, said and f'({said})')))
         too_long = follows.effect is Effect.SETTLE and now - item.since > patience.settle
         if too_long or follows.effect is Effect.FAIL:
             job = ended(job, position, ItemState.FAILED, now, says)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
-        # Progress counts as life: the time to settle begins when nothing moves any more.
-        item = job.items[position]
+        item = replace(job.items[position], stalled=seen.stalled)
+        # The time to settle begins when nothing moves any more; a task that only claims to run is another matter.
         if not item.state.ended and follows.effect is Effect.WAIT:
-            moved = replace(item, since=now, percent=seen.percent, message=seen.message)
-            job = replace(job, items=(*job.items[:position], moved, *job.items[position + 1 :]))
+            item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
+            if seen.seen is Seen.WORKING:
+                item = replace(item, percent=seen.percent)
+        job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
+    return job
+
+
+def _moved(item: Item, seen: WriteSight) -> bool:
+    """A task gives signs of life: its percentage, or where it has none its message. What was not seen may have moved."""
+    if seen.seen is not Seen.WORKING or item.moved is None:
+        return True
+    return seen.percent != item.percent if seen.percent is not None else seen.message != item.message
+
+
+def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:
+    """What is to be put back waits for a BMC that an update keeps busy for ever, be it the very one that failed, no longer."""
+    under_way = {a.ref.bmc for _, i, a in _open_writes(job) if i.state is not ItemState.PLANNED}
+    for position, item, action in tuple(_open_writes(job)):
+        bmc = action.ref.bmc
+        busy = 0 < sight.foreign.get(bmc, 0) < UNASKED and bmc not in under_way
+        if item.restoring and item.state is ItemState.PLANNED and busy and now - item.since > patience.stall:
+            why = f'an update keeps BMC {bmc} busy, and did so for {patience.stall}'
+            job = ended(job, position, ItemState.FAILED, now, why, untouched=True)
     return job
 
 
@@ -219,7 +270,7 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if came:
             job = ended(job, position, ItemState.DONE, now)
             job = _in_force(job, item.action, now)
-        elif now - item.since > patience.reset:
+        elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             job = ended(job, position, ItemState.FAILED, now, f'did not come within {patience.reset}')
     return job
 
@@ -248,10 +299,14 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
     if not job.reasons:
         return job
     held = any(i.state.begun and _is(i.action, ResetPurpose.HOLD) for i in job.items)
+    closed = [i.action for i in job.items if i.restoring and i.state is ItemState.FAILED and stage(i.action) < Stage.WRITE]
 
     def pointless(item: Item) -> bool:
         if item.state is not ItemState.PLANNED:
             return False
+        if item.restoring:
+            # What has failed is no reason against putting it back, unless the way to the device could not be opened.
+            return stage(item.action) <= Stage.WRITE and any(_stands_in_the_way(c, item.action) for c in closed)
         if _is(item.action, ResetPurpose.RESUME):
             return not held
         at = stage(item.action)
@@ -262,6 +317,13 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
 
     items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
     return replace(job, items=items)
+
+
+def _stands_in_the_way(failed: Action, action: Action) -> bool:
+    """A host that could not be powered off stands in the way of everything, a lock in the way of its card."""
+    if isinstance(failed, Release) and isinstance(action, Release | Flash | Program):
+        return failed.accelerator == action.accelerator
+    return True
 
 
 def _next_writes(job: Job, sight: Sight) -> list[int]:

@@ -9,6 +9,7 @@ been given the time to settle; never is a write sent again because nobody knows 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.job import ItemState
 from baremetal_acc.model.lock import ResetKind
@@ -19,8 +20,9 @@ class Seen(StrEnum):
 
     ``running``: the expected version runs. ``staged``: it waits for a reset. ``elsewhere``: another write keeps the BMC busy.
     ``working``: our task runs. ``succeeded``: our task says that it succeeded, and the version is not (yet) there. ``failed``:
-    it says that it failed. ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was
-    ever seen, and the version is not there. ``silent``: the BMC does not answer.
+    it says that it failed. ``stalled``: it claims to run, has not moved for long, and the version is not there. ``other``: it
+    says that it succeeded, and another version is staged. ``vanished``: the BMC has forgotten the task, and the version is not
+    there. ``nothing``: no task was ever seen, and the version is not there. ``silent``: the BMC does not answer.
     """
 
     RUNNING = 'running'
@@ -29,6 +31,8 @@ class Seen(StrEnum):
     WORKING = 'working'
     SUCCEEDED = 'succeeded'
     FAILED = 'failed'
+    STALLED = 'stalled'
+    OTHER = 'other'
     VANISHED = 'vanished'
     NOTHING = 'nothing'
     SILENT = 'silent'
@@ -74,6 +78,8 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
     (_S, Seen.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, and the version is not there'),
     (_S, Seen.FAILED): _fail('the BMC says that the update failed'),
+    (_S, Seen.STALLED): _fail('the update claims to run, has not moved for long, and the version is not there'),
+    (_S, Seen.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
     (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
     (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
@@ -84,6 +90,8 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
     (_R, Seen.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, and the version is not there'),
     (_R, Seen.FAILED): _fail('the BMC says that the update failed'),
+    (_R, Seen.STALLED): _fail('the update claims to run, has not moved for long, and the version is not there'),
+    (_R, Seen.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
     (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
     (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
@@ -112,24 +120,33 @@ def classify(
     staged: str | None,
     wanted: str,
     busy: bool,
+    before: str | None = None,
+    stalled: bool = False,
 ) -> Seen:
-    """What a look shows.
+    """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
     :param task: of our own task, None when none is known.
-    :param busy: another task keeps the BMC from taking more.
+    :param busy: another task keeps the BMC from taking more. It may be ours under another name, so nothing has vanished yet.
+    :param before: the version before the write. Where it was the wanted one already it proves nothing of the write: then the
+        task has to say that it succeeded.
+    :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
     """
-    if task is TaskState.ACTIVE:
+    if task is TaskState.ACTIVE and not stalled:
         return Seen.WORKING
     if task is TaskState.FAILED:
         return Seen.FAILED
-    if version == wanted:
+    other = staged is not None and not same_version(staged, wanted)
+    proves = not same_version(before, wanted) or task is TaskState.SUCCEEDED
+    if same_version(version, wanted) and not other and proves:
         return Seen.RUNNING
-    if staged == wanted:
+    if same_version(staged, wanted):
         return Seen.STAGED
+    if task is TaskState.ACTIVE:
+        return Seen.STALLED
+    if task is TaskState.SUCCEEDED:
+        return Seen.OTHER if other else Seen.SUCCEEDED
     if busy:
         return Seen.ELSEWHERE
-    if task is TaskState.SUCCEEDED:
-        return Seen.SUCCEEDED
     if task is TaskState.GONE:
         return Seen.VANISHED
     return Seen.NOTHING

@@ -158,7 +158,7 @@ GUARDS = (
     Guard(
         name='accept a stranger staged for the next reset',
         file=VERIFY,
-        guard='        if component.staged is not None and component.staged != version:',
+        guard='        if component.staged is not None and not images.same_version(component.staged, version):',
         gone='        if False:',
         tests='tests/unit/decide/test_verify.py',
     ),
@@ -326,7 +326,7 @@ GUARDS = (
     Guard(
         name='pass a job that cannot close what it opened',
         file=RUN,
-        guard='    reasons += _left_open(job, inventory, verdict)\n',
+        guard='    reasons += _left_open(job, inventory, still_open if job.demands_met else ())\n',
         gone='',
         tests='tests/unit/run/test_attacks.py',
     ),

@@ -2,13 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of a job is due: stages in order, limits of BMCs and cards kept, locks engaged whatever failed."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.advance import Patience, Sight, WriteSight, advance, begin, current, ended, sent
+from baremetal_acc.decide.advance import (
+    UNASKED,
+    Patience,
+    Sight,
+    WriteSight,
+    advance,
+    begin,
+    current,
+    ended,
+    sent,
+    stalls,
+)
 from baremetal_acc.decide.flash import Seen
-from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Plan, Program, Publish, Reset, ResetPurpose, Stage, Withdraw
+from baremetal_acc.model.job import (
+    Engage,
+    Flash,
+    Flow,
+    ItemState,
+    Plan,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    ResetPurpose,
+    Stage,
+    Withdraw,
+)
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from tests.unit.decide import values as v
@@ -128,6 +153,100 @@ def test_progress_counts_as_life():
     assert 90 == value.items[0].percent
     gone = Sight(writes={0: WriteSight(seen=Seen.VANISHED)})
     assert ItemState.RUNNING is advance(value, gone, later + timedelta(seconds=30), PATIENCE).job.items[0].state
+
+
+@pytest.mark.parametrize(
+    ('first', 'second', 'alive'),
+    [
+        ({'percent': 99}, {'percent': 99, 'message': 'still at it'}, False),
+        ({'percent': 98}, {'percent': 99}, True),
+        ({'message': 'erasing'}, {'message': 'writing'}, True),
+        ({'message': 'erasing'}, {'message': 'erasing'}, False),
+    ],
+)
+def test_a_task_lives_only_while_it_moves(first, second, alive):
+    """By its percentage, or where it gives none by its message."""
+    value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
+    later = v.NOW + timedelta(hours=1)
+    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.WORKING, **first)}), v.NOW, PATIENCE).job
+    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.WORKING, **second)}), later, PATIENCE).job
+    assert alive is not stalls(value.items[0], later, PATIENCE)
+
+
+def test_a_bmc_that_was_silent_gets_its_time_again():
+    """What was not seen may have moved."""
+    value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
+    later = v.NOW + timedelta(hours=1)
+    working = Sight(writes={0: WriteSight(seen=Seen.WORKING, percent=50)})
+    value = advance(value, working, v.NOW, PATIENCE).job
+    value = advance(value, Sight(writes={0: WriteSight(seen=Seen.SILENT)}), later, PATIENCE).job
+    value = advance(value, working, later, PATIENCE).job
+    assert not stalls(value.items[0], later, PATIENCE)
+
+
+def test_a_stalled_task_whose_version_is_there_is_done_and_remembered_as_stalled():
+    """Its task keeps nothing else from going on; one that failed does."""
+    value = ended(job(flash(0)), 0, ItemState.RUNNING, v.NOW)
+    good = advance(value, Sight(writes={0: WriteSight(seen=Seen.RUNNING, stalled=True)}), v.NOW, PATIENCE).job
+    bad = advance(value, Sight(writes={0: WriteSight(seen=Seen.STALLED, stalled=True)}), v.NOW, PATIENCE).job
+    assert [(ItemState.DONE, True), (ItemState.FAILED, True)] == [(j.items[0].state, j.items[0].stalled) for j in (good, bad)]
+
+
+def restoring(value, *positions):
+    return replace(value, items=tuple(replace(i, restoring=n in positions) for n, i in enumerate(value.items)))
+
+
+def test_what_is_put_back_is_due_although_the_job_has_failed():
+    """And before any lock is engaged."""
+    value = ended(restoring(job(flash(0), engage(), flash(1)), 2), 0, ItemState.FAILED, v.NOW, 'broken')
+    assert [flash(1)] == due(value)
+
+
+@pytest.mark.parametrize('step', ['hold', 'release'])
+def test_nothing_is_put_back_when_the_way_to_the_device_cannot_be_opened(step):
+    """A host that runs, or a lock that stays closed; the locks are engaged all the same."""
+    hold = Reset(system=v.SYSTEM, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=())
+    release = Release(accelerator='uuid:0', mechanism='rot', ref=v.ref('Chassis/RoT'), field='Closed', expects='true')
+    first = hold if step == 'hold' else release
+    value = restoring(job(flash(0), first, flash(0), flash(1), engage()), 1, 2, 3, 4)
+    value = ended(value, 0, ItemState.FAILED, v.NOW, 'broken')
+    value = ended(value, 1, ItemState.FAILED, v.NOW, 'no')
+    other = ItemState.SKIPPED if step == 'hold' else ItemState.PLANNED
+    after = advance(value, Sight(), v.NOW, PATIENCE).job
+    assert [ItemState.SKIPPED, other, ItemState.PLANNED] == [i.state for i in after.items[2:]]
+
+
+def test_past_the_deadline_nothing_waits_to_be_put_back():
+    """It has failed without having touched the device."""
+    value = ended(restoring(job(flash(0), flash(1), engage()), 1), 0, ItemState.FAILED, v.NOW, 'broken')
+    after = advance(value, Sight(), v.NOW + timedelta(hours=2), PATIENCE).job
+    assert (ItemState.FAILED, True) == (after.items[1].state, after.items[1].untouched)
+
+
+@pytest.mark.parametrize(('foreign', 'state'), [(1, ItemState.FAILED), (0, ItemState.PLANNED), (UNASKED, ItemState.PLANNED)])
+def test_what_is_put_back_waits_for_a_busy_bmc_no_longer_than_anything_takes(foreign, state):
+    """A BMC that cannot be asked is another matter: it may come back."""
+    value = restoring(job(flash(1)), 0)
+    after = advance(value, Sight(foreign={HOST: foreign}), v.NOW + timedelta(minutes=50), PATIENCE).job
+    assert state is after.items[0].state
+
+
+def test_a_silent_bmc_does_not_tell_that_a_reset_did_not_come():
+    """One that answers does."""
+    reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=())
+    value = ended(job(reset), 0, ItemState.RUNNING, v.NOW)
+    later = v.NOW + timedelta(minutes=20)
+    states = [advance(value, Sight(resets={0: came}), later, PATIENCE).job.items[0].state for came in (None, False, True)]
+    assert [ItemState.RUNNING, ItemState.FAILED, ItemState.DONE] == states
+
+
+@pytest.mark.parametrize('came', [None, False])
+def test_no_reset_is_waited_for_longer_than_its_patience_past_the_deadline(came):
+    """Every job ends."""
+    reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.RESUME, kind=ResetKind.POWER_CYCLE, why=())
+    late = v.NOW + timedelta(hours=1) + PATIENCE.reset + timedelta(seconds=1)
+    value = ended(job(reset), 0, ItemState.RUNNING, late)
+    assert ItemState.FAILED is advance(value, Sight(resets={0: came}), late, PATIENCE).job.items[0].state
 
 
 def test_the_deadline_ends_what_still_runs_and_keeps_the_locks_due():

@@ -20,10 +20,17 @@ from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Target, Tools, observe, tick
 from tests.unit.decide import values as v
 
+VERSIONS = {'gpu-new': v.NEW, 'gpu-old': v.OLD}
+"""What the images become."""
+
 
 @dataclass
 class Machine:
-    """The truth of one BMC with one GPU: version, staged version, lock, power, tasks; and switches for what goes wrong."""
+    """The truth of one BMC with one GPU: version, staged version, lock, power, tasks; and switches for what goes wrong.
+
+    :ivar task_ends: how tasks end; those that put something back end well, unless ``restores`` is off.
+    :ivar spoils: images that make the card run ``becomes``, at once or (``spoils_when_reset``) with the next reset.
+    """
 
     version: str = v.OLD
     staged: str | None = None
@@ -32,6 +39,7 @@ class Machine:
     power: PowerState = PowerState.ON
     resets: int = 0
     tasks: dict = field(default_factory=dict)
+    sent: dict = field(default_factory=dict)
     log: list = field(default_factory=list)
     sessions: itertools.count = field(default_factory=itertools.count)
     lock_ignored: bool = False
@@ -46,6 +54,10 @@ class Machine:
     image_is_good: bool = True
     lock_needs: ResetKind = ResetKind.NONE
     reset_needed: bool = True
+    spoils: tuple[str, ...] = ()
+    becomes: str = 'broken'
+    spoils_when_reset: bool = False
+    restores: bool = True
 
     def lock(self, session: str, now: datetime) -> LockReading:
         state = LockState.LOCKED_REPORTED if self.closed else LockState.UNLOCKED
@@ -59,6 +71,8 @@ class Machine:
         self.resets += 1
         if self.staged is not None:
             self.version, self.staged = self.staged, None
+            if self.spoils_when_reset and self.version in self.spoils:
+                self.version = self.becomes
         if self.lock_lost_on_reset:
             self.closed = False
 
@@ -139,7 +153,8 @@ class Connection:
             raise BmcRefused(bmc='host', what='no', status=400)
         machine.log.append(f'push {upload.file} {"off" if machine.power is PowerState.OFF else "on"} '
                            f'{"closed" if machine.closed and machine.protects_all else "open"}')  # fmt: skip
-        ref = Ref(bmc=HOST, uri=f'/redfish/v1/TaskService/Tasks/{len(machine.tasks)}')
+        ref = Ref(bmc=HOST, uri=f'/redfish/v1/TaskService/Tasks/{len(machine.sent)}')
+        machine.sent[ref] = VERSIONS[upload.file]
         if machine.arrives:
             machine.tasks[ref] = 4
         if machine.cut_upload:
@@ -154,17 +169,25 @@ class Connection:
         if left:
             return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='Running/OK', percent=50)
         self.finish(ref)
-        return TaskReading(ref=ref, state=self.machine.task_ends, raw='x', message='as the BMC says')
+        return TaskReading(ref=ref, state=self.how_it_ends(ref), raw='x', message='as the BMC says')
+
+    def how_it_ends(self, ref):
+        machine = self.machine
+        well = machine.restores and machine.sent.get(ref) == v.OLD
+        return TaskState.SUCCEEDED if well else machine.task_ends
 
     def finish(self, ref):
         machine = self.machine
-        if machine.task_ends is TaskState.GONE:
+        ends, sent = self.how_it_ends(ref), machine.sent.get(ref, v.NEW)
+        if ends is TaskState.GONE:
             machine.tasks.pop(ref, None)
-        if machine.task_ends is TaskState.SUCCEEDED and machine.arrives:
+        if machine.arrives and sent in machine.spoils and not machine.spoils_when_reset:
+            machine.version = machine.becomes
+        elif ends is TaskState.SUCCEEDED and machine.arrives:
             if machine.reset_needed:
-                machine.staged = v.NEW
+                machine.staged = sent
             else:
-                machine.version = v.NEW
+                machine.version, machine.staged = sent, None
 
     def active_tasks(self):
         """Time passes for tasks that nobody asks for, too."""
@@ -206,6 +229,12 @@ class Images:
         return Upload(file=image.name, size_bytes=3, open=lambda: io.BytesIO(b'abc'))
 
 
+def restorable(machine: Machine, **changes) -> 'Bench':
+    """A bench whose image can be put back to the one before it."""
+    old = v.image('gpu-old', version=v.OLD, **changes)
+    return Bench(machine=machine, image=v.image(restore='gpu-old', **changes), others=(old,))
+
+
 class Placement:
     """Remembers what it was told."""
 
@@ -228,6 +257,7 @@ class Bench:
     saved: list = field(default_factory=list)
     baseline: object = field(default_factory=v.baseline)
     image: object = field(default_factory=v.image)
+    others: tuple = ()
 
     def __post_init__(self):
         self.target = Target(name='node-1', node=v.NODE, bmcs=(BmcAddress(name=HOST, address='https://192.0.2.1'),))
@@ -235,11 +265,16 @@ class Bench:
             connect=lambda address: Connection(self.machine),
             mechanisms=(Mechanism(self.machine),),
             baseline=self.baseline,
-            catalogue=(self.image,),
+            catalogue=(self.image, *self.others),
             images=Images(self.machine),
             placement=Placement(self.machine.log),
             save=self.save,
-            patience=Patience(poll=timedelta(seconds=5), settle=timedelta(seconds=60), reset=timedelta(minutes=5)),
+            patience=Patience(
+                poll=timedelta(seconds=5),
+                settle=timedelta(seconds=60),
+                reset=timedelta(minutes=5),
+                stall=timedelta(minutes=10),
+            ),
         )
 
     def save(self, job: Job) -> None:

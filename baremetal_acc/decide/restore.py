@@ -1,0 +1,367 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is put back after a write has failed, and which devices may nobody use because that did not help?
+
+A flash that failed after it was begun is put back once, to the image that its plan names. Where that shows while the writes go
+on, it is done before the locks are engaged. Where only the final look shows it, the stages are gone through a second time, for
+these devices alone: the host is held again, what stands in the way is released, then written, engaged and reset. There is no
+third time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.decide import evidence, images
+from baremetal_acc.decide.advance import describe
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import (
+    Action,
+    Engage,
+    Flash,
+    Item,
+    ItemState,
+    Job,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+)
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+_SEVERITY = {ResetKind.NONE: 0, ResetKind.SYSTEM_RESET: 1, ResetKind.POWER_CYCLE: 2}
+
+Place = tuple[AcceleratorId, Ref]
+"""A device and the SoftwareInventory of it that is written."""
+
+LockPlace = tuple[str, Ref, str]
+
+
+# --------------------------------------------------------------------------------------------------- what is to be put back
+
+
+def due(job: Job, now: datetime) -> tuple[int, ...]:
+    """Positions of flashes that are to be put back and have not been: they failed after they were begun.
+
+    Past the deadline nothing more is begun.
+    """
+    if now > job.deadline:
+        return ()
+    tried = {_place(i.action) for i in job.items if i.restoring and isinstance(i.action, Flash)}
+    found: dict[Place, int] = {}
+    for position, item in enumerate(job.items):
+        action = item.action
+        if not isinstance(action, Flash) or item.restoring or item.state is not ItemState.FAILED or item.untouched:
+            continue
+        if action.restore is not None and _place(action) not in tried:
+            found[_place(action)] = position
+    return tuple(sorted(found.values()))
+
+
+def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: datetime, settle: timedelta) -> Job:
+    """The job with everything that it takes to put back what is due: each device as it is now, once.
+
+    :param inventory: a look of now: what stands in the way has to be seen, not remembered.
+    :param settle: a device that is not shown may come back within this time after its failure, and is waited for.
+    """
+    by_name = {image.name: image for image in catalogue}
+    added: list[Item] = []
+    written: list[tuple[Accelerator, Component, Flash]] = []
+    reasons = list(job.reasons)
+    for position in due(job, now):
+        item = job.items[position]
+        failed = item.action
+        if not isinstance(failed, Flash):
+            continue
+        accelerator = inventory.accelerator(failed.accelerator)
+        component = _component(accelerator, failed.ref)
+        if component is None and now - item.since <= settle:
+            continue
+        image = by_name.get(failed.restore or '')
+        action = replace(
+            failed,
+            image=failed.restore or '',
+            version='' if image is None else image.version,
+            expects=None if component is None else component.version,
+            reset=ResetKind.NONE if image is None else image.reset,
+            order=0 if image is None else image.order,
+            restore=None,
+        )
+        why = _impossible(image, accelerator, component, inventory)
+        back = Item(action=action, since=now, restoring=True)
+        if why is not None:
+            back = replace(back.to(ItemState.FAILED, now, why), untouched=True)
+            reasons.append(f'put back: {describe(action)}: {why}')
+        elif accelerator is not None and component is not None:
+            written.append((accelerator, component, action))
+        added.append(back)
+    job = replace(job, items=(*job.items, *added), reasons=tuple(reasons))
+    return _with_what_it_takes(job, inventory, written, now) if written else job
+
+
+def _impossible(
+    image: Image | None, accelerator: Accelerator | None, component: Component | None, inventory: Inventory
+) -> str | None:
+    """Why an image cannot be put back on a device, or None."""
+    if image is None:
+        return 'this image is not in the catalogue any more'
+    if image.denied is not None:
+        return f'the catalogue denies it: {image.denied}'
+    if accelerator is None:
+        return 'the card is not there any more'
+    if component is None:
+        return 'the component does not belong to this card any more'
+    if not images.meant_for(image, accelerator, component):
+        return 'it does not fit what the BMC shows of this card now'
+    if not images.may_follow(image, component.version):
+        return f'it may be written over {", ".join(image.via)} only, and {component.version} runs'
+    if image.reset is not ResetKind.NONE and _system_of(inventory, component.ref) is None:
+        return f'it needs a {image.reset}, and the BMC shows no System to reset'
+    return None
+
+
+def _with_what_it_takes(
+    job: Job, inventory: Inventory, written: list[tuple[Accelerator, Component, Flash]], now: datetime
+) -> Job:
+    """What is written needs its locks opened, closed with fresh evidence, and the reset that brings it in force."""
+    devices = {a.id for a, _, _ in written}
+    releases = [
+        _release(accelerator, reading)
+        for accelerator, component, _ in written
+        for reading in accelerator.locks
+        if _in_the_way(reading, component)
+    ]
+    opened = {_lock(r) for r in releases}
+    engages = _engages(job, inventory, devices, opened)
+    needs = _resets_needed(inventory, written, engages)
+    wanted: list[Action] = [*dict.fromkeys(releases), *engages]
+    items = list(job.items)
+    wanted += _resets(items, inventory, needs, devices)
+    waiting = {_identity(i.action) for i in items if not i.state.ended}
+    items += (Item(action=a, since=now, restoring=True) for a in wanted if _identity(a) not in waiting)
+    # What was proven before these devices are written again counts for nothing.
+    kept = tuple(e for e in job.engagements if e.accelerator not in devices)
+    return replace(job, items=tuple(items), engagements=kept)
+
+
+def _in_the_way(reading: LockReading, component: Component) -> bool:
+    subject = evidence.Subject(scope=Scope.COMPONENT, part=component.id)
+    closed = reading.state not in (LockState.UNLOCKED, LockState.UNSUPPORTED)
+    return closed and WritePath.BMC_NETWORK in reading.blocks and evidence.covers(reading, subject)
+
+
+def _release(accelerator: Accelerator, reading: LockReading) -> Release:
+    return Release(
+        accelerator=accelerator.id,
+        mechanism=reading.mechanism,
+        ref=reading.ref,
+        field=reading.field,
+        expects=reading.value,
+    )
+
+
+def _engages(job: Job, inventory: Inventory, devices: set[AcceleratorId], opened: set[LockPlace]) -> tuple[Engage, ...]:
+    """Every lock that the job engages on these devices, every lock that is opened now, and whoever else shares such a one."""
+    found = {
+        (a.accelerator, *_lock(a)): a
+        for i in job.items
+        if isinstance(a := i.action, Engage) and (a.accelerator in devices or _lock(a) in opened)
+    }
+    for accelerator in inventory.accelerators:
+        for reading in accelerator.locks:
+            if reading.place in opened and accelerator.id in devices:
+                new = Engage(
+                    accelerator=accelerator.id,
+                    mechanism=reading.mechanism,
+                    ref=reading.ref,
+                    field=reading.field,
+                    blocks=reading.blocks,
+                    needs=reading.needs,
+                )
+                found.setdefault((accelerator.id, *reading.place), new)
+    return tuple(found.values())
+
+
+def _resets_needed(
+    inventory: Inventory, written: list[tuple[Accelerator, Component, Flash]], engages: Iterable[Engage]
+) -> dict[Ref, ResetKind]:
+    needs: dict[Ref, ResetKind] = {}
+
+    def need(system: Ref | None, kind: ResetKind) -> None:
+        if system is not None and kind is not ResetKind.NONE:
+            needs[system] = max(needs.get(system, kind), kind, key=_SEVERITY.__getitem__)
+
+    for _, component, action in written:
+        need(_system_of(inventory, component.ref), action.reset)
+    for engage in engages:
+        accelerator = inventory.accelerator(engage.accelerator)
+        for reading in () if accelerator is None else accelerator.locks:
+            if reading.place == _lock(engage):
+                need(reading.reset, engage.needs)
+    return needs
+
+
+def _resets(
+    items: list[Item], inventory: Inventory, needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]
+) -> Iterator[Reset]:
+    """The resets that are missing. One that is still to come is made to serve this too: there is no more than one of a kind.
+
+    A host that the job has held and given back is held again, and given back again.
+    """
+    why = (f'put back {", ".join(sorted(devices))}',)
+    host = next((a.system for i in items if isinstance(a := i.action, Reset) and a.purpose is ResetPurpose.HOLD), None)
+    for system, kind in needs.items():
+        if system != host and not _served(items, system, ResetPurpose.ENFORCE, kind):
+            yield Reset(system=system, purpose=ResetPurpose.ENFORCE, kind=kind, why=why)
+    if host is None:
+        return
+    kind = needs.get(host, ResetKind.NONE)
+    if _served(items, host, ResetPurpose.RESUME, kind):
+        return
+    given_back = any(isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.RESUME and i.state.begun for i in items)
+    if given_back:
+        yield Reset(system=host, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=why)
+    if given_back or kind is not ResetKind.NONE:
+        yield Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why)
+
+
+def _served(items: list[Item], system: Ref, purpose: ResetPurpose, kind: ResetKind) -> bool:
+    """A reset that is still to come, made as strong as needed."""
+    for position, item in enumerate(items):
+        action = item.action
+        if not isinstance(action, Reset) or item.state is not ItemState.PLANNED:
+            continue
+        if (action.system, action.purpose) == (system, purpose):
+            strongest = max(action.kind, kind, key=_SEVERITY.__getitem__)
+            items[position] = replace(item, action=replace(action, kind=strongest))
+            return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------------- how it ended
+
+
+def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
+    """Flashes that ended well and whose device shows something else now, with what it shows; what was put back among them."""
+    found = {}
+    for place, written in _writes(job).items():
+        position, item, action = written[-1]
+        if isinstance(action, Flash) and item.state in (ItemState.DONE, ItemState.STAGED):
+            component = _component(inventory.accelerator(place[0]), place[1])
+            if not _shows(component, action.version):
+                found[position] = f'in the end it {_found(component)}'
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How the writes of a job have ended.
+
+    :ivar restored: one sentence for each component that runs what was put back.
+    :ivar why: one sentence for each component that makes a device unusable; ``quarantined`` are these devices.
+    """
+
+    restored: tuple[str, ...]
+    why: tuple[str, ...]
+    quarantined: tuple[AcceleratorId, ...]
+
+
+def judge(job: Job, inventory: Inventory | None) -> End:
+    """Which devices have been put back, and which nobody may use: their last write is not what they show.
+
+    :param inventory: the final look, None when there was none: then nothing that was written is known to be good.
+    """
+    restored, why, quarantined = [], [], []
+    for (identity, ref), written in _writes(job).items():
+        _, last, action = written[-1]
+        accelerator = None if inventory is None else inventory.accelerator(identity)
+        component = _component(accelerator, ref)
+        name = identity if accelerator is None else f'{accelerator.label} ({identity})'
+        good = last.state in (ItemState.DONE, ItemState.STAGED)
+        # What a slot holds is the verdict's business.
+        if good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None):
+            if last.restoring:
+                restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
+            continue
+        shows = 'could not be looked at in the end' if inventory is None else _found(component)
+        sentence = (
+            f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
+            'Write a good image to it, or replace the card, before anybody uses it'
+        )
+        why.append(sentence)
+        quarantined.append(identity)
+    return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))))
+
+
+def _part(action: Flash | Program) -> str:
+    return action.component if isinstance(action, Flash) else action.slot
+
+
+def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
+    """Why what was there before is not there again."""
+    if isinstance(action, Program):
+        return f'{action.function} was to be programmed, and a function has no image to go back to'
+    if last.restoring:
+        return f'image {action.image} was to be put back: {last.message or last.state}'
+    if action.restore is None:
+        return f'image {action.image} was written, and it has no image to go back to'
+    late = 'there was no time left' if not job.second else 'putting back was over'
+    return f'image {action.image} was written, and {late} to put {action.restore} back'
+
+
+def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
+    """Writes that have reached a device, or may have, by what they went to. What was to be put back counts in any case."""
+    found: dict[Place, list[tuple[int, Item, Flash | Program]]] = {}
+    for position, item in enumerate(job.items):
+        action = item.action
+        if isinstance(action, Flash | Program) and (item.restoring or (item.state.begun and not item.untouched)):
+            found.setdefault(_place(action), []).append((position, item, action))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------------- values
+
+
+def _shows(component: Component | None, version: str) -> bool:
+    """The component runs the version, and the next reset changes nothing about that."""
+    if component is None or not images.same_version(component.version, version):
+        return False
+    return component.staged is None or images.same_version(component.staged, version)
+
+
+def _found(component: Component | None) -> str:
+    if component is None:
+        return 'is not shown any more'
+    runs = 'does not tell its version' if component.version is None else f'runs {component.version}'
+    return runs if component.staged is None else f'{runs}, with {component.staged} staged'
+
+
+def _component(accelerator: Accelerator | None, ref: Ref) -> Component | None:
+    return None if accelerator is None else next((c for c in accelerator.firmware if c.ref == ref), None)
+
+
+def _place(action: Flash | Program) -> Place:
+    return (action.accelerator, action.ref)
+
+
+def _lock(action: Release | Engage) -> LockPlace:
+    return (action.mechanism, action.ref, action.field)
+
+
+def _identity(action: Action) -> tuple[object, ...]:
+    """Two actions of one identity do the same."""
+    if isinstance(action, Release | Engage):
+        return (type(action), action.accelerator, *_lock(action))
+    return (action,)
+
+
+def _system_of(inventory: Inventory, ref: Ref) -> Ref | None:
+    facts = inventory.bmc(ref.bmc)
+    return None if facts is None else facts.system
+
+
+__all__ = ['End', 'due', 'judge', 'put_back', 'wrong']

@@ -1,0 +1,461 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A flash that failed is put back once; where that does not help the device is quarantined, and its locks are closed."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide import restore
+from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
+from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
+from baremetal_acc.model.lock import LockState, ResetKind
+from tests.unit.decide import values as v
+from tests.unit.run.bench import Bench, Connection, Images, Machine, restorable
+
+
+def pushes(bench):
+    return [entry.split()[1] for entry in bench.machine.log if entry.startswith('push')]
+
+
+def finish(bench, **how):
+    job, outcome = bench.run(bench.job(**how))
+    assert isinstance(outcome, Failed)
+    return job, outcome
+
+
+def with_connection(bench, kind):
+    bench.tools = replace(bench.tools, connect=lambda _: kind(bench.machine))
+    return bench
+
+
+def restoring(job):
+    return [i for i in job.items if i.restoring and isinstance(i.action, Flash)]
+
+
+# ------------------------------------------------------------------------------------------------------------- put back once
+
+
+@pytest.mark.parametrize('ends', [TaskState.FAILED, TaskState.GONE])
+def test_a_flash_that_failed_is_put_back_before_the_locks_are_engaged(ends):
+    """The job fails all the same, and says what runs."""
+    bench = restorable(Machine(task_ends=ends, spoils=(v.NEW,)))
+    job, outcome = finish(bench)
+    expected = [
+        'withdraw', 'push gpu-new on open', 'push gpu-old on open', 'engage', 'reset power-cycle', 'withdraw everything',
+    ]  # fmt: skip
+    assert expected == bench.machine.log
+    assert v.OLD == bench.machine.version
+    assert () == outcome.quarantined
+    assert any('restored to 1.0 (image gpu-old)' in r for r in outcome.reasons)
+    assert [LockState.LOCKED_VERIFIED] == [f.state for f in job.verdict.findings if f.state]
+
+
+def test_a_wrong_version_that_shows_only_after_the_reset_goes_through_the_stages_once_more():
+    """Written, engaged and reset again, with one more reboot and fresh evidence."""
+    bench = restorable(Machine(spoils=(v.NEW,), spoils_when_reset=True))
+    job, outcome = finish(bench)
+    expected = [
+        'withdraw', 'push gpu-new on open', 'engage', 'reset power-cycle',
+        'push gpu-old on open', 'engage', 'reset power-cycle', 'withdraw everything',
+    ]  # fmt: skip
+    assert expected == bench.machine.log
+    assert (v.OLD, ()) == (bench.machine.version, outcome.quarantined)
+    assert any('in the end it runs broken' in r for r in outcome.reasons)
+    assert any('restored to 1.0' in r for r in outcome.reasons)
+    assert bench.machine.closed
+    assert 1 == len(job.engagements)
+
+
+def test_a_host_that_was_given_back_is_held_again_while_something_is_put_back():
+    """Off before the lock is opened again, on after it is proven again."""
+    bench = restorable(Machine(closed=True, protects_all=True, spoils=(v.NEW,), spoils_when_reset=True))
+    _, outcome = finish(bench, hold=True)
+    once = ['power Off', 'release', 'push gpu-new off open', 'engage', 'power On']
+    again = ['power Off', 'release', 'push gpu-old off open', 'engage', 'power On']
+    assert ['withdraw', *once, *again, 'withdraw everything'] == bench.machine.log
+    assert () == outcome.quarantined
+
+
+def test_a_lock_that_the_job_closed_itself_is_opened_to_put_back():
+    """It was open when the plan was made, so nothing was released; now it stands in the way."""
+    bench = restorable(Machine(protects_all=True, spoils=(v.NEW,), spoils_when_reset=True))
+    _, outcome = finish(bench)
+    after = bench.machine.log[bench.machine.log.index('reset power-cycle') + 1 :]
+    assert ['release', 'push gpu-old on open', 'engage', 'reset power-cycle', 'withdraw everything'] == after
+    assert bench.machine.closed
+    assert () == outcome.quarantined
+
+
+def test_evidence_from_before_the_second_time_counts_for_nothing():
+    """The BMC takes the second engagement and ignores it: the first one does not stand in for it."""
+
+    class Forgets(Machine):
+        def power_cycle(self):
+            super().power_cycle()
+            self.lock_ignored = True
+
+    bench = restorable(Forgets(protects_all=True, spoils=(v.NEW,), spoils_when_reset=True))
+    _, outcome = finish(bench)
+    assert not bench.machine.closed
+    assert any('lock host-device' in r for r in outcome.reasons)
+
+
+def test_what_to_put_back_is_stored_before_it_is_sent():
+    """A shell that dies in between finds it, marked."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED))
+    finish(bench)
+    position = next(n for n, entry in enumerate(bench.machine.log) if entry.startswith('push gpu-old'))
+    before = [decode(Job, body) for body, length in bench.saved if length == position]
+    assert [ItemState.SENT] == [i.state for i in restoring(before[-1])]
+
+
+def test_a_reset_that_is_still_to_come_serves_what_is_put_back_too():
+    """One reboot, as strong as the stronger of both needs."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED), reset=ResetKind.SYSTEM_RESET)
+    bench.tools = replace(
+        bench.tools, catalogue=(bench.image, replace(bench.others[0], reset=ResetKind.POWER_CYCLE))
+    )  # fmt: skip
+    finish(bench)
+    assert ['reset power-cycle'] == [entry for entry in bench.machine.log if entry.startswith('reset')]
+
+
+# ----------------------------------------------------------------------------------------------------------------- quarantine
+
+
+def test_a_failed_flash_without_an_image_to_go_back_to_quarantines_the_device():
+    """And names device, what it runs and what to do."""
+    bench = Bench(machine=Machine(task_ends=TaskState.FAILED, spoils=(v.NEW,)))
+    job, outcome = finish(bench)
+    assert ((v.GPU,), (v.GPU,)) == (outcome.quarantined, job.quarantined)
+    told = next(r for r in outcome.reasons if 'is quarantined' in r)
+    assert all(word in told for word in (v.GPU, 'GPU_0 runs broken', 'no image to go back to', 'replace the card'))
+    assert bench.machine.closed
+
+
+@pytest.mark.parametrize('when_reset', [False, True])
+def test_what_cannot_be_put_back_is_quarantined_and_not_tried_again(when_reset):
+    """One attempt."""
+    machine = Machine(spoils=(v.NEW, v.OLD), spoils_when_reset=when_reset, task_ends=TaskState.SUCCEEDED)
+    bench = restorable(machine)
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert bench.machine.closed
+
+
+def test_a_restore_that_fails_is_quarantined():
+    """The BMC says so."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED, restores=False))
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert any('put back: flash GPU_0' in r for r in outcome.reasons)
+
+
+def test_an_old_version_that_was_there_all_along_proves_nothing_of_what_was_put_back():
+    """The card shows 1.0 before and after; the task of the second write has vanished."""
+
+    class Vanishes(Connection):
+        def how_it_ends(self, ref):
+            return TaskState.FAILED if self.machine.sent[ref] == v.NEW else TaskState.GONE
+
+    bench = with_connection(restorable(Machine()), Vanishes)
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+
+
+@pytest.mark.parametrize('what', ['gone', 'denied', 'other'])
+def test_an_image_that_must_not_be_put_back_is_not(what):
+    """Not in the catalogue any more, denied since, or for another card than the one that is there now."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED))
+    job = bench.job()
+    old = bench.others[0]
+    changed = {
+        'gone': (),
+        'denied': (replace(old, denied='it bricks'),),
+        'other': (replace(old, fits=(replace(old.fits[0], model='A100'),)),),
+    }
+    bench.tools = replace(bench.tools, catalogue=(bench.image, *changed[what]))
+    # The plan has checked the image that was in the catalogue then.
+    items = tuple(i for i in job.items if getattr(i.action, 'image', None) != 'gpu-old')
+    _, outcome = bench.run(replace(job, items=items))
+    assert isinstance(outcome, Failed)
+    assert ['gpu-new'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+
+
+def test_an_image_that_has_changed_since_the_check_is_not_put_back():
+    """The very bytes are checked again."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED))
+
+    class Swapped(Images):
+        def open(self, image):
+            self.machine.image_is_good = image.name != 'gpu-old' or not pushes(bench)
+            return super().open(image)
+
+    bench.tools = replace(bench.tools, images=Swapped(bench.machine))
+    _, outcome = finish(bench)
+    assert ['gpu-new'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert any('digest differs' in r for r in outcome.reasons)
+
+
+def test_a_card_that_is_lost_by_its_write_is_quarantined():
+    """There is nothing to write to; nobody waits for ever."""
+
+    class Bricks(Connection):
+        def finish(self, ref):
+            super().finish(ref)
+            self.machine.present = False
+
+    bench = with_connection(restorable(Machine(task_ends=TaskState.FAILED)), Bricks)
+    _, outcome = finish(bench)
+    assert ['gpu-new'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert any('the card is not there any more' in r for r in outcome.reasons)
+
+
+def test_a_card_that_comes_back_after_its_failure_is_put_back():
+    """It restarts, and is not shown for a while."""
+
+    class Restarts(Connection):
+        def finish(self, ref):
+            super().finish(ref)
+            self.machine.present = False
+
+        def look(self, now):
+            seen = super().look(now)
+            self.machine.resets += 1
+            self.machine.present = self.machine.present or self.machine.resets > 5
+            return seen
+
+    bench = with_connection(restorable(Machine(task_ends=TaskState.FAILED)), Restarts)
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)[:2]
+    assert any('put back' in r or 'restored' in r for r in outcome.reasons)
+
+
+def test_a_host_that_runs_again_keeps_what_was_there_from_being_put_back():
+    """Somebody has powered the held host on: nothing is written while its code may run."""
+
+    class PoweredOn(Connection):
+        def finish(self, ref):
+            super().finish(ref)
+            self.machine.power = PowerState.ON
+
+    bench = with_connection(restorable(Machine(task_ends=TaskState.FAILED)), PoweredOn)
+    _, outcome = finish(bench, hold=True)
+    assert ['gpu-new'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert any('the host was powered off, and is On now' in r for r in outcome.reasons)
+
+
+def test_past_the_deadline_nothing_is_put_back():
+    """No write is begun that nobody would wait for; the device is quarantined."""
+
+    class Endless(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, 4)
+
+    bench = restorable(Machine(tasks=Endless()))
+    _, outcome = finish(bench, timeout=timedelta(minutes=10))
+    assert ['gpu-new'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert any('no time left to put gpu-old back' in r for r in outcome.reasons)
+
+
+# ------------------------------------------------------------------------------------------------------- nothing to put back
+
+
+@pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='no', status=400), BmcNotAuthorised(bmc='host', what='role')])
+def test_a_write_that_the_bmc_refused_needs_nothing_put_back(error):
+    """It has taken nothing: the device is as it was, and in nobody's quarantine."""
+
+    class Refuses(Connection):
+        def push(self, target, upload):
+            raise error
+
+    bench = with_connection(restorable(Machine()), Refuses)
+    job, outcome = finish(bench)
+    assert ([], (), False) == (restoring(job), outcome.quarantined, outcome.wrote)
+    assert bench.machine.closed
+
+
+@pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='oops', status=500), BmcUnreachable(bmc='host', what='cut')])
+def test_a_write_whose_answer_says_nothing_is_put_back_when_it_does_not_show(error):
+    """An internal error tells as little as a cut connection: the BMC may have taken all of it."""
+
+    class Breaks(Connection):
+        def push(self, target, upload):
+            if upload.file == 'gpu-new':
+                self.machine.log.append('push gpu-new on open')
+                raise error
+            return super().push(target, upload)
+
+    bench = with_connection(restorable(Machine()), Breaks)
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert () == outcome.quarantined
+
+
+def test_a_device_that_changed_since_the_plan_is_not_put_back():
+    """We have not touched it."""
+    bench = restorable(Machine())
+    job = bench.job()
+    bench.machine.version = '1.5'
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert ([], ()) == (pushes(bench), outcome.quarantined)
+
+
+def test_a_job_that_was_stored_before_there_was_restoring_still_loads():
+    """The fields that are new have defaults."""
+    body = encode(restorable(Machine()).job())
+    for name in ('second', 'quarantined'):
+        del body[name]
+    for item in body['items']:
+        for name in ('moved', 'stalled', 'untouched', 'restoring'):
+            del item[name]
+        item['action'].pop('restore', None)
+    old = decode(Job, body)
+    assert ((), False) == (old.quarantined, old.second)
+    assert () == restore.due(old, v.NOW)
+
+
+# -------------------------------------------------------------------------------------------------------------- ridden out
+
+
+class Stuck(Connection):
+    """The task of the new image says 99 % for ever."""
+
+    shows = None
+
+    def task(self, ref):
+        if self.machine.sent.get(ref) == v.NEW:
+            if self.machine.version != v.OLD or self.shows is None:
+                return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='Running/OK', percent=99)
+            self.machine.version = self.shows
+        return super().task(ref)
+
+    def finish(self, ref):
+        if self.machine.sent[ref] != v.NEW:
+            super().finish(ref)
+
+    def active_tasks(self):
+        stuck = [r for r, version in self.machine.sent.items() if version == v.NEW]
+        mine = [TaskReading(ref=r, state=TaskState.ACTIVE, raw='Running/OK', percent=99) for r in stuck]
+        return [*mine, *(t for t in super().active_tasks() if t.ref not in stuck)]
+
+
+def test_a_task_that_never_ends_is_done_when_the_device_shows_the_version():
+    """99 % for ever is no life: after the time to stall the device is asked, and that task keeps nothing from going on."""
+
+    class Shows(Stuck):
+        shows = v.NEW
+
+    bench = with_connection(restorable(Machine(), reset=ResetKind.NONE), Shows)
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=2000)
+    assert isinstance(outcome, Done)
+    assert 'publish' == bench.machine.log[-1]
+
+
+def test_a_task_that_never_ends_and_shows_nothing_ends_in_quarantine_before_the_deadline():
+    """The BMC is kept busy by it for ever, so nothing can be put back, and nobody waits for the deadline to learn that."""
+    bench = with_connection(restorable(Machine(), reset=ResetKind.NONE), Stuck)
+    began = bench.now
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=30)), ticks=2000)
+    assert isinstance(outcome, Failed)
+    assert ['gpu-new'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+    assert bench.now - began < timedelta(hours=3)
+    assert any('has not moved for long' in r for r in outcome.reasons)
+    assert any('keeps BMC host busy' in r for r in outcome.reasons)
+
+
+def test_a_task_that_goes_on_under_another_name_is_waited_for():
+    """Our task is gone, and another one runs: it may be ours, so nothing has failed yet."""
+
+    class Renames(Connection):
+        def task(self, ref):
+            return TaskReading(ref=ref, state=TaskState.GONE, raw='404')
+
+        def active_tasks(self):
+            self.machine.resets += 1
+            if not self.machine.sent or self.machine.resets > 40:
+                if self.machine.sent:
+                    self.machine.version = v.NEW
+                return []
+            return [TaskReading(ref=v.ref('TaskService/Tasks/new'), state=TaskState.ACTIVE, raw='Running/OK')]
+
+    bench = with_connection(restorable(Machine(), reset=ResetKind.NONE), Renames)
+    _, outcome = bench.run(bench.job())
+    assert isinstance(outcome, Done)
+    assert ['gpu-new'] == pushes(bench)
+
+
+def test_another_staged_version_is_no_success():
+    """The task says that it succeeded; the next reset would bring something else in force."""
+
+    class Wrong(Connection):
+        def finish(self, ref):
+            super().finish(ref)
+            if self.machine.sent[ref] == v.NEW:
+                self.machine.staged = 'other'
+
+    bench = with_connection(restorable(Machine()), Wrong)
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert (v.OLD, None) == (bench.machine.version, bench.machine.staged)
+    assert 1 == bench.machine.resets
+    assert () == outcome.quarantined
+
+
+@pytest.mark.parametrize(
+    ('error', 'minutes'),
+    [
+        (BmcUnreachable(bmc='host', what='connection refused'), 12),
+        (BmcBusy(bmc='host', what='503'), 4),
+        (BmcNotAuthorised(bmc='host', what='401'), 12),
+    ],
+)
+@pytest.mark.parametrize('when', ['push', 'engage', 'reset'])
+def test_a_bmc_that_is_away_for_minutes_is_ridden_out(error, minutes, when):
+    """In whichever stage: after the write, after the engagement, before the final look."""
+    bench = restorable(Machine())
+    job = bench.job()
+    while not any(entry.startswith(when) for entry in bench.machine.log):
+        job, outcome = bench.turn(job)
+        bench.now += outcome.delay
+    gone = bench.now + timedelta(minutes=minutes)
+
+    def connect(address):
+        if bench.now < gone:
+            raise error
+        return Connection(bench.machine)
+
+    bench.tools = replace(bench.tools, connect=connect)
+    _, outcome = bench.run(job)
+    assert isinstance(outcome, Done)
+    assert ['gpu-new'] == pushes(bench)
+
+
+def test_a_card_that_is_not_shown_for_a_while_is_still_locked():
+    """The BMC has just started, and lists its devices seconds later."""
+
+    class Late(Connection):
+        def look(self, now):
+            seen = super().look(now)
+            if not any(entry.startswith('push') for entry in self.machine.log):
+                return seen
+            self.machine.silent_looks = getattr(self.machine, 'silent_looks', 0) + 1
+            return replace(seen, accelerators=()) if self.machine.silent_looks < 4 else seen
+
+    bench = with_connection(restorable(Machine()), Late)
+    _, outcome = bench.run(bench.job())
+    assert isinstance(outcome, Done)
+    assert bench.machine.closed
