@@ -7,5 +7,9 @@ hardware type imports zeroconf, which starts a process, and Ironic's test cases 
 """
 
 import ironic.tests.unit  # noqa: F401
+from ironic.tests import base
 
 from baremetal_acc_ironic import hardware  # noqa: F401
+
+# Ironic's own 60 seconds are for unit tests; these work on machines that answer over HTTPS.
+base.BASE_TEST_TIMEOUT = 600
