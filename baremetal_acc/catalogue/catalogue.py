@@ -10,6 +10,7 @@ from pathlib import Path
 
 from baremetal_acc.catalogue import address, deny
 from baremetal_acc.catalogue.deny import Denial
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.model import toml
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.lock import ResetKind
@@ -132,7 +133,7 @@ def _image(table: toml.Table, folder: Path) -> Image:
         raise table.error('restore', f'nothing undoes a revocation: write restore = "{NO_RESTORE}"')
     if via and kind is not ImageKind.FIRMWARE:
         raise table.error('apply', 'via is for images of kind "firmware" only')
-    if image.version in via:
+    if any(same_version(image.version, over) for over in via):
         raise table.error('apply', f'via holds {image.version!r}, the version of the image itself')
     table.finish()
     return image

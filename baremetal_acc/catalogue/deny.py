@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.image import Digest, Fit, Image
 
 _PART = re.compile(r'\[[^\]]+\]|.', re.DOTALL)
@@ -30,7 +31,7 @@ class Denial:
         """The image is, or may be, what is denied."""
         return (
             (self.digest is None or self.digest == image.digest)
-            and (self.version is None or _plain(self.version) == _plain(image.version))
+            and (self.version is None or same_version(self.version, image.version))
             and (not self.fits or any(_one_device(mine, other) for mine in self.fits for other in image.fits))
             and (self.component is None or overlap(self.component.casefold(), image.component.casefold()))
         )
@@ -73,8 +74,3 @@ def _one_device(one: Fit, other: Fit) -> bool:
     """There may be a device that has the ids of both."""
     pairs = ((getattr(one, name), getattr(other, name)) for name in Fit.__dataclass_fields__)
     return all(a is None or b is None or a.casefold() == b.casefold() for a, b in pairs)
-
-
-def _plain(version: str) -> str:
-    """The version without what BMCs write differently; two that become one are one for a deny-list."""
-    return version.strip().casefold().removeprefix('v')

@@ -5,13 +5,20 @@
 import hashlib
 import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from baremetal_acc.catalogue.store import FileStore
+from baremetal_acc.catalogue import signature
+from baremetal_acc.catalogue.load import Demand
+from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
+from baremetal_acc.catalogue.signature import Signer, Trust
+from baremetal_acc.catalogue.store import FileStore, Store
 from baremetal_acc.errors import ImageMismatch, ImageMissing
 from baremetal_acc.model.image import Digest, DigestAlgorithm
+from tests.unit.catalogue import keys
+from tests.unit.catalogue.keys import NOW
 from tests.unit.decide import values as v
 
 DATA = bytes(range(256)) * 9000
@@ -101,3 +108,120 @@ def test_what_is_no_file_is_refused(tmp_path):
         store.open(image(tmp_path / 'folder'))
     with pytest.raises(ImageMissing, match='is no regular file'):
         store.open(image(tmp_path / 'pipe'))
+
+
+def test_a_link_that_is_put_in_place_while_the_file_is_opened_leads_nowhere(path, tmp_path, monkeypatch):
+    """What was opened is looked at, not only its name."""
+    inside, real = tmp_path / 'images', os.open
+    (inside / 'sub').mkdir(parents=True)
+    (inside / 'sub' / 'gpu.bin').write_bytes(DATA)
+
+    def swapping(name, flags, *more, **how):
+        if str(name).endswith('sub/gpu.bin') and (inside / 'sub').is_dir() and not (inside / 'sub').is_symlink():
+            (inside / 'sub').rename(inside / 'old')
+            (inside / 'sub').symlink_to(tmp_path)
+        return real(name, flags, *more, **how)
+
+    monkeypatch.setattr(os, 'open', swapping)
+    with pytest.raises(ImageMissing, match=f'{path} is outside the folders'):
+        FileStore(folders=(inside,)).open(image(inside / 'sub' / 'gpu.bin'))
+
+
+@pytest.mark.parametrize(
+    ('name', 'sent'),
+    [
+        ('gpu 1.bin', 'gpu_1.bin'),
+        ('a";filename="b.bin', 'a__filename__b.bin'),
+        ('ünïcode.bin', '_n_code.bin'),
+        ('x' * 200 + '.fwpkg', 'x' * 94 + '.fwpkg'),
+    ],
+)
+def test_the_name_that_is_sent_is_harmless(tmp_path, name, sent):
+    """It stands in a header, and in the URL that a BMC fetches from."""
+    (tmp_path / name).write_bytes(DATA)
+    assert sent == FileStore(folders=(tmp_path,)).open(image(tmp_path / name)).file
+
+
+def test_a_full_disk_is_told_as_such(path, monkeypatch):
+    """It is our copy that has no room, not the image that cannot be read."""
+    monkeypatch.setattr('tempfile.TemporaryFile', lambda **_: open('/dev/full', 'r+b', buffering=0))  # noqa: SIM115
+    with pytest.raises(ImageMissing, match=r'its private copy in .* cannot be written: No space left on device .*TMPDIR'):
+        FileStore(folders=(path.parent,)).open(image(path))
+
+
+KEY = keys.key()
+
+TRUST = Trust(keys={signature.fingerprint(KEY.public_key()): KEY.public_key()}, authorities=())
+
+
+def store(path: Path, **how) -> Store:
+    return Store(files=FileStore(folders=(path.parent,)), catalogue='/etc/x/catalogue.toml', clock=lambda: NOW, **how)
+
+
+def signed(path: Path, by=KEY, **changes):
+    """An image with a signature beside it, changed after it was signed."""
+    made = replace(image(path), signature=str(path.with_suffix('.sig')))
+    Path(made.signature).write_text(Signer(key=by).file(signature.image_statement(made)))
+    return replace(made, **changes)
+
+
+def test_what_is_denied_is_not_opened(path):
+    """Not even a job that was begun before it was denied gets it."""
+    with pytest.raises(ImageDenied, match=r'image gpu-new: /etc/x/catalogue.toml denies it: it bricks'):
+        store(path).open(replace(image(path), denied='it bricks'))
+
+
+def test_nothing_of_an_expired_catalogue_is_opened(path):
+    """To the second."""
+    with pytest.raises(ImageDenied, match=r'/etc/x/catalogue.toml, which lists it, has expired at 2026-11-21 12:00:00Z'):
+        store(path, expires=NOW).open(image(path))
+    assert DATA == store(path, expires=NOW + timedelta(seconds=1)).open(image(path)).open().read()
+
+
+def test_a_signed_image_is_opened(path):
+    """By whom is told."""
+    found = store(path, trust=TRUST, signatures=Demand.REQUIRED)
+    assert DATA == found.open(signed(path)).open().read()
+    assert f'key {signature.fingerprint(KEY.public_key())}' == found.signer(signed(path), NOW)
+
+
+@pytest.mark.parametrize(
+    ('made', 'says'),
+    [
+        (
+            lambda path: image(path),
+            'has no signature of its own .sign it: baremetal-acc catalogue sign /etc/x/catalogue.toml --image',
+        ),
+        (lambda path: signed(path, by=keys.key()), 'its signature proves nothing: .*gpu.sig: .* which is no trust root'),
+        (lambda path: signed(path, name='gpu-other'), 'its signature proves nothing: .* does not fit'),
+        (lambda path: signed(path, size_bytes=1), 'its signature proves nothing: .* does not fit'),
+        (lambda path: signed(path, digest=v.image().digest), 'its signature proves nothing: .* does not fit'),
+        (lambda path: replace(image(path), signature=str(path)), 'its signature cannot be read: .*gpu.bin is longer than'),
+        (lambda path: replace(image(path), signature=__file__), 'outside the folders that images may lie in'),
+        (lambda path: replace(image(path), signature=str(path) + '.sig'), 'cannot be read: No such file'),
+    ],
+)
+def test_an_image_whose_signature_proves_nothing_is_not_opened(path, made, says):
+    """Missing, somebody else's, of another image, or no signature at all."""
+    with pytest.raises((ImageUntrusted, ImageMissing), match=says):
+        store(path, trust=TRUST, signatures=Demand.REQUIRED).open(made(path))
+
+
+def test_a_signature_that_is_named_is_checked_in_any_case(path):
+    """Also where none is required; and without trust roots nobody can."""
+    with pytest.raises(ImageUntrusted, match='which is no trust root'):
+        store(path, trust=TRUST).open(signed(path, by=keys.key()))
+    with pytest.raises(ImageUntrusted, match=r'is signed, and no trust root says by whom .*trust_roots'):
+        store(path).open(signed(path))
+    assert store(path, trust=TRUST).open(image(path))
+
+
+def test_a_signature_that_is_no_toml_is_told(path):
+    """As a fault of the image, which is refused."""
+    made = signed(path)
+    Path(made.signature).write_bytes(b'\xff\xfe')
+    with pytest.raises(ImageUntrusted, match='is not UTF-8'):
+        store(path, trust=TRUST).open(made)
+    Path(made.signature).write_text('nonsense')
+    with pytest.raises(ImageUntrusted, match=r'its signature cannot be read: .*no valid TOML'):
+        store(path, trust=TRUST).open(made)
