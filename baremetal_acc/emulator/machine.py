@@ -456,7 +456,10 @@ class Machine:
 
     def _note_cut(self, name: str, reset_type: str) -> None:
         """Remember a change of power under a card that is being written: real cards do not survive every one."""
-        writing = {key for bmc in self.bmcs.values() for task in bmc.tasks.values() if task.is_open for key in task.targets}
+        tasks = [task for bmc in self.bmcs.values() for task in bmc.tasks.values()]
+        writing = {
+            key for task in tasks if task.state is TaskState.RUNNING and task.frozen_percent is None for key in task.targets
+        }
         for key in sorted(key for key in writing if self.components[key].system == name):
             self.cut_writes.append({'component': key, 'system': name, 'reset_type': reset_type})
 

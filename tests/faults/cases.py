@@ -1,0 +1,347 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which fault does a job meet, and how has it to end? One row for each; doc/source/faults.rst shows them.
+
+The numbers F1..F43 are those of the list that the project was begun with. A row that takes long, or that only varies another,
+is ``slow``: it runs with ``BAREMETAL_ACC_FAULTS=all`` (``make soak``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from baremetal_acc.model.job import Flash, ItemState, Job
+from tests.faults.rig import EROT, GPU, ITEM, ITEMS, OLD, Rig
+
+Act = Callable[[Rig], object]
+
+
+class Ending(StrEnum):
+    """How a job ends. All of them are within the deadline, and closed: see :meth:`tests.faults.rig.Rig.judge`."""
+
+    DONE = 'done'
+    RESTORED = 'restored'
+    QUARANTINED = 'quarantined'
+    UNTOUCHED = 'failed, nothing written'
+    HELD = 'failed, host kept off'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One fault.
+
+    :ivar number: in the list.
+    :ivar meets: what goes wrong.
+    :ivar says: what the error has to say; nothing where the job is done.
+    :ivar what: which firmware: EROT is in force at once, GPU after a restart of the host.
+    :ivar opens: the fault opens a lock by itself.
+    :ivar machine: parameters of the emulator. ``address``: what the operator says of the BMC.
+    """
+
+    number: str
+    meets: Act
+    ends: Ending
+    says: str = ''
+    what: str = EROT
+    hold: bool = True
+    opens: bool = False
+    slow: bool = False
+    machine: dict[str, Any] = field(default_factory=dict)
+    address: dict[str, Any] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------------------------------ when it goes wrong
+
+
+def being_written(job: Job) -> bool:
+    """The BMC has begun to write the first card."""
+    return any(isinstance(i.action, Flash) and i.state is ItemState.RUNNING for i in job.items)
+
+
+def fault(name: str, **rule: Any) -> Act:
+    """From the beginning of the job."""
+    return lambda rig: rig.machine.fault(name, **rule)
+
+
+def meanwhile(name: str, **rule: Any) -> Act:
+    """While the first card is being written."""
+    return lambda rig: rig.when(being_written, lambda: rig.machine.fault(name, **rule))
+
+
+def for_a_while(name: str, seconds: float = 100, **rule: Any) -> Act:
+    """While the first card is being written, and not for ever."""
+
+    def act(rig: Rig) -> None:
+        begun: list[float] = []
+
+        def begin() -> None:
+            begun.append(rig.seconds)
+            rig.machine.fault(name, **rule)
+
+        rig.when(being_written, begin)
+        rig.when(lambda _: bool(begun) and rig.seconds - begun[0] >= seconds, rig.machine.clear_faults)
+
+    return act
+
+
+def both(*acts: Act) -> Act:
+    """Two things at once."""
+
+    def act(rig: Rig) -> None:
+        for one in acts:
+            one(rig)
+
+    return act
+
+
+def our_clock(jump: timedelta) -> Act:
+    """Our own clock is set while the first card is being written."""
+
+    def act(rig: Rig) -> None:
+        rig.when(being_written, lambda: setattr(rig, 'skew', jump))
+
+    return act
+
+
+CARD = {'device': 'GPU_0'}
+ITEM_URI = f'{ITEMS}/{ITEM[EROT].format(0)}'
+PUSH = '*/update-multipart'
+A_FORTNIGHT = 14 * 86400
+
+CASES: dict[str, Case] = {
+    # ---- the BMC and its tasks
+    'upload-cut': Case(
+        number='F1', meets=fault('upload-cut', count=1, **CARD), ends=Ending.RESTORED, says='the connection broke'
+    ),
+    'upload-cut-by-restart': Case(
+        number='F1', meets=fault('upload-cut', count=1, restarts=True, **CARD), ends=Ending.RESTORED, says='neither a task nor'
+    ),
+    'bmc-dies-mid-flash': Case(
+        number='F2', meets=fault('bmc-restart', count=1, seconds=400, **CARD), ends=Ending.RESTORED, says='forgotten the update'
+    ),
+    'bmc-dies-mid-flash-which-goes-on': Case(
+        number='F2', meets=fault('bmc-restart', count=1, seconds=400, completes=True, **CARD), ends=Ending.DONE
+    ),
+    'bmc-dies-for-good': Case(
+        number='F2',
+        meets=fault('bmc-restart', count=1, seconds=A_FORTNIGHT, **CARD),
+        ends=Ending.QUARANTINED,
+        says='the connection broke',
+    ),
+    'bmc-dies-before-the-version-is-read': Case(
+        number='F3', meets=fault('bmc-restart-on-request', uri=ITEM_URI, method='GET', count=1), ends=Ending.DONE
+    ),
+    'bmc-restarts-and-forgets-its-tasks': Case(
+        number='F4', meets=fault('bmc-restart', count=1, **CARD), ends=Ending.RESTORED, says='no longer has the task'
+    ),
+    'task-vanishes': Case(
+        number='F4', meets=fault('task-vanishes', count=1, **CARD), ends=Ending.RESTORED, says='forgotten the update'
+    ),
+    'task-vanishes-and-the-write-goes-on': Case(
+        number='F4', meets=fault('task-vanishes', count=1, completes=True, **CARD), ends=Ending.DONE
+    ),
+    'task-stuck-at-100': Case(
+        number='F5',
+        meets=fault('task-stuck', at_percent=100, count=1, **CARD),
+        ends=Ending.QUARANTINED,
+        says='HGX_FW_ERoT_GPU_0',
+    ),
+    'task-completed-version-unchanged': Case(
+        number='F6',
+        meets=fault('task-completed-version-unchanged', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='says that the update succeeded, and the version is not there',
+    ),
+    'task-completed-version-unchanged-after-reset': Case(
+        number='F6',
+        what=GPU,
+        meets=fault('task-completed-version-unchanged', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=f'in the end it runs {OLD[GPU]}',
+    ),
+    'task-fails': Case(
+        number='F7', meets=fault('task-fails', count=1, **CARD), ends=Ending.RESTORED, says='The device refused the image.'
+    ),
+    'task-fails-version-changed': Case(
+        number='F7',
+        meets=fault('task-fails', completes=True, count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='The device refused the image.',
+    ),
+    'task-fails-each-time': Case(
+        number='F7', meets=fault('task-fails', **CARD), ends=Ending.QUARANTINED, says='image erot-old was to be put back'
+    ),
+    'task-completed-critical': Case(
+        number='F6',
+        meets=fault('task-completed-critical', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='The device did not take the image.',
+    ),
+    'task-completed-ok-with-a-critical-message': Case(
+        number='F6',
+        meets=fault('task-completed-critical', status='OK', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='The device did not take the image.',
+    ),
+    'task-completed-critical-version-changed': Case(
+        number='F7',
+        meets=fault('task-completed-critical', completes=True, count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='The device did not take the image.',
+    ),
+    'task-id-reused': Case(
+        number='F8', meets=fault('task-id-reused', count=1, **CARD), ends=Ending.RESTORED, says='the version is not there'
+    ),
+    'task-id-reused-and-the-write-went-on': Case(
+        number='F8', meets=fault('task-id-reused', completes=True, count=1, **CARD), ends=Ending.DONE
+    ),
+    'monitor-200-without-body': Case(number='F9', meets=fault('monitor-empty'), ends=Ending.DONE),
+    'memory-exhausted-by-parallel-pushes': Case(
+        number='F43',
+        meets=fault('memory-exhausted'),
+        ends=Ending.QUARANTINED,
+        says='forgotten the update',
+        address={'parallel_updates': 2},
+    ),
+    'memory-is-enough-one-at-a-time': Case(number='F43', meets=fault('memory-exhausted'), ends=Ending.DONE),
+    # ---- transport and answers
+    '503-storm': Case(number='F10', meets=meanwhile('http-status', status=503, count=30), ends=Ending.DONE),
+    '503-storm-absurd-retry-after': Case(
+        number='F10', meets=meanwhile('http-status', status=503, retry_after='999999999', count=30), ends=Ending.DONE
+    ),
+    '503-storm-retry-after-nonsense': Case(
+        number='F10', slow=True, meets=meanwhile('http-status', status=503, retry_after='-1 soon', count=30), ends=Ending.DONE
+    ),
+    'update-503-absurd-retry-after': Case(
+        number='F10', meets=fault('update-503', retry_after=1_000_000_000, count=3), ends=Ending.DONE
+    ),
+    'password-rotated': Case(
+        number='F11', meets=meanwhile('password-rotated'), ends=Ending.QUARANTINED, says='check username and password'
+    ),
+    'password-rotated-for-a-while': Case(number='F11', meets=for_a_while('password-rotated'), ends=Ending.DONE),
+    'certificate-changed': Case(
+        number='F12',
+        machine={'tls': True},
+        meets=meanwhile('certificate-changed'),
+        ends=Ending.QUARANTINED,
+        says='its certificate is not trusted',
+    ),
+    'certificate-changed-for-a-while': Case(
+        number='F12', machine={'tls': True}, meets=for_a_while('certificate-changed'), ends=Ending.DONE
+    ),
+    'slow-loris': Case(number='F13', meets=meanwhile('drip', uri=ITEM_URI, count=2), ends=Ending.DONE),
+    'slow-loris-for-every-answer': Case(number='F13', slow=True, meets=meanwhile('drip', count=20), ends=Ending.DONE),
+    'hang-with-an-open-socket': Case(number='F14', meets=meanwhile('hang', uri=ITEM_URI, count=2), ends=Ending.DONE),
+    'hang-after-an-upload-that-arrived': Case(
+        number='F14', meets=fault('hang', uri=PUSH, after=True, count=1), ends=Ending.DONE
+    ),
+    'upload-stalls': Case(
+        number='F14', meets=fault('upload-stalls', count=1, **CARD), ends=Ending.RESTORED, says='no answer in time'
+    ),
+    'truncated-json': Case(number='F15', meets=meanwhile('truncated-json', count=10), ends=Ending.DONE),
+    'truncated-json-for-good': Case(
+        number='F15', meets=meanwhile('truncated-json', uri=ITEM_URI), ends=Ending.QUARANTINED, says='HGX_FW_ERoT_GPU_0'
+    ),
+    'json-with-duplicate-keys': Case(
+        number='F15', meets=meanwhile('strange-json', how='duplicate-keys', count=10), ends=Ending.DONE
+    ),
+    'json-with-duplicate-keys-for-good': Case(
+        number='F15',
+        meets=meanwhile('strange-json', how='duplicate-keys', uri=f'{ITEMS}*'),
+        ends=Ending.QUARANTINED,
+        says='twice, with different values',
+    ),
+    'json-huge': Case(number='F15', meets=meanwhile('strange-json', how='huge', count=3), ends=Ending.DONE),
+    'json-huge-for-good': Case(
+        number='F15',
+        slow=True,
+        meets=meanwhile('strange-json', how='huge', uri=f'{ITEMS}*'),
+        ends=Ending.QUARANTINED,
+        says='is longer than 8388608 bytes',
+    ),
+    'json-with-nan': Case(number='F15', meets=meanwhile('strange-json', how='nan'), ends=Ending.DONE),
+    'json-with-a-million-members': Case(
+        number='F15', meets=meanwhile('strange-json', how='many-members', uri=f'{ITEMS}*', count=2), ends=Ending.DONE
+    ),
+    'json-with-an-endless-next-link': Case(
+        number='F15', meets=meanwhile('strange-json', how='endless-next', count=20), ends=Ending.DONE
+    ),
+    'json-of-100000-levels': Case(number='F15', meets=meanwhile('strange-json', how='deep', count=10), ends=Ending.DONE),
+    # ---- cards, power and time
+    'item-renamed-by-the-update': Case(
+        number='F16',
+        meets=fault('item-renamed', **CARD),
+        ends=Ending.QUARANTINED,
+        says='HGX_FW_ERoT_GPU_0 is not shown any more',
+    ),
+    'cards-swap-before-the-write': Case(
+        number='F17', meets=fault('cards-swapped'), ends=Ending.HELD, says='does not belong to this card any more'
+    ),
+    'cards-swap-during-the-write': Case(
+        number='F17',
+        meets=meanwhile('cards-swapped'),
+        ends=Ending.QUARANTINED,
+        says='HGX_FW_ERoT_GPU_0 is not shown any more',
+    ),
+    'card-vanishes-and-returns': Case(number='F18', meets=for_a_while('device-absent', **CARD), ends=Ending.DONE),
+    'card-vanishes': Case(
+        number='F18', meets=meanwhile('device-absent', **CARD), ends=Ending.QUARANTINED, says='expected the card seen before'
+    ),
+    'card-exchanged-before-the-write': Case(
+        number='F19', meets=fault('card-exchanged', **CARD), ends=Ending.HELD, says='the card is not there any more'
+    ),
+    'card-exchanged-during-the-write': Case(
+        number='F19',
+        meets=meanwhile('card-exchanged', **CARD),
+        ends=Ending.QUARANTINED,
+        says='expected the card seen before, found absent',
+    ),
+    'host-power-lost-mid-flash': Case(
+        number='F20',
+        hold=False,
+        meets=fault('power-lost', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='The power of the device failed.',
+    ),
+    'host-power-lost-leaves-a-recovery-image': Case(
+        number='F20',
+        hold=False,
+        meets=fault('power-lost', leaves='recovery', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says='The power of the device failed.',
+    ),
+    'bmc-clock-a-day-ahead': Case(number='F26', meets=meanwhile('clock-jumps'), ends=Ending.DONE),
+    'bmc-clock-a-day-back': Case(number='F26', meets=meanwhile('clock-jumps', seconds=-86400), ends=Ending.DONE),
+    'bmc-clock-jumps-before-the-restart': Case(
+        number='F26', what=GPU, hold=False, meets=meanwhile('clock-jumps', seconds=-86400), ends=Ending.DONE
+    ),
+    'our-clock-a-day-back': Case(number='F26', meets=our_clock(timedelta(days=-1)), ends=Ending.DONE),
+    # ---- lies, and locks that do not hold
+    'version-lies-old': Case(
+        number='F33',
+        meets=fault('version-lies', version=OLD[EROT], **CARD),
+        ends=Ending.RESTORED,
+        says='says that the update succeeded, and the version is not there',
+    ),
+    'staged-is-never-running': Case(
+        number='F33', what=GPU, meets=fault('activation-lost', count=1, **CARD), ends=Ending.RESTORED, says='staged'
+    ),
+    'lock-ignored': Case(
+        number='F34', meets=fault('lock-ignored', **CARD), ends=Ending.HELD, says='expected locked-verified', opens=True
+    ),
+    'lock-lost-by-cold-start': Case(
+        number='F36',
+        meets=fault('lock-lost-on-reset', **CARD),
+        ends=Ending.HELD,
+        says='expected locked-verified',
+        opens=True,
+    ),
+    'lock-lost-by-bmc-restart': Case(
+        number='F36',
+        meets=both(fault('lock-lost-on-bmc-reset', **CARD), fault('bmc-restart', count=1, completes=True, **CARD)),
+        ends=Ending.DONE,
+    ),
+    'lock-lost-by-update': Case(number='F36', meets=fault('lock-lost-on-update', **CARD), ends=Ending.DONE),
+}

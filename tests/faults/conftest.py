@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the tests of faults share? A rig, and what the run says of the rows that it left out."""
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baremetal_acc.bmc.redfish import connector
+from tests.faults.rig import BASIC, MACHINE, PASSWORD, Rig
+
+
+class Told(logging.Handler):
+    """Everything that we log, down to each request, is looked through for secrets."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines = 0
+        self.secret: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look at one line."""
+        line = self.format(record)
+        self.lines += 1
+        self.secret += [record.msg for secret in (PASSWORD, BASIC) if secret in line]
+
+
+@pytest.fixture
+def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Rig]]:
+    """Makes rigs. When the test is over, nothing that was logged may hold a secret."""
+    from baremetal_acc.emulator.access import User
+
+    # Ten minutes for an answer to an image, and one for each piece of it, are for real BMCs.
+    monkeypatch.setattr(connector, 'PUSH_TIMEOUT', 1.0)
+    monkeypatch.setattr(connector, 'PIECE_TIMEOUT', 1.0)
+    told = Told()
+    ours = logging.getLogger('baremetal_acc')
+    level = ours.level
+    ours.addHandler(told)
+    ours.setLevel(logging.DEBUG)
+
+    def make(*, machine: dict[str, Any] | None = None, address: dict[str, Any] | None = None, **how: Any) -> Rig:
+        users = {'*': (User(name='admin', password=PASSWORD),)}
+        emulated = emulated_machine('gpu-server', users=users, **(MACHINE | (machine or {})))
+        return Rig(machine=emulated, folder=tmp_path, address={'timeout': timedelta(seconds=1)} | (address or {}), **how)
+
+    yield make
+    ours.removeHandler(told)
+    ours.setLevel(level)
+    assert told.lines
+    assert [] == told.secret

@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which rows run, and which were left out? Those that take long run with ``BAREMETAL_ACC_FAULTS=all``."""
+
+import os
+from collections.abc import Mapping
+
+from tests.faults.cases import Case
+
+VARIABLE = 'BAREMETAL_ACC_FAULTS'
+
+
+def chosen(cases: Mapping[str, Case]) -> list[str]:
+    """The rows that run."""
+    return [name for name, case in cases.items() if not case.slow or os.environ.get(VARIABLE) == 'all']
+
+
+def left_out(cases: Mapping[str, Case]) -> list[str]:
+    """The rows that do not run."""
+    runs = set(chosen(cases))
+    return [name for name in cases if name not in runs]

@@ -1,0 +1,284 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node whose BMC fails, a job that meets it, and the oracle that judges how the job ended.
+
+The BMC is the emulator over HTTP(S), the job is turned as the command line turns it, through its stored form each time. Only
+the clock is ours: it and that of the machine move together, so that an hour of waiting takes no time. The oracle asks the
+machine and not the job: what was written, who looked in between, which locks hold, what runs.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc import run
+from baremetal_acc.bmc import devices
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.redfish.driver import RedfishDriver
+from baremetal_acc.bmc.redfish.habits import Remembered
+from baremetal_acc.bmc.retry import Patience as ReadPatience
+from baremetal_acc.catalogue.store import FileStore
+from baremetal_acc.decide.advance import Patience, begin
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.emulator.image import build_image
+from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
+from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
+from baremetal_acc.model.lock import ResetKind, WritePath
+from baremetal_acc.model.ref import BmcName
+
+ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
+EROT, GPU = 'erot', 'gpu'
+OLD = {EROT: '01.02.0060.0000_n00', GPU: '96.00.30.00.01'}
+NEW = {EROT: '01.03.0000.0000_n00', GPU: '96.00.74.00.0D'}
+ITEM = {EROT: 'HGX_FW_ERoT_GPU_{}', GPU: 'HGX_FW_GPU_{}'}
+PASSWORD = 'only-the-BMC-and-we-know-this'
+BASIC = base64.b64encode(f'admin:{PASSWORD}'.encode()).decode()
+
+START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+TIMEOUT = timedelta(minutes=15)
+PATIENCE = Patience(poll=timedelta(seconds=20), settle=timedelta(seconds=120), reset=timedelta(minutes=5))
+FLASH_SECONDS = 60.0
+# A job takes some twenty ticks; what lasts to the deadline some hundred.
+TICKS = 600
+
+MACHINE = {
+    'gpus': 2,
+    'virtual_clock': True,
+    'flash_seconds': FLASH_SECONDS,
+    'reset_seconds': 10.0,
+    'bmc_reset_seconds': 45.0,
+    'tls': False,
+}
+
+
+@dataclass(kw_only=True)
+class Rig:
+    """One node with two GPUs behind roots of trust.
+
+    :ivar what: which firmware is to be updated: EROT is in force at once, GPU after a restart of the host.
+    :ivar hold: a tenant has the machine, so the host is powered off while anything is open.
+    :ivar skew: how far our own clock is off.
+    """
+
+    machine: Any
+    folder: Path
+    what: str = EROT
+    hold: bool = True
+    skew: timedelta = timedelta(0)
+    seconds: float = 0.0
+    address: dict[str, Any] = field(default_factory=dict)
+    hooks: list[tuple[Callable[[Job], bool], Callable[[], object]]] = field(default_factory=list)
+    stored: str = ''
+    outcome: Outcome | None = None
+    made: Plan | None = None
+    begun_at: datetime = START
+    job: Job = field(init=False)
+    was_open: list[str] = field(default_factory=list)
+    held: bool = False
+    catalogue: tuple[Image, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.catalogue = tuple(
+            self.image(what, version, restore=f'{what}-old' if name == 'new' else None, security_version=rank)
+            for what in (EROT, GPU)
+            for name, version, rank in (('new', NEW[what], 2), ('old', OLD[what], 1))
+        )
+        bmc = self.machine.bmcs['host']
+        known = {'address': bmc.address, 'username': bmc.username, 'password': bmc.password, 'verify_ca': bmc.verify_ca}
+        given = {'timeout': timedelta(seconds=5), 'concurrency': 1, 'system': bmc.system} | self.address
+        self.target = run.Target(
+            name='node-1',
+            node=NodeFacts(name='node-1', exposure=Exposure.TENANT if self.hold else Exposure.NONE),
+            bmcs=(BmcAddress(name=BmcName('host'), **known | given),),
+        )
+        driver = RedfishDriver(devices=devices.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
+        self.tools = run.Tools(
+            connect=driver.connect,
+            mechanisms=mechanisms(),
+            baseline=self.baseline(self.what),
+            catalogue=self.catalogue,
+            images=FileStore(folders=(self.folder,)),
+            save=self.save,
+            patience=PATIENCE,
+        )
+
+    # -- what the operator has ----------------------------------------------------------------------------------------
+
+    def image(self, what: str, version: str, *, restore: str | None, security_version: int, **other: Any) -> Image:
+        """An image that the machine takes, its file, and what the catalogue says of it."""
+        name = f'{what}-{"new" if version == NEW[what] else "old"}'
+        data = build_image(
+            model=other.pop('model', 'h100'),
+            component=what,
+            version=version,
+            security_version=security_version,
+            size_bytes=40_000,
+        )
+        path = self.folder / f'{name}.img'
+        path.write_bytes(data)
+        said: dict[str, Any] = {
+            'name': name,
+            'kind': ImageKind.FIRMWARE,
+            'fits': (Fit(pci='0x10de:0x2330'),),
+            'component': ITEM[what].format('*'),
+            'version': version,
+            'security_version': security_version,
+            'source': str(path),
+            'size_bytes': len(data),
+            'digest': Digest(algorithm=DigestAlgorithm.SHA256, value=hashlib.sha256(data).hexdigest()),
+            'reset': ResetKind.NONE if what == EROT else ResetKind.POWER_CYCLE,
+            'restore': restore,
+        }
+        return Image(**said | other)
+
+    def baseline(self, what: str, **other: Any) -> Baseline:
+        """Both GPUs at the new version, and the host's way to them blocked."""
+        rule = Rule(
+            name='gpus',
+            match=Match(kind=Kind.GPU),
+            firmware=((ITEM[what].format('*'), NEW[what]),),
+            block=frozenset({WritePath.HOST_DEVICE}),
+            count=2,
+        )
+        return Baseline(rules=(replace(rule, **other),))
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """Our clock."""
+        return START + timedelta(seconds=self.seconds) + self.skew
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, here and in the machine."""
+        self.seconds += seconds
+        self.machine.advance(seconds)
+
+    # -- the job ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> tuple[str, ...]:
+        """Look, plan, and begin the job. Returns why it is refused; nothing when it is not."""
+        inventory = run.observe(self.target, self.tools, self.now)
+        self.made = plan(inventory, self.tools.baseline, self.target.node, self.tools.catalogue, hold=self.hold)
+        if self.made.refusals:
+            return tuple(str(r) for r in self.made.refusals)
+        self.begun_at = self.now
+        self.job = begin(
+            self.made,
+            identity='job-1',
+            node='node-1',
+            flow=Flow.CLI,
+            step='apply',
+            lifecycle=1,
+            now=self.now,
+            timeout=TIMEOUT,
+        )
+        return ()
+
+    def when(self, is_so: Callable[[Job], bool], act: Callable[[], object]) -> None:
+        """Do something once, before the first tick at which a condition holds."""
+        self.hooks.append((is_so, act))
+
+    def save(self, job: Job) -> None:
+        """What a shell stores."""
+        self.stored = json.dumps(encode(job))
+
+    def turn(self) -> Outcome:
+        """Turn the job until it ends."""
+        for _ in range(TICKS):
+            for hook in [h for h in self.hooks if h[0](self.job)]:
+                self.hooks.remove(hook)
+                hook[1]()
+            job = decode(Job, json.loads(json.dumps(encode(self.job))))
+            self.job, outcome = run.tick(job, self.target, self.tools, self.now)
+            self._watch()
+            if not isinstance(outcome, Wait):
+                self.outcome = outcome
+                return outcome
+            self.advance(max(outcome.delay.total_seconds(), 1.0))
+        raise AssertionError(f'a job without an end: {self.job}')
+
+    def _watch(self) -> None:
+        """While the host is ours, no code of a tenant may meet a lock that is open."""
+        if not self.hold:
+            return
+        truth = self.machine.truth()
+        is_on = truth['systems']['host']['power'] == 'On'
+        self.held = self.held or not is_on
+        if self.held and is_on:
+            self.was_open += self.open_locks(truth)
+
+    # -- the truth ----------------------------------------------------------------------------------------------------
+
+    def open_locks(self, truth: Any = None) -> list[str]:
+        """Locks that the baseline asks for, and that do not hold, whatever the BMC shows."""
+        locks = (truth or self.machine.truth())['locks']
+        return [key for key, lock in locks.items() if (lock['device'] or '').startswith('GPU_') and not lock['closed']]
+
+    def version(self, card: int = 0, what: str | None = None) -> str:
+        """What really runs."""
+        bank = self.machine.truth()['components'][f'host/{ITEM[what or self.what].format(card)}']['active']
+        return str(bank['version'])
+
+    def pushes(self, card: int = 0, what: str | None = None) -> list[dict[str, Any]]:
+        """The images of which the machine got anything, for one item."""
+        uri = f'{ITEMS}/{ITEM[what or self.what].format(card)}'
+        return [e for e in self.machine.log() if e['received_bytes'] and _is_push(e) and uri in e['body'].get('Targets', ())]
+
+    @property
+    def reasons(self) -> str:
+        """Why the job failed."""
+        return '\n'.join(self.outcome.reasons) if isinstance(self.outcome, Failed) else ''
+
+    @property
+    def host_is_off(self) -> bool:
+        """Whether the host is off, or about to be."""
+        self.advance(30)
+        return bool(self.machine.truth()['systems']['host']['power'] == 'Off')
+
+    def judge(self, *, opens_by_itself: bool = False) -> None:
+        """What has to hold however a job ends: no write unseen, none beside another, nothing open, in time, no secret told.
+
+        :param opens_by_itself: the fault opens a lock, so for a moment the host may run beside it.
+        """
+        log = self.machine.log(reads=True)
+        _no_write_without_a_look(log)
+        beside = [(e['body'], e['overlaps']) for e in log if _is_push(e) and e['overlaps'] and e['received_bytes']]
+        assert [] == beside, 'two writes to one card at once'
+        assert self.job.ended
+        limit = TIMEOUT + PATIENCE.settle + 3 * PATIENCE.reset
+        assert limit >= timedelta(seconds=self.seconds), 'the deadline was not kept'
+        told = self.stored + self.reasons + repr(self.outcome)
+        assert [] == [secret for secret in (PASSWORD, BASIC) if secret in told]
+        assert opens_by_itself or not self.was_open, 'the host ran while a lock was open'
+        if self.open_locks():
+            assert isinstance(self.outcome, Failed)
+            assert self.host_is_off, 'a lock is open, and the host runs'
+        if isinstance(self.outcome, Done):
+            assert [NEW[self.what]] * 2 == [self.version(0), self.version(1)]
+
+
+def _is_push(entry: dict[str, Any]) -> bool:
+    return bool(entry['method'] == 'POST' and entry['path'].endswith('/update-multipart'))
+
+
+def _no_write_without_a_look(log: list[dict[str, Any]]) -> None:
+    """Between two images for one item somebody has read the item, or the collection that shows it."""
+    written: dict[str, int] = {}
+    for entry in log:
+        if entry['method'] == 'GET' and entry['status'] == 200:
+            for uri in [u for u in written if entry['path'] in (u, ITEMS)]:
+                del written[uri]
+        elif _is_push(entry) and entry['received_bytes']:
+            for uri in entry['body']['Targets']:
+                assert uri not in written, f'{uri} was written again and nobody had looked'
+                written[uri] = entry['number']

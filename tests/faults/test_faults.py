@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a job that meets a fault end as it should: done, restored, or failed and closed, in time and with the reason?"""
+
+from collections.abc import Callable
+
+import pytest
+
+from baremetal_acc.model.job import Done, Failed
+from tests.faults.cases import CASES, Case, Ending
+from tests.faults.left_out import chosen
+from tests.faults.rig import NEW, OLD, Rig
+
+
+@pytest.mark.parametrize('name', chosen(CASES))
+def test_a_job_that_meets_a_fault_ends_as_the_table_says(name: str, rig: Callable[..., Rig]) -> None:
+    """Judged by what the machine knows; the row says the end and a part of the error."""
+    case = CASES[name]
+    found = rig(what=case.what, hold=case.hold, machine=case.machine, address=case.address)
+    assert () == found.begin()
+    case.meets(found)
+    found.turn()
+    found.judge(opens_by_itself=case.opens)
+    _ended(found, case)
+
+
+def _ended(rig: Rig, case: Case) -> None:
+    if case.ends is Ending.DONE:
+        assert isinstance(rig.outcome, Done), rig.reasons
+        return
+    assert isinstance(rig.outcome, Failed)
+    assert case.says in rig.reasons
+    quarantined = rig.outcome.quarantined
+    match case.ends:
+        case Ending.RESTORED:
+            assert () == quarantined, rig.reasons
+            assert OLD[case.what] == rig.version(0)
+            assert f'is restored to {OLD[case.what]}' in rig.reasons
+        case Ending.QUARANTINED:
+            assert quarantined
+            assert all(device in rig.reasons for device in quarantined)
+            assert 'is quarantined' in rig.reasons
+        case Ending.UNTOUCHED:
+            assert () == quarantined
+            assert [] == rig.pushes(0)
+        case Ending.HELD:
+            assert () == quarantined
+            assert rig.host_is_off
+    assert rig.version(1) in (OLD[case.what], NEW[case.what])
