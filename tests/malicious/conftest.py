@@ -13,7 +13,7 @@ from baremetal_acc.emulator.pytest_plugin import EmulatedMachine
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.emulator.remote import Remote
 from baremetal_acc.emulator.server import Emulator, EmulatorThread, Serving
-from tests.malicious.workshop import MAX_IMAGE, Command, Workshop
+from tests.malicious.workshop import MAX_IMAGE, Command, Workshop, reached
 
 
 @pytest.fixture(scope='session')
@@ -24,14 +24,43 @@ def command() -> Iterator[Command]:
     started.stop()
 
 
+class Untouched:
+    """One machine for all that must be refused. Once something was let through it is another one, so that one test fails."""
+
+    def __init__(self) -> None:
+        self._thread = self._started()
+
+    @property
+    def machine(self) -> EmulatedMachine:
+        """The machine, nothing ever written to it."""
+        found = self._described()
+        if reached(found):
+            self.stop()
+            self._thread = self._started()
+            found = self._described()
+        found.reset_log()
+        return found
+
+    def stop(self) -> None:
+        """End it."""
+        self._thread.stop()
+
+    def _described(self) -> EmulatedMachine:
+        return EmulatedMachine(self._thread, Remote(self._thread.emulator.door, self._thread.emulator.control))
+
+    def _started(self) -> EmulatorThread:
+        parameters = Parameters(options={'*': Options(max_image_bytes=MAX_IMAGE)})
+        thread = EmulatorThread(Emulator(Serving(tls=False), product=build('acc-server', parameters)))
+        thread.start()
+        return thread
+
+
 @pytest.fixture(scope='session')
-def untouched() -> Iterator[EmulatedMachine]:
-    """One machine for all that must be refused: what one test let through shows in every later one."""
-    parameters = Parameters(options={'*': Options(max_image_bytes=MAX_IMAGE)})
-    thread = EmulatorThread(Emulator(Serving(tls=False), product=build('acc-server', parameters)))
-    thread.start()
-    yield EmulatedMachine(thread, Remote(thread.emulator.door, thread.emulator.control))
-    thread.stop()
+def untouched() -> Iterator[Untouched]:
+    """The machine for all that must be refused."""
+    kept = Untouched()
+    yield kept
+    kept.stop()
 
 
 def _made(tmp_path: Path, machine: EmulatedMachine, command: Command) -> Workshop:
@@ -41,10 +70,9 @@ def _made(tmp_path: Path, machine: EmulatedMachine, command: Command) -> Worksho
 
 
 @pytest.fixture
-def shop(tmp_path: Path, untouched: EmulatedMachine, command: Command) -> Workshop:
+def shop(tmp_path: Path, untouched: Untouched, command: Command) -> Workshop:
     """An honest folder, to be changed."""
-    untouched.reset_log()
-    return _made(tmp_path, untouched, command)
+    return _made(tmp_path, untouched.machine, command)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How is the command run a hundred times without importing it a hundred times? One process imports it, and forks for each run.
 
-Each run is a process of its own with its own exit code, output, folder and environment, as it is for an operator. Asked by lines
+Each run is a process of its own with its exit code, output, folder and environment, as it is for an operator. Asked by lines
 of JSON on standard input, answered by lines of JSON on standard output: the code, negative for a signal. It has no threads.
 """
 

@@ -255,6 +255,10 @@ def a_restore_image_of_another_card(shop: Workshop) -> None:
     shop.new['restore'] = '"gpu-new"'
 
 
+def a_restore_image_of_another_component(shop: Workshop) -> None:
+    shop.images['fpga-old']['component'] = '"FPGA1_Golden"'
+
+
 OUTSIDE = 'is outside the folders that images may lie in'
 
 TABLE = (
@@ -296,13 +300,14 @@ TABLE = (
     (firmware_in_place_of_a_function, ('function Slot0', 'no image of gzip that fits')),
     (two_that_fit, ('firmware FPGA1_FW', 'several images', 'fpga-new, fpga-evil')),
     (larger_than_the_bmc_takes, ('firmware FPGA1_FW', 'image fpga-new has 1000', f' bytes, BMC host takes {MAX_IMAGE}')),
-    (a_tebibyte_that_is_told, ('image fpga-new', f' {TIB} bytes')),
+    (a_tebibyte_that_is_told, ('image fpga-new', f'{TIB} bytes are more than ', 'image_max_size')),
     (older_than_what_runs, ('firmware FPGA1_FW', 'image fpga-new has security version 1, the floor is 2')),
     (older_than_the_floor, ('firmware FPGA1_FW', 'image fpga-new has security version 2, the floor is 3')),
     (a_restore_image_with_one_bit_changed, ('image fpga-old', 'fpga-old.img has sha256 ', 'the catalogue says ')),
     (a_restore_image_that_is_gone, ('image fpga-old', 'fpga-old.img cannot be read: No such file')),
     (a_restore_image_that_lies_outside, ('image fpga-old', f'outside/fpga-old.img {OUTSIDE}')),
     (a_restore_image_of_another_card, ('firmware FPGA1_FW', 'restore image gpu-new does not fit')),
+    (a_restore_image_of_another_component, ('firmware FPGA1_FW', 'restore image fpga-old does not fit')),
 )
 
 

@@ -21,7 +21,6 @@ from baremetal_acc.model.job import CheckImage, Done, Failed, Flow, ItemState, J
 from baremetal_acc.run import ImageStore, Tools, observe, tick
 from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reached, told
 
-
 FIRMWARE_ONLY = f'format = 1\n[[rule]]\nmatch = {{ kind = "FPGA" }}\nfirmware = {{ FPGA1_FW = "{NEW}" }}\n'
 
 
