@@ -361,7 +361,7 @@ def _restore(draft: _Draft, accelerator: Accelerator, component: Component, imag
 def _unsafe_restore(
     draft: _Draft, accelerator: Accelerator, component: Component, image: Image, name: str, floor: int
 ) -> Iterator[str]:
-    """Why the way back is none, as the end of a sentence."""
+    """Why the way back is none, as the end of a sentence. Naming it allows it over this image, whatever its ``via`` says."""
     restore = draft.image(name)
     if restore is None:
         yield 'is not in the catalogue'
@@ -376,8 +376,6 @@ def _unsafe_restore(
         yield 'fits this device by vendor and model only'
     if restore.security_version < floor:
         yield f'has security version {restore.security_version}, the floor is {floor}'
-    if not images.may_follow(restore, image.version):
-        yield f'may not be written over {image.version}'
     facts = draft.inventory.bmc(component.ref.bmc)
     limit = None if facts is None or facts.update is None else facts.update.max_size
     if limit is not None and restore.size_bytes > limit:
@@ -524,7 +522,7 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         ]
         if not uncovered:
             continue
-        what = ', '.join(str(s) for s in uncovered)
+        what = ', '.join(sorted(str(s) for s in uncovered))
         if wanted.on_missing is OnMissing.ALLOW:
             text = f'{path} of {what} stays open: no mechanism blocks it, and rule {wanted.on_missing_rule} allows that'
             draft.notes.append(Note(label=accelerator.label, text=text))

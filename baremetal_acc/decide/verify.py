@@ -97,14 +97,14 @@ def components_wanted(accelerator: Accelerator, wanted: Demands) -> Iterator[tup
 
     None as component: no component of the device matches the pattern.
     """
-    taken: set[Ref] = set()
+    taken: set[Component] = set()  # not their places: what is told twice of one resource, and not alike, is judged twice
     for pattern, version in wanted.firmware:
         matching = components(accelerator, pattern)
         if not matching:
             yield None, pattern, version
         for component in matching:
-            if component.ref not in taken:
-                taken.add(component.ref)
+            if component not in taken:
+                taken.add(component)
                 yield component, pattern, version
 
 

@@ -20,7 +20,8 @@ from baremetal_acc.errors import DocumentError, StaleJob
 from baremetal_acc.locks.place import literal
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.job import Flow, Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.image import Fit, ImageKind
+from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.decide import values as v
@@ -63,6 +64,15 @@ def test_every_item_of_a_name_has_to_run_the_version():
     device = v.gpu(firmware=(v.component(version=v.NEW), other))
     assert ['firmware GPU_0'] == [f.subject for f in verdict(device).unmet]
     assert any('several items' in r for r in refusals(device))
+
+
+def test_one_resource_that_is_told_in_two_ways_has_to_be_right_in_both():
+    """A BMC that gives one item twice, as it should be and as it is, is not believed the first."""
+    item = v.component(version=v.NEW)
+    for firmware in ((item, replace(item, version='6.6.6')), (replace(item, version='6.6.6'), item)):
+        device = v.gpu(firmware=firmware)
+        assert not verdict(device).met
+        assert any('several items' in r for r in refusals(device))
 
 
 def test_every_slot_of_a_name_has_to_hold_the_function():
@@ -152,6 +162,57 @@ def test_a_reset_of_one_system_brings_nothing_of_another_in_force():
         return advance(job, Sight(resets={0: True}), v.NOW, Patience()).job.engagements[0].reset_at
 
     assert (None, v.NOW) == (after(v.SYSTEM), after(card))
+
+
+# ----------------------------------------------------------------------------------------------------- what is told of versions
+
+
+@pytest.mark.parametrize('told', ['\uff12.0', '2.0\u200b', '2\u2024\u0030', 'vv2.0', '2.0.', '\u00a02.0'])
+def test_a_version_that_looks_like_the_demanded_one_is_another_one(told):
+    """The card runs something else, and its BMC wants us to see what we look for."""
+    device = v.gpu(firmware=(v.component(version=told),))
+    assert not verdict(device).met
+    assert 1 == sum(isinstance(a, Flash) for a in plan(v.inventory(device), v.baseline(), v.NODE, IMAGES).actions)
+
+
+@pytest.mark.parametrize('hides', [{'pci': PciIds()}, {'model': None}, {'vendor': None}])
+def test_a_card_that_hides_what_it_is_does_not_keep_a_denied_version(hides):
+    """No rule asks for its firmware, and no image fits it any more: what it runs is denied all the same."""
+    catalogue = (v.image(version=v.OLD, denied='CVE-2026-1'),)
+    seen, rules = v.inventory(v.gpu(**hides)), v.baseline(firmware=None)
+    found = verify(seen, rules, v.NODE, catalogue, [v.engagement()], lifecycle=v.LIFECYCLE)
+    assert ['firmware GPU_0'] == [f.subject for f in found.unmet]
+    assert any('CVE-2026-1' in r.reason for r in plan(seen, rules, v.NODE, catalogue).refusals)
+
+
+def test_a_card_that_hides_an_id_is_not_taken_below_what_it_runs():
+    """The image of the old version has one id less than that of the running one, which the BMC does not show any more."""
+    running = v.image('running', version=v.OLD, security_version=9, fits=(Fit(pci='0x10de:0x2330', software_id='0x0020'),))
+    device = v.gpu(firmware=(v.component(software_id=None),))
+    reasons = [r.reason for r in plan(v.inventory(device), v.baseline(), v.NODE, (v.image(), running)).refusals]
+    assert ['image gpu-new has security version 5, the floor is 9'] == reasons
+
+
+def test_a_bmc_that_makes_an_update_fail_gets_nothing_older_back():
+    """Neither by failing one, nor by staging something that has to be written over."""
+    old = v.image('old', version='0.5', security_version=1)
+    rules = v.baseline(block=frozenset())
+    runs = v.image('runs', version=v.OLD, security_version=5)
+    failing = plan(v.inventory(), rules, v.NODE, (v.image(restore='old'), runs, old))
+    assert ['restore image old has security version 1, the floor is 5'] == [r.reason for r in failing.refusals]
+    staged = v.inventory(v.gpu(firmware=(v.component(version=v.NEW, staged='0.5'),)))
+    again = plan(staged, rules, v.NODE, (v.image(restore='old'), old))
+    assert ['gpu-new'] == [a.restore for a in again.actions if isinstance(a, Flash)]
+    assert () == again.refusals
+
+
+def test_a_bmc_cannot_ask_for_what_cannot_be_undone():
+    """Whatever version a component shows, a revocation comes from a rule that names it."""
+    revoke = v.image('revoke', kind=ImageKind.REVOCATION, component='*')
+    for version in (v.OLD, v.NEW, None):
+        device = v.inventory(v.gpu(firmware=(v.component(version=version),)))
+        made = plan(device, v.baseline(), v.NODE, (revoke,))
+        assert not [a for a in made.actions if isinstance(a, Flash)]
 
 
 # -------------------------------------------------------------------------------------------------------------- two BMCs

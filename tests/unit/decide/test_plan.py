@@ -2,13 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan says what will be done, in which order, and refuses what is not safe."""
 
+from collections import Counter
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from baremetal_acc.decide.baseline import Baseline, Match, OnMissing
+from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
 from baremetal_acc.errors import Refused
+from baremetal_acc.model.accelerator import PciIds, ReconfigurationSlot
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap, PowerState, UpdateFacts
 from baremetal_acc.model.job import (
     CheckImage,
@@ -24,6 +33,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import HOST, BmcName, Ref
 from tests.unit.decide import values as v
 
 FUNCTIONS = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),))
@@ -301,3 +311,543 @@ def test_a_bmc_without_an_update_service_is_named():
     """It shows no component either, and that is why."""
     blind = v.inventory(v.gpu(firmware=()), bmcs=(v.facts(update=None),))
     assert ['BMC host has no UpdateService'] == reasons(blind)
+
+
+def flashes(*args, **how):
+    return [a for a in made(*args, **how).actions if isinstance(a, Flash)]
+
+
+def notes(*args, **how):
+    return [n.text for n in made(*args, **how).notes]
+
+
+# ------------------------------------------------------------------------------------------------------------- right card
+
+
+@pytest.mark.parametrize('fit', [Fit(model='H100'), Fit(vendor='NVIDIA'), Fit(vendor='NVIDIA', model='H100')])
+def test_an_image_for_a_name_is_refused(fit):
+    """Boards of one name take different firmware; the card is known by its ids."""
+    assert ['image gpu-new fits by vendor and model only; name pci, part_number or software_id in its fits'] == reasons(
+        catalogue=(v.image(fits=(fit,)),)
+    )
+
+
+def test_a_function_for_a_name_is_refused():
+    """A slot takes what the FPGA around it takes."""
+    (found,) = reasons(v.inventory(v.fpga()), FUNCTIONS, catalogue=(v.function_image(fits=(Fit(model='Stratix'),)),))
+    assert 'fits by vendor and model only' in found
+
+
+def test_a_card_that_does_not_show_the_id_is_refused():
+    """What is not shown is not the same."""
+    (found,) = reasons(v.inventory(v.gpu(pci=PciIds())))
+    assert 'no image of version 2.0 that fits' in found
+
+
+def test_an_item_of_two_devices_is_refused():
+    """Nobody can tell which of them would get the image; so it is with one that stands for all that lies below it."""
+    twin = v.gpu(id='uuid:gpu-1', refs=(v.ref('Systems/1/Processors/GPU_1'),), locks=())
+    found = reasons(v.inventory(v.gpu(), twin), v.baseline(block=frozenset()))
+    assert 2 == len(found)
+    assert all('stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), GPU_0 of' in reason for reason in found)
+    above = replace(v.component(), ref=v.ref('UpdateService/FirmwareInventory/'))
+    other = v.gpu(firmware=(above, v.component('Other')))
+    assert any('stands for several parts' in reason for reason in reasons(v.inventory(other)))
+
+
+def test_two_slots_of_one_item_are_refused():
+    """One write would go to both."""
+    slot = v.slot(1, None, None)
+    shared = replace(slot, item=v.slot(0).item)
+    found = reasons(v.inventory(v.fpga(slots=(v.slot(0), shared))), FUNCTIONS)
+    assert any('stands for several parts: slot Slot0 of' in reason for reason in found)
+
+
+def test_a_slot_whose_item_is_a_guess_is_refused():
+    """As a component is."""
+    slot = v.slot(1, None, None)
+    for change, why in (({'certain': False}, 'does not say that Slot1 belongs'), ({'updateable': False}, 'not updateable')):
+        odd = replace(slot, item=replace(slot.item, **change))
+        (found,) = reasons(v.inventory(v.fpga(slots=(v.slot(0), odd))), FUNCTIONS)
+        assert why in found
+
+
+def test_two_devices_of_one_identity_are_refused():
+    """What is expected of one of them would be looked for in the other."""
+    twin = v.gpu(firmware=(v.component('GPU_1'),), refs=(v.ref('Systems/1/Processors/GPU_1'),))
+    assert '2 devices have this identity, so nobody can tell which one is meant' in reasons(v.inventory(v.gpu(), twin))
+
+
+# ------------------------------------------------------------------------------------------------------ down, and denied
+
+
+def test_a_rule_allows_a_downgrade_and_the_plan_says_so():
+    """Only of what that rule demands, and never below the floor."""
+    running = v.image('gpu-old', version=v.OLD, security_version=6)
+    rules = v.baseline(downgrade=Downgrade.ALLOW)
+    assert [] == reasons(baseline=rules, catalogue=(v.image(), running))
+    assert 'firmware GPU_0 goes down from security version 6 to 5: rule all allows it' in notes(
+        baseline=rules, catalogue=(v.image(), running)
+    )
+    (found,) = reasons(baseline=v.baseline(downgrade=Downgrade.ALLOW, security_floor=6), catalogue=(v.image(), running))
+    assert 'security version 5, the floor is 6' in found
+    assert not any('goes down' in text for text in notes(baseline=rules))
+
+
+def test_a_function_below_the_floor_is_refused():
+    """The floor speaks of every image."""
+    rules = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),), security_floor=6)
+    (found,) = reasons(v.inventory(v.fpga()), rules)
+    assert 'image gzip-2 has security version 5, the floor is 6' == found
+
+
+def test_a_denied_image_is_refused_with_its_reason():
+    """Also where it runs already, and where another image of that version is not denied."""
+    denied = v.image(denied='CVE-2026-1')
+    for version in (v.OLD, v.NEW):
+        device = v.inventory(v.gpu(firmware=(v.component(version=version),)))
+        assert ['image gpu-new is denied: CVE-2026-1'] == reasons(device, catalogue=(denied,))
+        assert [] == flashes(device, catalogue=(denied,))
+    assert ['image gpu-new is denied: CVE-2026-1'] == reasons(catalogue=(denied, v.image('other')))
+
+
+def test_a_denied_version_that_runs_is_written_over_or_refused():
+    """It goes where a rule says what has to run instead; where none does, nothing can be made good."""
+    running = v.image('gpu-old', version=v.OLD, denied='CVE-2026-1')
+    assert [] == reasons(catalogue=(v.image(), running))
+    (found,) = reasons(baseline=v.baseline(firmware=None), catalogue=(running,))
+    assert 'version 1.0 is denied (CVE-2026-1), and no rule says which one it has to run' == found
+    assert [] == reasons(baseline=v.baseline(firmware=None), catalogue=(running,), parts=frozenset({Part.LOCK}))
+
+
+def test_a_denied_function_is_refused_and_written_over():
+    """By the one of the same name that is not denied."""
+    denied = v.function_image(denied='it leaks')
+    found = reasons(v.inventory(v.fpga()), FUNCTIONS, catalogue=(denied,))
+    assert {'image gzip-2 is denied: it leaks'} == set(found)
+    newer = v.function_image('gzip-3', version='3.0')
+    result = made(v.inventory(v.fpga()), FUNCTIONS, catalogue=(denied, newer))
+    assert () == result.refusals
+    assert [('Slot0', 'gzip-3'), ('Slot1', 'gzip-3')] == [(a.slot, a.image) for a in result.actions if isinstance(a, Program)]
+
+
+# -------------------------------------------------------------------------------------------------------------- the way back
+
+
+def test_every_flash_carries_its_way_back():
+    """None only where the catalogue says that there is none."""
+    back = v.image('gpu-old', version=v.OLD)
+    assert ['gpu-old'] == [a.restore for a in flashes(catalogue=(v.image(restore='gpu-old'), back))]
+    assert [None] == [a.restore for a in flashes()]
+
+
+@pytest.mark.parametrize(
+    ('change', 'reason'),
+    [
+        ({'denied': 'CVE-1'}, 'restore image back is denied: CVE-1'),
+        ({'security_version': 4}, 'restore image back has security version 4, the floor is 5'),
+        ({'component': 'HGX_ERoT_*'}, 'restore image back does not fit this device'),
+        ({'fits': (Fit(model='H100'),)}, 'restore image back fits this device by vendor and model only'),
+        ({'kind': ImageKind.REVOCATION}, 'restore image back is no firmware image to go back to'),
+        ({'size_bytes': 5000}, 'restore image back has 5000 bytes, its BMC takes 4000'),
+    ],
+)
+def test_a_way_back_that_is_none_is_refused(change, reason):
+    """Whoever can make an update fail would choose it: it must be as good as the way forth."""
+    there = v.inventory(bmcs=(v.facts(update=UpdateFacts(push=True, pull=True, max_size=4000)),))
+    running = v.image('running', version=v.OLD, security_version=5)
+    back = v.image('back', version='0.9')
+    assert [] == reasons(there, catalogue=(v.image(restore='back'), running, back))
+    assert reason in reasons(there, catalogue=(v.image(restore='back'), running, replace(back, **change)))
+
+
+def test_what_runs_already_is_its_own_way_back():
+    """To get rid of what a tenant staged, nothing older is ever put in its place."""
+    device = v.gpu(firmware=(v.component(version=v.NEW, staged='6.6.6'),))
+    older = v.image('gpu-old', version=v.OLD, security_version=1)
+    result = made(v.inventory(device), catalogue=(v.image(restore='gpu-old'), older))
+    assert () == result.refusals
+    assert [('gpu-new', 'gpu-new')] == [(a.image, a.restore) for a in result.actions if isinstance(a, Flash)]
+
+
+# ------------------------------------------------------------------------------------------------------------------ steps
+
+
+STEPS = (
+    v.image(via=('1.5', '1.6'), order=10, restore='gpu-1.5'),
+    v.image('gpu-1.5', version='1.5', via=('1.2',), reset=ResetKind.NONE, order=10),
+    v.image('gpu-1.2', version='1.2', via=('v1.0',), reset=ResetKind.NONE, order=5),
+)
+
+
+def test_versions_are_stepped_over_one_after_the_other():
+    """Each write expects what the one before has left, comes after it, and one reset brings the last one in force."""
+    result = made(catalogue=STEPS)
+    assert () == result.refusals
+    found = [a for a in result.actions if isinstance(a, Flash)]
+    assert [('1.0', '1.2'), ('1.2', '1.5'), ('1.5', '2.0')] == [(a.expects, a.version) for a in found]
+    assert [None, None, 'gpu-1.5'] == [a.restore for a in found]
+    orders = [a.order for a in found]
+    assert sorted(set(orders)) == orders
+    assert 1 == sum(isinstance(a, Reset) for a in result.actions)
+    assert 'firmware GPU_0 to 1.2 first: image gpu-1.5 may not be written over 1.0' in [n.text for n in result.notes]
+
+
+def test_steps_of_one_card_do_not_come_before_lower_orders_of_another():
+    """What is to be written after an image of order 10 comes after its steps too."""
+    late = v.component('Late')
+    device = v.gpu(firmware=(v.component(), late))
+    rules = v.baseline(firmware=(('GPU_*', v.NEW), ('Late', v.NEW)))
+    found = flashes(v.inventory(device), rules, catalogue=(*STEPS, v.image('late', component='Late', order=11)))
+    assert ['1.2', '1.5', '2.0', '2.0'] == [a.version for a in sorted(found, key=lambda a: a.order)]
+    assert 'Late' == max(found, key=lambda a: a.order).component
+    assert 4 == len({a.order for a in found})
+
+
+def test_without_steps_orders_are_those_of_the_catalogue():
+    """And equal ones may run together."""
+    two = v.inventory(v.gpu(), v.gpu(id='uuid:gpu-1', refs=(v.ref('P/1'),), firmware=(v.component('GPU_1'),), locks=()))
+    assert [7, 7] == [a.order for a in flashes(two, v.baseline(block=frozenset()), catalogue=(v.image(order=7),))]
+
+
+def test_a_reset_between_two_steps_is_refused_and_the_first_one_named():
+    """What needs a reset does not run when the next one is written."""
+    between = replace(STEPS[1], reset=ResetKind.SYSTEM_RESET)
+    result = made(catalogue=(STEPS[0], between, STEPS[2]))
+    (found,) = [r.reason for r in result.refusals]
+    assert 'demand version 1.5 first (image gpu-1.5, in force after a system-reset)' in found
+    assert [] == [a for a in result.actions if isinstance(a, Flash)]
+    step = made(baseline=v.baseline(firmware=(('GPU_*', '1.5'),)), catalogue=(STEPS[0], between, STEPS[2]))
+    assert () == step.refusals
+    assert ['1.2', '1.5'] == [a.version for a in step.actions if isinstance(a, Flash)]
+
+
+def test_a_version_from_which_no_way_leads_is_refused():
+    """The plan does not write what the catalogue does not allow."""
+    (found,) = reasons(catalogue=(v.image(via=('1.9',)),))
+    assert 'image gpu-new may be written over 1.9 only, and 1.0 runs: no images of the catalogue lead there' == found
+
+
+@pytest.mark.parametrize(
+    ('change', 'reason'),
+    [
+        ({'security_version': 4}, 'image gpu-1.2 has security version 4, the floor is 5'),
+        ({'fits': (Fit(model='H100'),)}, 'image gpu-1.2 fits by vendor and model only'),
+        ({'size_bytes': 5000}, 'image gpu-1.2 has 5000 bytes, BMC host takes 4000'),
+        ({'restore': 'lost'}, 'restore image lost is not in the catalogue'),
+        ({'denied': 'CVE-1'}, 'no images of the catalogue lead there'),
+    ],
+)
+def test_a_step_is_as_safe_as_what_it_leads_to(change, reason):
+    """It runs, if only for minutes, and stays where the next write fails."""
+    there = v.inventory(bmcs=(v.facts(update=UpdateFacts(push=True, pull=True, max_size=4000)),))
+    catalogue = (*STEPS[:2], replace(STEPS[2], **change), v.image('running', version=v.OLD, security_version=5))
+    assert any(reason in found for found in reasons(there, catalogue=catalogue))
+
+
+def test_steps_that_go_down_in_between_are_refused():
+    """Up to a version, down, and up again is a downgrade for a while."""
+    down = (STEPS[0], replace(STEPS[1], security_version=3), STEPS[2])
+    assert any('image gpu-1.5 has security version 3, the floor is 5' in found for found in reasons(catalogue=down))
+
+
+# ------------------------------------------------------------------------------------------------------------- revocations
+
+REVOKE = v.image('revoke-1', kind=ImageKind.REVOCATION, component='Keys', version='7')
+CARD = v.gpu(firmware=(v.component(version=v.NEW), v.component('Keys', '6')))
+REVOKED = v.baseline(revocations=('revoke-1',))
+
+
+def test_a_revocation_is_planned_where_a_rule_names_it():
+    """With no way back, and said out loud."""
+    result = made(v.inventory(CARD), REVOKED, catalogue=(v.image(), REVOKE))
+    assert () == result.refusals
+    assert [('Keys', 'revoke-1', '6', None)] == [
+        (a.component, a.image, a.expects, a.restore) for a in result.actions if isinstance(a, Flash)
+    ]
+    assert 'revocation revoke-1 of Keys, which cannot be undone: rule all' in [n.text for n in result.notes]
+
+
+def test_a_revocation_is_never_chosen_by_its_version():
+    """A rule that demands version 7 gets a firmware image or nothing."""
+    (found,) = reasons(v.inventory(CARD), v.baseline(firmware=(('Keys', '7'),)), catalogue=(v.image(), REVOKE))
+    assert 'the catalogue has no image of version 7 that fits' in found
+    assert [] == flashes(v.inventory(CARD), catalogue=(v.image(), REVOKE))
+
+
+def test_a_revocation_that_holds_is_not_written_again():
+    """It is seen in what the card reports."""
+    done = v.gpu(firmware=(v.component(version=v.NEW), v.component('Keys', 'v7')))
+    assert [] == flashes(v.inventory(done), REVOKED, catalogue=(v.image(), REVOKE))
+
+
+@pytest.mark.parametrize(
+    'firmware',
+    [
+        (v.component(), v.component('Keys', '6')),
+        (v.component(version=v.NEW, staged=v.NEW), v.component('Keys', '6')),
+        (v.component(version=v.NEW), v.component('Keys', '6'), v.component('Other', '1', staged='2')),
+    ],
+)
+def test_a_revocation_waits_until_all_firmware_of_the_card_runs(firmware):
+    """After it the card takes nothing older: whatever might have to be put back must be out of the way."""
+    result = made(v.inventory(v.gpu(firmware=firmware)), REVOKED, catalogue=(v.image(), REVOKE))
+    (found,) = [r.reason for r in result.refusals]
+    assert 'cannot be undone, so all firmware has to run before it' in found
+    assert 'revoke-1' not in [a.image for a in result.actions if isinstance(a, Flash | CheckImage)]
+
+
+def test_two_revocations_of_a_card_may_come_together():
+    """Neither is in the way of the other, unless both want something else of one component."""
+    other = v.image('revoke-2', kind=ImageKind.REVOCATION, component='Root', version='3')
+    card = v.gpu(firmware=(*CARD.firmware, v.component('Root', '2')))
+    rules = v.baseline(revocations=('revoke-1', 'revoke-2'))
+    assert ['Keys', 'Root'] == sorted(a.component for a in flashes(v.inventory(card), rules, catalogue=(REVOKE, other)))
+    (found,) = reasons(v.inventory(card), rules, catalogue=(REVOKE, replace(other, component='Keys')))
+    assert 'version 7 is demanded of Keys already' == found
+
+
+@pytest.mark.parametrize(
+    ('image', 'reason'),
+    [
+        (v.image('other'), 'the catalogue has no such image'),
+        (v.image('revoke-1'), 'the image is of kind firmware'),
+        (replace(REVOKE, component='Nothing'), 'no component of the device fits'),
+        (replace(REVOKE, fits=(Fit(pci='0x8086:0x0b2b'),)), 'no component of the device fits'),
+        (replace(REVOKE, fits=(Fit(model='H100'),)), 'image revoke-1 fits by vendor and model only'),
+        (replace(REVOKE, denied='wrong key'), 'image revoke-1 is denied: wrong key'),
+        (replace(REVOKE, restore='gpu-new'), 'restore image gpu-new is no firmware image to go back to'),
+    ],
+)
+def test_a_revocation_that_is_not_safe_is_refused(image, reason):
+    """It is as much a write as any other, and worse."""
+    found = reasons(v.inventory(CARD), REVOKED, catalogue=(v.image(), image))
+    assert any(reason in text for text in found)
+
+
+# ---------------------------------------------------------------------------------------------------------- many at once
+
+
+def test_a_system_that_is_written_in_two_ways_is_reset_once():
+    """Some BMCs write one URI with a slash at its end, or in other letters."""
+    lock = v.reading(needs=ResetKind.SYSTEM_RESET, reset=v.ref('systems/1/'))
+    for hold, expected in ((False, [ResetPurpose.ENFORCE]), (True, [ResetPurpose.HOLD, ResetPurpose.RESUME])):
+        resets = [a for a in made(v.inventory(v.gpu(locks=(lock,))), hold=hold).actions if isinstance(a, Reset)]
+        assert expected == [r.purpose for r in resets]
+        assert ResetKind.POWER_CYCLE is resets[-1].kind
+
+
+def test_a_dpu_of_its_own_bmc_is_written_beside_the_host():
+    """Each BMC takes what it takes, and each System is reset once."""
+    dpu = BmcName('dpu')
+    system = Ref(bmc=dpu, uri='/redfish/v1/Systems/Bluefield')
+    item = replace(v.component('DPU_NIC'), ref=Ref(bmc=dpu, uri='/redfish/v1/UpdateService/FirmwareInventory/DPU_NIC'))
+    card = v.gpu(id='uuid:dpu', refs=(system,), primary=system, firmware=(item,), locks=())
+    both = v.inventory(v.gpu(), card, bmcs=(v.facts(), v.facts(name=dpu, system=system)))
+    rules = v.baseline(firmware=(('*', v.NEW),), block=frozenset())
+    result = made(both, rules, catalogue=(v.image(component='*'),))
+    assert () == result.refusals
+    assert {('host', 0), ('dpu', 0)} == {(a.ref.bmc, a.order) for a in result.actions if isinstance(a, Flash)}
+    assert {('host', 1), ('dpu', 1)} == set(result.parallel)
+    assert [system, v.SYSTEM] == sorted(a.system for a in result.actions if isinstance(a, Reset))
+
+
+# ------------------------------------------------------------------------------------------------- whatever a BMC reports
+
+
+VERSIONS = ('1.0', '1.2', '1.5', '2.0')
+BMCS = (HOST, BmcName('dpu'))
+WAYS_BACK = (None, 'back', 'to-1.5')
+
+
+class Scene:
+    """A machine, a baseline and a catalogue, mostly sane, with some of what a BMC may say and an operator may write."""
+
+    def __init__(self, seed):
+        self.random = Random(seed)
+        self.oddity = self.random.choice([0, 0.01, 0.05, 0.2])
+        self.cards = tuple(self.card(number) for number in range(self.odd(0, self.random.randint(1, 3))))
+        self.catalogue = tuple(self.images())
+        gap = Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True)
+        bmcs = tuple(v.facts(name=name, system=self.odd(None, Ref(bmc=name, uri='/redfish/v1/Systems/1'))) for name in BMCS)
+        seen = v.inventory(bmcs=bmcs, gaps=self.odd((gap,), ()))
+        self.seen = replace(seen, accelerators=self.cards)
+        self.rules = self.baseline()
+        self.how = {'parts': self.odd(frozenset({Part.UNLOCK}), EVERYTHING), 'hold': self.random.choice([True, False])}
+
+    def odd(self, strange, usual):
+        return strange if self.random.random() < self.oddity else usual
+
+    def card(self, number):
+        bmc = self.random.choice(BMCS)
+        uri = Ref(bmc=bmc, uri=f'/redfish/v1/Systems/1/Processors/{number}')
+
+        def item(name):
+            return Component(
+                id=name,
+                ref=Ref(bmc=bmc, uri=f'/redfish/v1/UpdateService/FirmwareInventory/{name}-{self.odd(0, number)}'),
+                version=self.odd(None, self.random.choice((*VERSIONS, 'v1.0 '))),
+                staged=self.odd(self.random.choice(VERSIONS), None),
+                updateable=self.odd(False, True),
+                certain=self.odd(False, True),
+            )
+
+        def lock(system):
+            return v.reading(
+                self.random.choice(list(LockState)),
+                accelerator=f'uuid:{number}',
+                blocks=self.random.choice([v.HOST_DEVICE, v.ALL_PATHS]),
+                place=f'Chassis/{number}',
+                needs=self.random.choice(list(ResetKind)),
+                reset=self.odd(None, Ref(bmc=bmc, uri=system)),
+            )
+
+        slot = ReconfigurationSlot(slot_id='Slot0', index=0, item=self.odd(None, item('Slot0-item')))
+        return v.gpu(
+            id=f'uuid:{number}',
+            primary=uri,
+            refs=(uri,),
+            model=self.odd(None, 'H100'),
+            pci=self.odd(PciIds(), v.gpu().pci),
+            firmware=tuple(item(name) for name in ('GPU_0', 'GPU_1', self.odd('GPU_0', 'Keys'))),
+            slots=self.odd((slot, slot), (slot,)),
+            locks=self.odd((), (lock(self.random.choice(['/redfish/v1/Systems/1', '/redfish/v1/systems/1/'])),)),
+        )
+
+    def images(self):
+        found = [
+            self.image('to-2.0', '2.0', via=self.random.choice([(), ('1.5',), ('1.0', '1.5')]), reset=ResetKind.POWER_CYCLE),
+            self.image('to-1.5', '1.5', via=self.random.choice([(), ('1.2',), ('V1.0', '1.2')])),
+            self.image('to-1.2', '1.2', via=self.random.choice([(), ('1.0',)])),
+            self.image('back', '0.9'),
+            self.image('gzip', '3', kind=ImageKind.FUNCTION, component='Slot*', function='gzip'),
+            self.image('revoke', '7', kind=ImageKind.REVOCATION, component='Keys'),
+        ]
+        return [image for image in found if self.odd(False, True)]
+
+    def image(self, name, version, **how):
+        firmware = how.get('kind', ImageKind.FIRMWARE) is ImageKind.FIRMWARE
+        values = {
+            'reset': self.odd(ResetKind.SYSTEM_RESET, ResetKind.NONE),
+            'fits': (Fit(model='H100', pci=self.odd(None, '0x10de:0x2330')),),
+            'security_version': self.odd(self.random.randint(1, 3), 2),
+            'order': self.random.randint(0, 2),
+            'restore': self.random.choice(WAYS_BACK) if firmware and name != 'back' else self.odd('back', None),
+            'denied': self.odd('CVE-1', None),
+        }
+        return v.image(name, version=version, **(values | how))
+
+    def baseline(self):
+        return v.baseline(
+            firmware=self.random.choice([None, (('GPU_*', '2.0'),), (('GPU_0', '1.5'), ('GPU_*', 'v2.0'))]),
+            functions=self.random.choice([None, (('Slot0', 'gzip'),)]),
+            revocations=self.random.choice([None, None, ('revoke',)]),
+            downgrade=self.odd(Downgrade.ALLOW, None),
+            security_floor=self.odd(3, None),
+            block=self.random.choice([frozenset(), v.HOST_DEVICE]),
+            on_missing=OnMissing.ALLOW,
+        )
+
+    def plan(self):
+        return made(self.seen, self.rules, self.catalogue, **self.how)
+
+
+SCENES = st.integers(0, 2**32).map(Scene)
+
+
+def shuffled(seen, random):
+    """The same machine, told in another order."""
+
+    def mixed(values):
+        return tuple(random.sample(values, len(values)))
+
+    cards = [replace(a, firmware=mixed(a.firmware), slots=mixed(a.slots), locks=mixed(a.locks)) for a in seen.accelerators]
+    return replace(seen, accelerators=mixed(cards), bmcs=mixed(seen.bmcs), gaps=mixed(seen.gaps))
+
+
+@settings(max_examples=200, deadline=None)
+@given(SCENES)
+def test_the_order_of_what_is_told_changes_nothing(scene):
+    """Actions, refusals, notes: the plan is the same value."""
+    catalogue = tuple(scene.random.sample(scene.catalogue, len(scene.catalogue)))
+    assert scene.plan() == made(shuffled(scene.seen, scene.random), scene.rules, catalogue, **scene.how)
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCENES)
+def test_no_plan_that_passes_does_what_must_not_be_done(scene):
+    """Whatever the BMC reports and the documents say."""
+    result = scene.plan()
+    if result.refusals:
+        with pytest.raises(Refused):
+            raise_if_unsafe(result)
+        return
+    raise_if_unsafe(result)
+    check_resets(result)
+    images = {i.name: i for i in scene.catalogue}
+    writes = [a for a in result.actions if isinstance(a, Flash | Program)]
+    for action in writes:
+        image, card = images[action.image], scene.seen.accelerator(action.accelerator)
+        assert image.denied is None
+        assert image.fits[0].pci == f'{card.pci.vendor_id}:{card.pci.device_id}'
+        assert image.security_version >= (scene.rules.rules[0].security_floor or 0)
+        assert CheckImage(image=image.name) in result.actions
+    check_flashes(scene, images, [a for a in writes if isinstance(a, Flash)])
+    assert {ImageKind.FUNCTION} >= {images[a.image].kind for a in writes if isinstance(a, Program)}
+
+
+def check_resets(result):
+    """The host is held once at most, and each System comes back once at most."""
+    resets = [a for a in result.actions if isinstance(a, Reset)]
+    for purposes in ({ResetPurpose.HOLD}, {ResetPurpose.ENFORCE, ResetPurpose.RESUME}):
+        places = [(a.system.bmc, a.system.uri.rstrip('/').lower()) for a in resets if a.purpose in purposes]
+        assert len(set(places)) == len(places)
+
+
+def check_flashes(scene, images, flashes):
+    """What each write goes over, what it leaves, and what is put back if it fails."""
+    rule = scene.rules.rules[0]
+    there = {}
+    for action in sorted(flashes, key=lambda a: a.order):
+        image, card = images[action.image], scene.seen.accelerator(action.accelerator)
+        (item,) = [c for a in scene.seen.accelerators for c in a.firmware if c.ref == action.ref]
+        assert item in card.firmware
+        runs, order, reset, least = there.get(item.ref, (item.version, -1, ResetKind.NONE, security(scene, item)))
+        assert runs is not None
+        assert runs == action.expects
+        assert order < action.order
+        assert ResetKind.NONE is reset
+        assert not image.via or any(same_version(runs, x) for x in (image.version, *image.via))
+        assert rule.downgrade or image.security_version >= least
+        assert ImageKind.FIRMWARE is image.kind or (image.name in rule.revocations and action.restore is None)
+        assert (image.restore is None) == (action.restore is None)
+        if action.restore is not None:
+            assert images[action.restore].denied is None
+            assert ImageKind.FIRMWARE is images[action.restore].kind
+            assert rule.downgrade or images[action.restore].security_version >= least
+            assert not any(a.accelerator == card.id and images[a.image].kind is ImageKind.REVOCATION for a in flashes)
+        there[item.ref] = (image.version, action.order, image.reset, max(least, image.security_version))
+
+
+def security(scene, item):
+    """What the catalogue knows of the version that a component runs."""
+    of_it = [i for i in scene.catalogue if i.kind is ImageKind.FIRMWARE and fnmatchcase(item.id, i.component)]
+    return max((i.security_version for i in of_it if same_version(i.version, item.version)), default=0)
+
+
+def test_the_scenes_hold_what_they_are_for():
+    """Plans that pass and write, in steps, with ways back, revocations, functions and resets; and many that are refused."""
+    found = Counter()
+    for seed in range(400):
+        scene = Scene(seed)
+        result = scene.plan()
+        found[bool(result.refusals)] += 1
+        if not result.refusals:
+            flashed = [a for a in result.actions if isinstance(a, Flash)]
+            found['flash'] += bool(flashed)
+            found['steps'] += len({a.ref for a in flashed}) < len(flashed)
+            found['restore'] += any(a.restore for a in flashed)
+            found['revoke'] += any(a.image == 'revoke' for a in flashed)
+            found['program'] += any(isinstance(a, Program) for a in result.actions)
+            found['reset'] += any(isinstance(a, Reset) for a in result.actions)
+    assert min(found[what] for what in (True, False, 'flash', 'steps', 'restore', 'revoke', 'program', 'reset')) >= 10, found
