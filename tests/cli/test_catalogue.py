@@ -1,0 +1,256 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How an operator signs a catalogue, looks at it, and finds out what is wrong before a card does."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import jsonschema
+import pytest
+
+from tests.cli.desk import Desk, Done, target_of
+from tests.unit.catalogue import keys, web
+
+SIGNER = keys.key()
+
+
+@pytest.fixture
+def signing(desk: Desk) -> Desk:
+    """Images, their catalogue, a key of this operator, and a configuration that trusts it."""
+    desk.images()
+    text = (desk.folder / 'catalogue.toml').read_text()
+    end = datetime.now(UTC) + timedelta(days=30)
+    desk.write(
+        'catalogue.toml', text.replace('format = 1\n', f'format = 1\nserial = 1\nexpires = {end:%Y-%m-%dT%H:%M:%SZ}\n', 1)
+    )
+    keys.secret_file(desk.folder / 'key.pem', keys.private_pem(SIGNER))
+    desk.write('trusted.pem', keys.public_pem(SIGNER).decode(), mode=0o644)
+    desk.write('acc.conf', '[baremetal_acc]\ntrust_roots = trusted.pem\ncatalogue = catalogue.toml\n')
+    return desk
+
+
+def change(desk: Desk, old: str, new: str) -> None:
+    """The catalogue with another text."""
+    path = desk.folder / 'catalogue.toml'
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def catalogue(desk: Desk, verb: str, *arguments: str) -> Done:
+    return desk.run('catalogue', verb, '--config-file', 'acc.conf', *arguments)
+
+
+def sign(desk: Desk, *arguments: str) -> Done:
+    return catalogue(desk, 'sign', '--key', 'key.pem', *arguments)
+
+
+@pytest.fixture
+def validate(tree):
+    """Check a document against the schema of that name."""
+
+    def check(name: str, document: object) -> None:
+        schema = json.loads((tree / 'doc/source/schemas' / f'{name}.json').read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.Draft202012Validator(schema).validate(document)
+
+    return check
+
+
+def test_a_signed_catalogue_is_shown_and_checked(signing, validate):
+    """From the key to the last image, in documents that tools can read."""
+    done = sign(signing, '-f', 'json')
+    assert (0, '') == (done.code, done.err)
+    validate('signed', done.document)
+    assert 'PRIVATE' not in done.out
+    shown = catalogue(signing, 'show', '-f', 'json')
+    validate('catalogue', shown.document)
+    assert (0, done.document['signed'][0]['signer'], 1) == (
+        shown.code,
+        shown.document['catalogue']['signer'],
+        shown.document['catalogue']['serial'],
+    )
+    checked = catalogue(signing, 'check', '-f', 'json')
+    validate('catalogue', checked.document)
+    assert (0, '', {'good'}) == (checked.code, checked.err, {i['state'] for i in checked.document['images']})
+    assert 'gpu-new' in catalogue(signing, 'show').out
+
+
+def test_a_catalogue_that_nobody_trusted_has_signed_is_refused(signing):
+    """By every verb that reads it, with the way out."""
+    for done in (catalogue(signing, 'show'), catalogue(signing, 'check')):
+        assert (4, '') == (done.code, done.out)
+        assert 'refused: catalogue.toml: is not signed: there is no catalogue.toml.sig (sign it: ' in done.err
+    keys.secret_file(signing.folder / 'other.pem', keys.private_pem(keys.key()))
+    done = catalogue(signing, 'sign', '--key', 'other.pem')
+    assert 0 == done.code
+    assert 'warning: catalogue.toml.sig: no trust root of this configuration accepts it' in done.err
+    done = catalogue(signing, 'show')
+    assert 4 == done.code
+    assert re.search(r'its signature proves nothing: catalogue.toml.sig: .* which is no trust root', done.err)
+    assert 0 == sign(signing, '--add').code
+    assert 0 == catalogue(signing, 'show').code
+
+
+def test_an_older_catalogue_does_not_come_back(signing):
+    """What the command has seen once stays in its state folder."""
+    assert 0 == sign(signing).code
+    old = [(path, path.read_bytes()) for path in signing.folder.glob('catalogue.toml*')]
+    change(signing, 'serial = 1', 'serial = 2')
+    assert 0 == sign(signing).code
+    assert 0 == catalogue(signing, 'show').code
+    for path, data in old:
+        path.write_bytes(data)
+    done = catalogue(signing, 'show')
+    assert 4 == done.code
+    assert 'has serial 1, and serial 2 was seen before' in done.err
+    assert str(signing.folder / 'state' / 'baremetal-acc' / 'serials.json') in done.err
+
+
+def test_what_is_wrong_with_images_is_told_image_by_image(signing, validate):
+    """Bytes, the way back, what is denied; what is denied on purpose is no fault."""
+    signing.write('fpga-new.img', 'something else')
+    change(signing, 'restore = "none"', 'restore = "fpga-new"')
+    text = (signing.folder / 'catalogue.toml').read_text()
+    signing.write('catalogue.toml', f'{text}\n[[deny]]\ncomponent = "Slot*"\nversion = "3.1"\nreason = "it leaks"\n')
+    assert 0 == sign(signing).code
+    done = catalogue(signing, 'check', '-f', 'json')
+    validate('catalogue', done.document)
+    states = {i['name']: i['state'] for i in done.document['images']}
+    assert (4, {'gpu-new': 'wrong', 'fpga-new': 'wrong', 'gzip-3': 'denied', 'aes-3': 'denied'}) == (done.code, states)
+    assert 2 == len(done.errors)
+    assert 'image gpu-new: nothing to go back to: image fpga-new: ' in done.errors[0]
+    assert 'the catalogue says 30' in done.errors[1]
+    lines = catalogue(signing, 'check', '--unmet', '-f', 'value', '-c', 'Image').out.split()
+    assert ['gpu-new', 'fpga-new'] == lines
+
+
+def test_an_expired_catalogue_can_be_looked_at_and_no_image_of_it_is_good(signing):
+    """It was right once; signing it again without a new end is refused."""
+    assert 0 == sign(signing).code
+    text = (signing.folder / 'catalogue.toml').read_text()
+    signing.write('catalogue.toml', re.sub(r'expires = \S+', 'expires = 2020-01-01T00:00:00Z', text))
+    done = sign(signing)
+    assert (2, True) == (done.code, 'catalogue.toml: has expired at 2020-01-01 00:00:00Z' in done.err)
+    signing.write('acc.conf', '[baremetal_acc]\ncatalogue = catalogue.toml\n')
+    done = catalogue(signing, 'show')
+    assert 0 == done.code
+    assert 'warning: catalogue.toml has expired at 2020-01-01 00:00:00Z' in done.err
+    done = catalogue(signing, 'check')
+    assert (4, 4) == (done.code, len(done.errors))
+    assert 'image gpu-new: catalogue.toml, which lists it, has expired at 2020-01-01 00:00:00Z' in done.err
+
+
+def test_an_image_has_a_signature_of_its_own(signing):
+    """Its bytes are compared before it is signed, and the file lies where the catalogue says."""
+    change(signing, 'source = "gpu-new.img"', 'source = "gpu-new.img"\nsignature = "gpu-new.sig"')
+    assert 0 == sign(signing).code
+    done = catalogue(signing, 'check')
+    assert (4, True) == (done.code, 'gpu-new.sig cannot be read' in done.err)
+    assert 0 == sign(signing, '--image', 'gpu-new').code
+    assert 0 == catalogue(signing, 'check').code
+    signing.write('gpu-new.img', 'something else')
+    done = sign(signing, '--image', 'gpu-new')
+    assert (4, True) == (done.code, 'the catalogue says 30' in done.err)
+
+
+def test_a_signature_is_written_only_where_images_may_lie(signing):
+    """A catalogue of somebody else must not choose which file is overwritten."""
+    outside = signing.folder.parent / 'precious.sig'
+    for signature, says in (
+        ('../precious.sig', 'is outside the folders that images may lie in'),
+        ('acc.conf', 'does not end with .sig'),
+        ('https://h/a.sig', 'lies on a server'),
+    ):
+        change(signing, 'source = "gpu-new.img"', f'source = "gpu-new.img"\nsignature = "{signature}"')
+        done = sign(signing, '--image', 'gpu-new')
+        assert (2, True) == (done.code, says in done.err)
+        change(signing, f'\nsignature = "{signature}"', '')
+    assert not outside.exists()
+    for name, says in (('gpu-nev', 'did you mean gpu-new?'), ('gpu-new', 'write signature = "gpu-new.sig"')):
+        done = sign(signing, '--image', name)
+        assert (2, True) == (done.code, says in done.err)
+
+
+def test_what_nobody_would_accept_is_not_signed(signing):
+    """A catalogue without a serial or an end, and one that is wrong."""
+    text = (signing.folder / 'catalogue.toml').read_text()
+    for line, says in (('serial', 'serial is missing'), ('expires', 'expires is missing'), ('version', 'version is missing')):
+        signing.write('catalogue.toml', re.sub(rf'\n{line} = .*', '', text, count=1))
+        done = sign(signing)
+        assert (2, True) == (done.code, says in done.err)
+    assert not (signing.folder / 'catalogue.toml.sig').exists()
+
+
+def test_a_private_key_is_kept_from_others(signing):
+    """Its file is refused when others can read it, and it is never an argument."""
+    (signing.folder / 'key.pem').chmod(0o644)
+    done = sign(signing)
+    assert (2, True) == (done.code, 'mode 0644' in done.err and 'chmod 600' in done.err)
+    done = catalogue(signing, 'sign')
+    assert (2, True) == (done.code, '--key' in done.err)
+
+
+def test_a_passphrase_comes_from_the_environment_or_is_asked_for(signing):
+    """Never from the arguments; a wrong one is told without it."""
+    keys.secret_file(signing.folder / 'key.pem', keys.private_pem(SIGNER, b'geheim'))
+    done = sign(signing)
+    assert (2, True) == (done.code, 'has a passphrase (set BAREMETAL_ACC_KEY_PASSPHRASE)' in done.err)
+    signing.environ['BAREMETAL_ACC_KEY_PASSPHRASE'] = 'falsch'
+    done = sign(signing)
+    assert (2, False) == (done.code, 'falsch' in done.err)
+    signing.environ['BAREMETAL_ACC_KEY_PASSPHRASE'] = 'geheim'
+    assert 0 == sign(signing).code
+
+
+@pytest.fixture
+def server() -> Iterator[web.Server]:
+    found = web.Server()
+    yield found
+    found.stop()
+
+
+def test_images_of_a_server_are_checked_as_files_are(signing, server):
+    """Once the operator allows it."""
+    server.answers['/gpu-new.img'] = web.body((signing.folder / 'gpu-new.img').read_bytes())
+    change(signing, 'source = "gpu-new.img"', f'source = "{server.origin}/gpu-new.img"')
+    assert 0 == sign(signing).code
+    done = catalogue(signing, 'check')
+    assert (4, True) == (done.code, 'which is no server that may be asked' in done.err)
+    conf = (signing.folder / 'acc.conf').read_text()
+    signing.write('acc.conf', f'{conf}image_hosts = {server.origin}\n')
+    assert (0, '') == (catalogue(signing, 'check').code, catalogue(signing, 'check').err)
+    signing.write('acc.conf', f'{conf}image_hosts = {server.origin}/images\n')
+    done = catalogue(signing, 'check')
+    assert (2, True) == (done.code, 'option [baremetal_acc] image_hosts' in done.err)
+
+
+@pytest.mark.parametrize(
+    ('verb', 'arguments', 'says'),
+    [
+        ('show', ('other.toml',), 'other.toml: cannot be read'),
+        ('show', ('a.toml', '--catalogue', 'b.toml'), 'exclude each other'),
+        ('chek', (), 'did you mean'),
+        ('check', ('--images',), 'no such argument'),
+    ],
+)
+def test_wrong_arguments_are_told(signing, verb, arguments, says):
+    """As for every other verb."""
+    done = catalogue(signing, verb, *arguments) if verb != 'chek' else signing.run('catalogue', verb)
+    assert (2, True) == (done.code, says in done.err)
+
+
+def test_a_changed_catalogue_reaches_no_bmc(signing, served):
+    """Whatever it says: apply ends before anything is asked of the machine."""
+    signing.bmcs({'node-1': target_of(served)})
+    signing.write('baseline.toml', 'format = 1\n')
+    assert 0 == sign(signing).code
+    change(signing, 'security_version = 2', 'security_version = 9')
+    before = served.log()
+    options = ('--config-file', 'acc.conf', '--baseline', 'baseline.toml')
+    done = signing.run('apply', '--execute', 'node-1', *options)
+    assert (4, '') == (done.code, done.out)
+    assert 'does not fit: what was signed was something else, or it was changed since (nothing of it is used)' in done.err
+    assert before == served.log()
