@@ -4,6 +4,7 @@
 
 import pytest
 
+from baremetal_acc.cli import bmcs
 from baremetal_acc.decide import baseline
 from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Exposure, NodeFacts, OnMissing, demands
 from baremetal_acc.errors import DocumentError
@@ -96,6 +97,13 @@ def test_a_machine_that_says_nothing_matches_no_pattern(asked):
     """Without a resource class, or without an owner, not even * holds."""
     rules = parse(f'[[rule]]\nmatch = {{ {asked} = "*" }}\nsecurity_floor = 9\n')
     assert 0 == demands(rules, v.gpu(), NodeFacts(name='n')).security_floor
+
+
+def test_the_owner_of_a_target_is_what_rules_ask_for():
+    """bmcs.yaml says it as Ironic would."""
+    text = 'format: 1\ntargets: {n: {owner: 7f3a9c, bmcs: {host: {address: "https://192.0.2.1"}}}}\n'
+    (target,), _ = bmcs.parse(text, 'bmcs.yaml')
+    assert '7f3a9c' == target.facts(Exposure.TENANT).owner
 
 
 def test_devices_are_counted_on_the_machines_of_their_owner():
