@@ -66,6 +66,18 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """A device that nobody may use: a write to it failed, and what was there before could not be put back.
+
+    :ivar why: what it shows, and what was tried.
+    """
+
+    device: AcceleratorId
+    since: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """The drift that was told last.
 
@@ -91,6 +103,7 @@ class Memory:
     :ivar unplanned: the job still waits for what a BMC was doing before it began; its plan comes then.
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
+    :ivar quarantined: devices that nobody may use until they have been put right.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -107,6 +120,7 @@ class Memory:
     evidence: tuple[Engagement, ...] = ()
     known: frozenset[AcceleratorId] = frozenset()
     opened: Opened | None = None
+    quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
     digest: str | None = None
     looked: datetime | None = None

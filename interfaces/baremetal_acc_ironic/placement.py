@@ -19,15 +19,21 @@ from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.run import PlacementShell
 from baremetal_acc_ironic.opts import PLACEMENT
+from baremetal_acc_ironic.quarantine import withheld
 
 _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false where there is no placement'
 
 
-def shell(node_uuid: str, instance_uuid: str | None) -> PlacementShell | None:
-    """What jobs of a node tell placement; None if nothing is to be published."""
+def shell(
+    node_uuid: str, instance_uuid: str | None, quarantined: frozenset[AcceleratorId] = frozenset()
+) -> PlacementShell | None:
+    """What jobs of a node tell placement; None if nothing is to be published.
+
+    :param quarantined: devices that are not offered, whatever they show.
+    """
     if not CONF[GROUP].publish:
         return None
-    return _NodeInPlacement(node_uuid, instance_uuid)
+    return _NodeInPlacement(node_uuid, instance_uuid, quarantined)
 
 
 class _NodeInPlacement:
@@ -36,9 +42,10 @@ class _NodeInPlacement:
     :param consumer: the node's own instance: what it holds stays, and nobody else can claim it.
     """
 
-    def __init__(self, node_uuid: str, consumer: str | None) -> None:
+    def __init__(self, node_uuid: str, consumer: str | None, quarantined: frozenset[AcceleratorId]) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
+        self._quarantined = quarantined
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
@@ -47,7 +54,7 @@ class _NodeInPlacement:
 
     def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        tree = providers.tree(inventory, verdict, self._node_uuid, functions)
+        tree = providers.tree(inventory, withheld(verdict, self._quarantined), self._node_uuid, functions)
         _publisher().publish(tree, consumer=self._consumer)
 
 

@@ -24,7 +24,7 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
-from baremetal_acc_ironic import drift, outcome, work
+from baremetal_acc_ironic import drift, outcome, quarantine, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
@@ -106,6 +106,8 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     tools = tools_of(task, marked)
     inventory = run.observe(target, tools, work.now())
     marked = drift.looked(task, marked, inventory, NAME, job.items)
+    before = marked.quarantined
+    marked = quarantine.after(marked, job, inventory, work.now(), all_good=False)
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
@@ -129,7 +131,8 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         demands_met=False,
     )
     outcome.told(node, f'{why}: all locks are engaged again')
-    _maintain(node, f'{why}; its locks are being engaged again')
+    new_ones = [q for q in marked.quarantined if q not in before]
+    _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
     memory.store(node, replace(marked, job=new))
 
 
@@ -177,7 +180,7 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
     _maintain(
         node,
         'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
-        'and run the step again, or undeploy and clean the node',
+        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined),
     )
     memory.store(node, replace(work.proven(mind, job, failed=False, lasting=True), job=None, opened=None))
 

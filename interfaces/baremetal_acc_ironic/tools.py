@@ -16,7 +16,7 @@ from baremetal_acc.decide.verify import functions_in_play, judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
-from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic.node import Memory
@@ -54,10 +54,16 @@ def tools(
         made,
         baseline=steps.overridden(made.baseline, mind.overrides),
         known=mind.known,
-        placement=placement.shell(task.node.uuid, task.node.instance_uuid),
+        placement=placement.shell(task.node.uuid, task.node.instance_uuid, _withheld(mind)),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,
     )
+
+
+def _withheld(mind: Memory) -> frozenset[AcceleratorId]:
+    """Quarantined devices; not for the job that takes the quarantine away, which offers what holds."""
+    reconciles = mind.job is not None and mind.job.step.split('#', 1)[0] == steps.RECONCILE.name
+    return frozenset() if reconciles else frozenset(q.device for q in mind.quarantined)
 
 
 def seen(

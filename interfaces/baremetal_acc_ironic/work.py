@@ -22,6 +22,7 @@ from oslo_utils import uuidutils
 
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
@@ -44,7 +45,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, outcome, record, steps
+from baremetal_acc_ironic import drift, outcome, quarantine, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
@@ -327,8 +328,12 @@ def _abandon(task: Any, why: str) -> None:
     mind = memory.load(task.node)
     job = mind.job
     if job is not None:
-        ended = replace(job, reasons=(*job.reasons, why), ended=True)
-        _end(task, mind, ended, Failed(reasons=ended.reasons, wrote=touched(job)), None, None, resume=True)
+        end = restore.judge(job, None)
+        reasons = tuple(dict.fromkeys((*job.reasons, why, *end.why)))
+        ended = replace(job, reasons=reasons, quarantined=end.quarantined, ended=True)
+        _end(
+            task, mind, ended, Failed(reasons=reasons, wrote=touched(job), quarantined=end.quarantined), None, None, resume=True
+        )
 
 
 def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
@@ -416,6 +421,10 @@ def _end(
     )
     if step is steps.RECONCILE and not reasons and look is not None:
         mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators))
+    whole = step is steps.RECONCILE and not reasons and look is not None
+    mind = quarantine.after(mind, job, None if look is None else look[0], now(), all_good=whole)
+    if isinstance(came, Failed) and came.quarantined:
+        quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in came.quarantined], job.flow)
     told = outcome.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])
     outcome.told(task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=job.requester)
     # The job stays until the next step begins: if we die before the flow was told, it is told again.

@@ -260,7 +260,7 @@ def write_catalogue(folder: Path) -> str:
                 f'gpu-{version}',
                 data,
                 kind='firmware',
-                model='NVIDIA H100 80GB HBM3',
+                pci='0x10de:0x2330',
                 component='HGX_FW_GPU_*',
                 version=version,
                 restore=f'gpu-{other}',
@@ -275,7 +275,7 @@ def write_catalogue(folder: Path) -> str:
                 function,
                 data,
                 kind='function',
-                model='FPGA PAC D5005',
+                pci='0x8086:0x0b2b',
                 component='Slot*',
                 version='1.0.0',
                 function=function,
@@ -284,11 +284,11 @@ def write_catalogue(folder: Path) -> str:
     return '\n\n'.join(text)
 
 
-def _image(folder: Path, name: str, data: bytes, *, model: str, apply: str = '{}', **values: str) -> str:
+def _image(folder: Path, name: str, data: bytes, *, pci: str, apply: str = '{}', **values: str) -> str:
     (folder / name).write_bytes(data)
     keys = ''.join(f'{key} = "{value}"\n' for key, value in values.items())
     return (
-        f'[[image]]\nname = "{name}"\nfits = [{{ model = "{model}" }}]\nsecurity_version = 1\nsource = "{name}"\n'
+        f'[[image]]\nname = "{name}"\nfits = [{{ pci = "{pci}" }}]\nsecurity_version = 1\nsource = "{name}"\n'
         f'size = {len(data)}\ndigest = "sha256:{hashlib.sha256(data).hexdigest()}"\napply = {apply}\n{keys}'
     )
 

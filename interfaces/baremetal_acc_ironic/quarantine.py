@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which devices may nobody use, how is that told, and what ends it?
+
+A device whose last write did not end as it should, and that could not be put back either, is quarantined: its node goes to
+maintenance, nothing of it is offered, and no verification passes, whatever it shows, until a job that writes has ended well and
+found the device as the baseline wants it, or cleaning has found that of the whole node.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from baremetal_acc.decide import restore
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Finding, Flow, Job, Met, Verdict
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc_ironic import steps
+from baremetal_acc_ironic.node import Memory, Quarantine
+
+WAY_BACK = {
+    Flow.CLEAN: 'clear maintenance, manage, and provide or clean the node',
+    Flow.DEPLOY: 'clear maintenance and undeploy the node',
+    Flow.SERVICE: 'clear maintenance, and service the node with update_accelerator_firmware, or undeploy it',
+}
+
+WRITERS = frozenset({steps.UPDATE.name, steps.PROGRAM.name})
+
+_REASON_CHARACTERS = 2000
+
+
+def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *, all_good: bool) -> Memory:
+    """What is remembered, with the devices that a job left unusable and without those that it has put right.
+
+    :param inventory: the final look, None if there was none.
+    :param all_good: the job was the whole path, and everything holds.
+    """
+    if all_good:
+        return replace(mind, quarantined=())
+    new = _left(job, inventory, now)
+    names = {q.device for q in new} | _put_right(job)
+    return replace(mind, quarantined=(*(q for q in mind.quarantined if q.device not in names), *new))
+
+
+def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
+    """The devices that a job has left unusable; each with the sentences that name it."""
+    end = restore.judge(job, inventory)
+    devices = dict.fromkeys((*job.quarantined, *end.quarantined))
+    return tuple(
+        Quarantine(device=d, since=now, why=' '.join(w for w in end.why if d in w) or f'{d} is quarantined') for d in devices
+    )
+
+
+def _put_right(job: Job) -> frozenset[AcceleratorId | None]:
+    """Devices whose firmware or functions a job that ended well was to put right, and that are as the baseline wants them."""
+    if job.reasons or job.verdict is None or job.step.split('#', 1)[0] not in WRITERS:
+        return frozenset()
+    asked = {f.accelerator for f in job.verdict.findings if f.subject.startswith(('firmware ', 'function '))}
+    return frozenset(asked - {f.accelerator for f in job.verdict.unmet})
+
+
+def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
+    """Nobody shall use the node. The caller saves it; Ironic's own handlers add the fault where they have one."""
+    sentences = ' '.join(dict.fromkeys(q.why for q in quarantined))
+    if len(sentences) > _REASON_CHARACTERS:
+        sentences = sentences[:_REASON_CHARACTERS] + '...'
+    way = WAY_BACK.get(flow, WAY_BACK[Flow.CLEAN])
+    node.maintenance = True
+    node.maintenance_reason = f'{sentences} (then {way}: cleaning takes the quarantine away once everything is at the baseline)'
+
+
+def reasons(mind: Memory) -> list[str]:
+    """Why no verification passes."""
+    return [f'{q.device} is quarantined since {q.since:%Y-%m-%d %H:%M:%S} UTC: {q.why}' for q in mind.quarantined]
+
+
+def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:
+    """The verdict as placement may hear it: a quarantined device offers nothing, whatever it shows."""
+    findings = tuple(
+        Finding(
+            accelerator=device,
+            label=device,
+            subject='quarantine',
+            expected='none',
+            found='quarantined',
+            met=Met.NO,
+            rule='quarantine',
+        )
+        for device in sorted(devices)
+    )
+    return replace(verdict, findings=(*verdict.findings, *findings))

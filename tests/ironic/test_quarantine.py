@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a node with a card that took neither its firmware nor the one before? Nobody gets it until it is good."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from ironic.common import faults, states
+
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import quarantine
+from baremetal_acc_ironic.node import Quarantine
+from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
+
+UPDATE = {'step': 'update_accelerator_firmware'}
+GPU_0 = 'host/HGX_FW_GPU_0'
+
+
+class QuarantineCase(IronicCase):
+    """One card takes no image at all."""
+
+    parameters = {'gpus': 2}  # noqa: RUF012
+
+    def spoil(self) -> None:
+        """From now on every write to one card fails."""
+        self.machine.fault('task-fails', device='GPU_0')
+
+    def rule(self, version: str) -> None:
+        """The baseline wants this version of all GPUs."""
+        path = self._folder / 'baseline.toml'
+        path.write_text(path.read_text().replace(GPU_NEW, version))
+
+    def quarantined(self) -> list[str]:
+        """The devices."""
+        return [str(q.device) for q in self.mind.quarantined]
+
+
+class TestCleaning(QuarantineCase):
+    """Automated cleaning finds the card behind the baseline."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.spoil()
+        self.clean()
+        assert states.CLEANFAIL == self.settle()
+
+    def test_the_node_goes_to_maintenance_and_says_which_card_and_what_to_do(self) -> None:
+        """As Ironic does it, with its own fault; the lock of the card is closed all the same."""
+        assert (True, faults.CLEAN_FAILURE) == (self.node.maintenance, self.node.fault)
+        reason = self.node.maintenance_reason
+        words = ('GPU_0', self.gpu(0), 'is quarantined', 'HGX_FW_GPU_0', GPU_OLD, 'clear maintenance', 'provide')
+        assert [] == [word for word in words if word not in reason], reason
+        assert 'is quarantined' in self.node.last_error
+        assert [self.gpu(0)] == self.quarantined()
+        assert all(closed for name, closed in self.locks().items() if 'InbandUpdatePolicy' in name)
+
+    def test_cleaning_with_a_card_that_takes_it_brings_the_node_back(self) -> None:
+        """The documented way: clear maintenance, manage, provide."""
+        self.machine.clear_faults()
+        self.clear()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert ([], GPU_NEW) == (self.quarantined(), self.version(GPU_0))
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def test_a_baseline_that_fits_by_chance_deploys_nothing(self) -> None:
+        """Somebody clears maintenance, cleans nothing, and the card shows what is asked for: it was never looked after."""
+        self.machine.clear_faults()
+        self.clear()
+        self.clean(UPDATE | {'args': {'devices': [self.gpu(1)]}})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert [self.gpu(0)] == self.quarantined()
+        self.clear()
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert f'{self.gpu(0)} is quarantined since' in self.node.last_error
+
+
+class TestService(QuarantineCase):
+    """An active node is updated."""
+
+    def test_servicing_it_again_with_a_good_image_takes_the_quarantine_away(self) -> None:
+        """Service failed, with its own way back."""
+        self.to_active()
+        self.rule(GPU_OLD)
+        self.spoil()
+        self.serve(UPDATE)
+        assert states.SERVICEFAIL == self.settle()
+        assert (True, faults.SERVICE_FAILURE) == (self.node.maintenance, self.node.fault)
+        assert 'service the node with update_accelerator_firmware' in self.node.maintenance_reason
+        self.machine.clear_faults()
+        self.node.maintenance, self.node.maintenance_reason, self.node.fault = False, None, None
+        self.node.save()
+        self.serve(UPDATE)
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert ([], GPU_OLD) == (self.quarantined(), self.version(GPU_0))
+
+
+class TestMemory(QuarantineCase):
+    """What is stored, and what placement hears."""
+
+    def test_it_is_kept_until_it_is_taken_away(self) -> None:
+        """It outlives the process; what was stored before there was such a thing still loads."""
+        one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
+        old = self.mind
+        assert () == old.quarantined
+        memory.store(self.node, replace(old, quarantined=(one,)))
+        assert (one,) == self.mind.quarantined
+        assert ['uuid:1 is quarantined since 2026-11-21 00:00:00 UTC: it burns'] == quarantine.reasons(self.mind)
+
+
+def test_placement_hears_of_a_quarantined_device_as_of_one_that_is_not_met() -> None:
+    """Whatever it shows; others are offered."""
+    verdict = quarantine.withheld(Verdict(target='node-1', findings=()), frozenset({AcceleratorId('uuid:1')}))
+    assert ['uuid:1'] == [f.accelerator for f in verdict.unmet]
+    assert Verdict(target='node-1', findings=()) == quarantine.withheld(Verdict(target='node-1', findings=()), frozenset())
