@@ -43,14 +43,17 @@ class Documents:
     trust: Trusting | None = None
 
 
-def documents(conf: cfg.ConfigOpts) -> Documents:
+def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     """Read baseline and catalogue.
 
+    :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
     :raises DocumentError: one is missing or wrong, or a trust root is.
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
     rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline)
+    if not images:
+        return Documents(baseline=rules, catalogue=(), folders=())
     trust = trusting(conf)
     found = catalogue(conf, trust, datetime.now(UTC)).catalogue
     return Documents(

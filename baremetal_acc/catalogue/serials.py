@@ -39,7 +39,8 @@ class Serials:
         :raises CatalogueRefused: it is older, or another one of the same serial.
         :raises AccError: the file of serials cannot be used.
         """
-        name = str(catalogue.absolute())
+        # One name however it is spelt; a link stays one, so that it cannot be turned back to an older file.
+        name = os.path.normpath(catalogue.absolute())
         if not self._newer(self._read(), name, serial, digest, signed=signed):
             return
         try:

@@ -152,15 +152,16 @@ class Signer:
     def file(self, statement: bytes, kept: tuple[str, str] | None = None) -> str:
         """A file of signatures over these bytes.
 
-        :param kept: text and path of another such file, whose signatures by others are taken over.
+        :param kept: text and path of another such file, whose signatures are taken over, as many as a file may hold: those of
+            other signers, and this one's over what was there before, so that the file can be put in place first.
         :raises DocumentError: that one is no such file.
         """
         encoded = tuple(c.public_bytes(serialization.Encoding.DER) for c in self.certificates)
         key = None if encoded else fingerprint(self.key.public_key())
         mine = _Signature(key=key, certificates=encoded, value=_sign(self.key, statement))
         others = () if kept is None else _parse(*kept)
-        parts = [_text(one) for one in (mine, *(o for o in others if (o.key, o.certificates) != (key, encoded)))]
-        return '\n'.join((f'format = {FORMAT}\n', *parts))
+        parts = [_text(one) for one in dict.fromkeys((mine, *others))]
+        return '\n'.join((f'format = {FORMAT}\n', *parts[:_MOST_SIGNATURES]))
 
 
 def _text(one: _Signature) -> str:

@@ -129,7 +129,9 @@ class Sign(ReportCommand):
             metavar='NAME',
             help='sign this image and not the catalogue; its bytes are compared with its digest first; can be repeated',
         )
-        what.add_argument('--add', action='store_true', help='keep the signatures by others that are there already')
+        what.add_argument(
+            '--add', action='store_true', help='keep the signatures that are there: by others, and over what was signed before'
+        )
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Sign what was checked."""

@@ -33,18 +33,20 @@ def tools(
     mind: Memory,
     *,
     clock: Clock | None = None,
+    images: bool = True,
     save: Callable[[Job], None] | None = None,
     observed: Callable[[Inventory, Verdict], None] | None = None,
 ) -> Tools:
     """Tools for one node.
 
     :param clock: of the turn that they are for.
+    :param images: read the catalogue; who only locks goes on where it is refused.
     :param save: stores a changed job.
     :param observed: told every final look.
     :raises DocumentError: baseline or catalogue is missing or wrong.
     :raises AccError: a plugin is broken.
     """
-    made = assemble.tools(CONF, assemble.documents(CONF))
+    made = assemble.tools(CONF, assemble.documents(CONF, images=images))
     hooks: dict[str, Any] = {'save': save} if save is not None else {}
     if observed is not None:
         hooks['observed'] = observed

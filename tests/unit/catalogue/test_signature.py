@@ -182,6 +182,11 @@ def test_one_good_signature_among_others_is_enough():
     assert checked(trusting(raw=[own]), both) != checked(trusting(raw=[other]), both)
     again = Signer(key=own).file(STATEMENT, (both, 'x.sig'))
     assert 2 == again.count('[[signature]]')
+    for n in range(20):
+        again = Signer(key=own).file(STATEMENT + bytes([n]), (again, 'x.sig'))
+    assert 16 == again.count('[[signature]]')
+    for n in (5, 19):
+        assert checked(trusting(raw=[own]), again, STATEMENT + bytes([n]))
     with pytest.raises(Untrusted, match=r'signature\[0\] is by the key .*; signature\[1\] is by the key'):
         checked(trusting(raw=[key()]), both)
 
