@@ -151,6 +151,11 @@ class Rig:
         )
         return Baseline(rules=(replace(rule, **other),))
 
+    def offer(self, image: Image) -> None:
+        """Put an image into the catalogue, in place of the one of that name."""
+        others = tuple(one for one in self.tools.catalogue if one.name != image.name)
+        self.tools = replace(self.tools, catalogue=(*others, image))
+
     # -- time ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -254,13 +259,15 @@ class Rig:
         _no_write_without_a_look(log)
         beside = [(e['body'], e['overlaps']) for e in log if _is_push(e) and e['overlaps'] and e['received_bytes']]
         assert [] == beside, 'two writes to one card at once'
+        assert [] == self.machine.truth()['cut_writes'], 'power changed under a card that was being written'
         assert self.job.ended
         limit = TIMEOUT + PATIENCE.settle + 3 * PATIENCE.reset
         assert limit >= timedelta(seconds=self.seconds), 'the deadline was not kept'
         told = self.stored + self.reasons + repr(self.outcome)
         assert [] == [secret for secret in (PASSWORD, BASIC) if secret in told]
         assert opens_by_itself or not self.was_open, 'the host ran while a lock was open'
-        if self.open_locks():
+        # A job that ended before it wrote anything has left everything as it was.
+        if self.machine.log() and self.open_locks():
             assert isinstance(self.outcome, Failed)
             assert self.host_is_off, 'a lock is open, and the host runs'
         if isinstance(self.outcome, Done):
