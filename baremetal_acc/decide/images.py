@@ -158,7 +158,10 @@ def way(images: Iterable[Image], accelerator: Accelerator, component: Component,
 
 
 def may_follow(image: Image, version: str | None) -> bool:
-    """The image may be written where that version runs: over any, one of its ``via``, or its own."""
+    """The image may be written where that version runs: over any, one of its ``via``, or its own.
+
+    Not asked of an image that is put back: the image whose ``restore`` it is says that it may.
+    """
     return not image.via or any(same_version(version, over) for over in (image.version, *image.via))
 
 
