@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.decide.plan import plan
+from baremetal_acc.errors import AccError
 from baremetal_acc.model import codec
 from baremetal_acc.model.job import Done, Flow, Job, Wait
 from baremetal_acc.model.ref import HOST
@@ -148,6 +150,13 @@ class Fleet:
     def _in_worker(self, node: Node) -> None:
         try:
             self.turn(node)
+        except AccError as exc:
+            if not exc.waiting_helps:  # else the next interval tries again, as in Ironic
+                node.ended, node.failed = self.clock.now(), str(exc)
+        except Exception as exc:  # noqa: BLE001 - as in Ironic: this node has failed, and the others go on
+            frames = reversed(traceback.extract_tb(exc.__traceback__))
+            where = ' < '.join(f'{frame.name} ({Path(frame.filename).name}:{frame.lineno})' for frame in frames)
+            node.ended, node.failed = self.clock.now(), f'{type(exc).__name__}: {exc}; in {where}'
         finally:
             node.busy = False
 
