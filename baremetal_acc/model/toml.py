@@ -19,6 +19,9 @@ E = TypeVar('E', bound=StrEnum)
 MAX_SIZE = 1024 * 1024
 """Characters. A document of an operator is a few pages; more is a mistake or an attack."""
 
+_LONGEST = 400
+"""Characters of a part of a message. The longest of our own words have half of it."""
+
 
 @dataclass(slots=True)
 class Table:
@@ -37,7 +40,7 @@ class Table:
     def error(self, key: str | None, what: str, hint: str | None = None) -> DocumentError:
         """An error at a key of this table."""
         where = self.name if key is None else f'{self.name}.{key}' if self.name else key
-        return DocumentError(path=self.path, line=self._line(key), what=f'{where}: {what}', hint=hint)
+        return DocumentError(path=self.path, line=self._line(key), what=f'{_short(where)}: {_short(what)}', hint=hint)
 
     def has(self, key: str) -> bool:
         """The key is there."""
@@ -225,6 +228,11 @@ def did_you_mean(word: str, words: Iterable[str]) -> str | None:
     """A hint that names the word nearest to a misspelt one."""
     near = difflib.get_close_matches(word, sorted(words), n=1)
     return f'did you mean {near[0]}?' if near else None
+
+
+def _short(text: str) -> str:
+    """A text that fits into a message: keys and values may be as long as the document, and what is wrong stands at the end."""
+    return text if len(text) <= _LONGEST else f'{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}'
 
 
 def _headers(text: str, key: str) -> list[int]:

@@ -139,3 +139,19 @@ def test_a_uuid_is_one():
     """Else nothing would ever be in play."""
     with pytest.raises(DocumentError, match="'3D2F' is no UUID"):
         parse(FIRMWARE + FUNCTION.replace('3D2F7A1C-7D0E-5B52-9D52-3F1F0B8A8F11', '3D2F'))
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'says'),
+    [
+        ('name = "gpu-2"', f'name = "{"a" * 5000}"', 'at most 100'),
+        ('kind = "firmware"', f'kind = "{"a" * 5000}"', 'is none of firmware, function, revocation'),
+        ('size = 1000', f'size = 1000\n{"a" * 5000} = 1', 'no such key'),
+        ('pci = "0x10DE:0x2330"', f'pci = "{"a" * 5000}"', 'is no pair of vendor and device id'),
+    ],
+)
+def test_a_message_is_never_as_long_as_what_is_wrong(old, new, says):
+    """It goes into logs and into a node's last_error; how it ends is what the reader needs."""
+    with pytest.raises(DocumentError, match=says) as caught:
+        parse(FIRMWARE.replace(old, new))
+    assert len(str(caught.value)) < 1000
