@@ -11,8 +11,10 @@ import os
 import resource
 import signal
 import sys
+from importlib import metadata
 
-from baremetal_acc.cli import apply, main, plan  # noqa: F401 - imported once, for every run
+from baremetal_acc.catalogue import fetch, signature  # noqa: F401 - imported once, for every run
+from baremetal_acc.cli import apply, main, plan  # noqa: F401
 
 MAX_FILE = 64 * 1024 * 1024
 """What a run may write to one file: an endless image that is not refused in time fills no disk of ours."""
@@ -36,7 +38,15 @@ def _become(asked: dict[str, object]) -> list[str]:
     return list(asked['arguments'])
 
 
+def _import_plugins() -> None:
+    """What the command would import when it runs: drivers, locks, and how tables are printed."""
+    for group in ('baremetal_acc.bmc', 'baremetal_acc.locks', 'cliff.formatter.list'):
+        for entry in metadata.entry_points(group=group):
+            entry.load()
+
+
 if __name__ == '__main__':
+    _import_plugins()
     for line in iter(sys.stdin.readline, ''):
         wanted = json.loads(line)
         child = os.fork()
