@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How near to the slowest device is an update of one node, and of a hundred, and what does Ironic's own update take?
 
-Both write the same images to the same emulated machines in the same run. What is computed and sent takes its real time; pauses
-are jumped over by the client and the machines together, so that hours pass in minutes and nothing that costs CPU is for free.
-What counts as flashed is what the machine itself says afterwards, never what a client says.
+Ours is turned as the command line does it for one node, and by our periodic in Ironic's workers for a hundred; both write the
+same images to the same emulated machines in the same run. What is computed and sent takes its real time. Pauses are jumped over
+by client and machines together, so that hours pass in minutes and nothing that costs CPU is for free. What counts as flashed is
+what the machine itself says afterwards, never what a client says.
 """
 
 import argparse
@@ -158,8 +159,9 @@ def command_of(client: str, case: Case, folder: Path, arguments: argparse.Namesp
     if client == IRONIC:
         images = [machine.item(number) for number in range(case.cards)]
         return [str(peers.PYTHON), str(CLIENTS / 'ironic_firmware.py'), '--images', *images]
-    command = [sys.executable, '-m', 'benchmarks.flash.clients.ours', str(folder), '--parallel', str(case.cards)]
-    return [*command, '--poll', str(arguments.poll), *(['--workers', str(arguments.workers)] if case.nodes > 1 else [])]
+    module = 'ours' if case.nodes == 1 else 'ours_in_ironic'
+    command = [sys.executable, '-m', f'benchmarks.flash.clients.{module}', str(folder)]
+    return [*command, '--parallel', str(case.cards), '--poll', str(arguments.poll)]
 
 
 def measure(client: str, case: Case, arguments: argparse.Namespace) -> Found:
@@ -265,7 +267,6 @@ def main() -> None:
     parser.add_argument('--flash-seconds', type=float, default=300.0, metavar='T', help='how long one device takes')
     parser.add_argument('--reset-seconds', type=float, default=15.0, help='to power off, and again to power on')
     parser.add_argument('--poll', type=float, default=5.0, help='our poll_interval')
-    parser.add_argument('--workers', type=int, default=150, help="our workers: half of Ironic's pool by default")
     parser.add_argument('--delay', type=float, default=0.0, help='seconds that every answer of a BMC takes')
     parser.add_argument('--slots', type=int, default=4, help='answers of a BMC in progress at a time')
     parser.add_argument('--limit', type=float, default=1800.0, help='real seconds after which a client is ended')

@@ -9,11 +9,8 @@ import json
 import re
 import select
 import socket
-import threading
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
@@ -22,8 +19,6 @@ from baremetal_acc.emulator.hw.parameters import Parameters
 from baremetal_acc.emulator.image import build_image, read_image
 from benchmarks.flash import machine
 from benchmarks.flash import run as flash
-from benchmarks.flash.clients.ours import Fleet, Node
-from benchmarks.flash.clock import Clock
 from benchmarks.inventory import floor, harness, larger, peers, run
 from benchmarks.inventory.fleet import _spread
 from benchmarks.inventory.floor import Cost, bare, load, parse
@@ -473,33 +468,11 @@ def test_the_bmc_takes_as_many_updates_at_once_as_there_are_cards():
 
 def test_pauses_are_jumped_over_and_the_flash_still_takes_its_time():
     """Our client on a real emulator: 300 s of flashing and two of 15 s of power pass, and the machine says that it is done."""
-    arguments = SimpleNamespace(flash_seconds=300.0, reset_seconds=15.0, delay=0.0, slots=4, poll=30.0, workers=4, limit=120.0)
-    found = flash.measure(flash.OURS, flash.Case(name='two', nodes=2, cards=2), arguments)
-    assert (2, 2, 2, []) == (found.flashed, found.locked, found.starts, found.told['failed'])
-    assert 330.0 <= min(found.ended)
+    arguments = SimpleNamespace(flash_seconds=300.0, reset_seconds=15.0, delay=0.0, slots=4, poll=30.0, limit=120.0)
+    found = flash.measure(flash.OURS, flash.Case(name='one', nodes=1, cards=2), arguments)
+    assert (1, 1, 1, []) == (found.flashed, found.locked, found.starts, found.told['failed'])
+    assert 330.0 <= found.last
     assert found.last - found.told['skipped'] <= found.real
-
-
-def test_a_node_whose_bmc_hangs_delays_no_other():
-    """Ten others end while the first is still in its turn, and it is not given to a second worker meanwhile."""
-    freed, begun, others = threading.Event(), [], []
-
-    class Hanging(Fleet):
-        def turn(self, node: Node) -> None:
-            if node is nodes[0]:
-                begun.append(node)
-                assert freed.wait(60)
-            else:
-                others.append(node)
-                if len(others) == 10:
-                    freed.set()
-            node.ended = 0.0
-
-    nodes = [Node(target=None) for _ in range(11)]  # type: ignore[arg-type]
-    options: Any = {'baremetal_acc': SimpleNamespace(poll_interval=0.01)}
-    fleet = Hanging(options, nodes, Clock(0), workers=4, timeout=timedelta(0))
-    fleet.together()
-    assert (1, 10) == (len(begun), len(others))
 
 
 @pytest.mark.parametrize('name', ['clock.py', 'clients/ironic_firmware.py'])
