@@ -148,6 +148,9 @@ CASES: dict[str, Case] = {
         ends=Ending.QUARANTINED,
         says='HGX_FW_ERoT_GPU_0',
     ),
+    'task-stuck-at-100-and-the-write-is-over': Case(
+        number='F5', meets=fault('task-stuck', at_percent=100, completes=True, count=1, **CARD), ends=Ending.DONE
+    ),
     'task-completed-version-unchanged': Case(
         number='F6',
         meets=fault('task-completed-version-unchanged', count=1, **CARD),

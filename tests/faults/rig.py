@@ -45,7 +45,9 @@ BASIC = base64.b64encode(f'admin:{PASSWORD}'.encode()).decode()
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TIMEOUT = timedelta(minutes=15)
-PATIENCE = Patience(poll=timedelta(seconds=20), settle=timedelta(seconds=120), reset=timedelta(minutes=5))
+PATIENCE = Patience(
+    poll=timedelta(seconds=20), settle=timedelta(seconds=120), reset=timedelta(minutes=5), stall=timedelta(minutes=3)
+)
 FLASH_SECONDS = 60.0
 # A job takes some twenty ticks; what lasts to the deadline some hundred.
 TICKS = 600
