@@ -12,6 +12,7 @@ from baremetal_acc.bmc import find as find_driver
 from baremetal_acc.bmc.api import ImageServer
 from baremetal_acc.catalogue import address, load
 from baremetal_acc.catalogue.address import Origin
+from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.fetch import Web
 from baremetal_acc.catalogue.load import Demand, Loaded, Trusting
 from baremetal_acc.catalogue.serials import Serials
@@ -31,7 +32,7 @@ class Documents:
     """What the operator wrote: rules and images.
 
     :ivar folders: that images may lie in.
-    :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never.
+    :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never; ``denials`` its deny-list.
     :ivar trust: who may sign images; None where there are no trust roots.
     """
 
@@ -40,6 +41,7 @@ class Documents:
     folders: tuple[Path, ...]
     path: str = 'the catalogue'
     expires: datetime | None = None
+    denials: tuple[Denial, ...] = ()
     trust: Trusting | None = None
 
 
@@ -62,6 +64,7 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
         folders=folders(conf),
         path=found.path,
         expires=found.expires,
+        denials=found.denials,
         trust=trust,
     )
 
@@ -122,6 +125,7 @@ def store(conf: cfg.ConfigOpts, read: Documents) -> Store:
         signatures=Demand(group.image_signature),
         catalogue=read.path,
         expires=read.expires,
+        denials=read.denials,
     )
 
 

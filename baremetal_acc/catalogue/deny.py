@@ -28,10 +28,16 @@ class Denial:
     digest: Digest | None = None
 
     def concerns(self, image: Image) -> bool:
-        """The image is, or may be, what is denied."""
+        """The image is, or may be, what is denied, as far as the catalogue tells."""
+        return (self.digest is None or self.digest == image.digest) and self._meets(image)
+
+    def may_concern(self, image: Image) -> bool:
+        """Only the bytes can tell: they are denied by a digest of another algorithm than the one that the image has."""
+        return self.digest is not None and self.digest.algorithm is not image.digest.algorithm and self._meets(image)
+
+    def _meets(self, image: Image) -> bool:
         return (
-            (self.digest is None or self.digest == image.digest)
-            and (self.version is None or same_version(self.version, image.version))
+            (self.version is None or same_version(self.version, image.version))
             and (not self.fits or any(_one_device(mine, other) for mine in self.fits for other in image.fits))
             and (self.component is None or overlap(self.component.casefold(), image.component.casefold()))
         )

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from baremetal_acc.catalogue import address
+from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.fetch import NotFetched, Web
 from baremetal_acc.catalogue.load import Demand, Trusting
 from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
@@ -108,6 +109,7 @@ class Store:
     :ivar trust: the trust roots, None where there are none.
     :ivar signatures: whether each image needs a signature of its own; one that is named is checked in any case.
     :ivar catalogue: path of the catalogue, for messages; ``expires`` when it does, None for never.
+    :ivar denials: its deny-list: a digest of another algorithm than the image's can be compared with the bytes alone.
     """
 
     files: FileStore
@@ -116,6 +118,7 @@ class Store:
     signatures: Demand = Demand.OPTIONAL
     catalogue: str = 'the catalogue'
     expires: datetime | None = None
+    denials: tuple[Denial, ...] = ()
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def open(self, image: Image) -> Upload:
@@ -132,7 +135,20 @@ class Store:
             what = f'{self.catalogue}, which lists it, has expired at {self.expires:%Y-%m-%d %H:%M:%S}Z'
             raise ImageDenied(image=image.name, what=what, hint='put the present catalogue in its place')
         self.signer(image, now)
-        return (self.web if '://' in image.source else self.files).open(image)
+        upload = (self.web if '://' in image.source else self.files).open(image)
+        self._not_denied(image, upload)
+        return upload
+
+    def _not_denied(self, image: Image, upload: Upload) -> None:
+        for denial in self.denials:
+            if denial.digest is None or not denial.may_concern(image):
+                continue
+            copy, found = upload.open(), hashlib.new(denial.digest.algorithm)
+            while chunk := copy.read(_CHUNK):
+                found.update(chunk)
+            if found.hexdigest() == denial.digest.value:
+                copy.close()
+                raise ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {denial.reason}')
 
     def signer(self, image: Image, now: datetime) -> str | None:
         """Who signed the image itself; None where nobody did, and nobody has to.

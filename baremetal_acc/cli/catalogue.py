@@ -207,6 +207,7 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
         folders=assemble.folders(conf),
         path=found.path,
         expires=found.expires,
+        denials=found.denials,
         trust=trust,
     )
     return loaded, assemble.store(conf, read)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from baremetal_acc.catalogue import signature
+from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.load import Demand
 from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
 from baremetal_acc.catalogue.signature import Signer, Trust
@@ -169,6 +170,23 @@ def test_what_is_denied_is_not_opened(path):
     """Not even a job that was begun before it was denied gets it."""
     with pytest.raises(ImageDenied, match=r'image gpu-new: /etc/x/catalogue.toml denies it: it bricks'):
         store(path).open(replace(image(path), denied='it bricks'))
+
+
+def test_bytes_that_are_denied_by_another_algorithm_are_not_opened(path):
+    """The catalogue names them by SHA-512, the deny-list by SHA-256: only the bytes tell."""
+    digest = image(path).digest
+    wanted = image(path, DigestAlgorithm.SHA512)
+    found = store(path, denials=(Denial(reason='it bricks', digest=digest),))
+    before = len(os.listdir('/proc/self/fd'))
+    with pytest.raises(ImageDenied, match=r'image gpu-new: /etc/x/catalogue\.toml denies its bytes: it bricks'):
+        found.open(wanted)
+    assert before == len(os.listdir('/proc/self/fd'))
+    others = (
+        Denial(reason='x', digest=replace(digest, value='0' * 64)),
+        Denial(reason='x', digest=digest, component='CPU_*'),
+        Denial(reason='x', version='9', component='*'),
+    )
+    assert DATA == store(path, denials=others).open(wanted).open().read()
 
 
 def test_nothing_of_an_expired_catalogue_is_opened(path):
