@@ -14,7 +14,7 @@ import sys
 from importlib import metadata
 
 from baremetal_acc.catalogue import fetch, signature  # noqa: F401 - imported once, for every run
-from baremetal_acc.cli import apply, main, plan  # noqa: F401
+from baremetal_acc.cli import apply, catalogue, main, plan  # noqa: F401
 
 MAX_FILE = 64 * 1024 * 1024
 """What a run may write to one file: an endless image that is not refused in time fills no disk of ours."""

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -330,6 +331,46 @@ def test_a_newer_catalogue_is_taken_and_the_older_one_is_then_refused(shop):
     refused(shop, 4, ('has serial 7, and serial 8 was seen before',))
 
 
+def test_a_link_is_not_turned_back_to_an_older_catalogue(shop):
+    """Releases in folders of their own, and a link to the present one: the name counts, not where it leads."""
+    notary = notarised(shop)
+    shop.lay()
+    for serial in (6, 7):
+        release = shop.path(f'release-{serial}')
+        release.mkdir()
+        notary.catalogue.write_text(shop.text().replace('serial = 7', f'serial = {serial}'))
+        notary.sign()
+        for path in (notary.catalogue, notary.file):
+            path.rename(release / path.name)
+        for path in shop.folder.glob('*.img'):
+            (release / path.name).write_bytes(path.read_bytes())
+        present = shop.path('present')
+        present.unlink(missing_ok=True)
+        present.symlink_to(release.name)
+        done = shop.run('plan', *shop.options[:-1], 'present/catalogue.toml')
+        assert 3 == done.code, done.err
+    present.unlink()
+    present.symlink_to('release-6')
+    shop.machine.reset_log()
+    done = shop.run('apply', '--execute', *shop.options[:-1], 'present/catalogue.toml')
+    assert 4 == done.code, done.err
+    assert 'has serial 6, and serial 7 was seen before' in done.errors[0]
+    assert [] == reached(shop.machine)
+
+
+@pytest.mark.parametrize('verb', ['check', 'show'])
+@pytest.mark.parametrize('case', ['not signed', 'signed, and a comment added since', 'by nobody the operator knows'])
+def test_the_catalogue_verbs_refuse_what_apply_refuses(case, verb, shop):
+    """What is checked before is what is checked then."""
+    strike, says = FORGED[case]
+    notarised(shop, strike)
+    shop.lay()
+    done = shop.run('catalogue', verb, '--config-file', 'acc.conf', '--catalogue', 'catalogue.toml')
+    assert 4 == done.code, done.err
+    for text in says:
+        assert text in done.errors[0]
+
+
 def test_an_expired_catalogue_is_refused_though_it_is_the_operators(shop):
     """Freezing: an attacker who holds back newer catalogues wins a limited time only."""
     notarised(shop)
@@ -367,6 +408,109 @@ def test_a_forged_memory_of_serials_is_not_believed(forge, says, shop):
     assert says in done.errors[0]
     assert 'internal error' not in done.errors[0]
     assert [] == reached(shop.machine)
+
+
+# -- signatures of images --------------------------------------------------------------------------------------------------
+
+
+def image_signed(shop: Workshop, then: Callable[[Notary, Path], object] | None = None, **other: object) -> Notary:
+    """Every image needs a signature of its own, and has one; nobody signs the catalogue.
+
+    :param other: what is said of the image that is to be written, in place of the truth.
+    """
+    notary = notarised(shop, sign=False)
+    shop.conf |= {'catalogue_signature': 'optional', 'image_signature': 'required'}
+
+    def sign() -> None:
+        for name, image in shop.images.items():
+            truth = {'kind': 'image 1', 'name': name, 'size': image['size'], 'digest': image['digest'].strip('"'), 'end': '\n'}
+            truth |= other if name == 'fpga-new' else {}
+            statement = 'baremetal-acc {kind}\n{name}\n{size}\n{digest}{end}'.format(**truth).encode()
+            entry = by_key(signed(notary.key, statement), fingerprint(notary.key))
+            shop.path(f'{name}.sig').write_text(f'format = 1\n{entry}')
+        if then is not None:
+            then(notary, shop.path('fpga-new.sig'))
+
+    for name, image in shop.images.items():
+        image['signature'] = f'"{name}.sig"'
+    shop.after.append(sign)
+    return notary
+
+
+def by_a_stranger(n: Notary, path: Path) -> None:
+    evil = key()
+    image = n.shop.new
+    statement = f'baremetal-acc image 1\nfpga-new\n{image["size"]}\n{image["digest"].strip(chr(34))}\n'.encode()
+    path.write_text(f'format = 1\n{by_key(signed(evil, statement), fingerprint(evil))}')
+
+
+def linked_outside(n: Notary, path: Path) -> None:
+    path.rename(n.shop.outside / path.name)
+    path.symlink_to(n.shop.outside / path.name)
+
+
+IMAGES = {
+    'of another image': (lambda n, path: path.write_bytes(n.shop.path('fpga-old.sig').read_bytes()), {}, 'does not fit'),
+    'of the same bytes by another name': (None, {'name': 'fpga-old'}, 'does not fit'),
+    'of another size': (None, {'size': '1'}, 'does not fit'),
+    'of another digest': (None, {'digest': f'sha256:{"a" * 64}'}, 'does not fit'),
+    'of a digest without its algorithm': (None, {'digest': 'a' * 64}, 'does not fit'),
+    'of a catalogue': (None, {'kind': 'catalogue 1'}, 'does not fit'),
+    'without the last line end': (None, {'end': ''}, 'does not fit'),
+    'by a stranger': (by_a_stranger, {}, 'which is no trust root'),
+    'gone': (lambda n, path: path.unlink(), {}, 'cannot be read: No such file'),
+    'empty': (lambda n, path: path.write_text(''), {}, 'its signature cannot be read'),
+    'no text': (lambda n, path: path.write_bytes(b'\xff' * 64), {}, 'is not UTF-8'),
+    'without an end': (lambda n, path: (path.unlink(), path.symlink_to('/dev/zero')), {}, 'is outside the folders'),
+    'megabytes long': (lambda n, path: path.write_text('#' * 3_000_000), {}, 'is longer than'),
+    'a pipe': (lambda n, path: (path.unlink(), os.mkfifo(path)), {}, 'is no regular file'),
+    'outside the folders': (linked_outside, {}, 'is outside the folders'),
+}
+
+
+@pytest.mark.parametrize('case', IMAGES)
+def test_an_image_whose_signature_proves_nothing_is_refused_and_nothing_is_sent(case, shop):
+    """Whoever can write the catalogue, and cannot sign, cannot bring in an image of his."""
+    then, other, says = IMAGES[case]
+    image_signed(shop, then, **other)
+    image_refused(shop, says)
+
+
+def test_an_image_that_names_no_signature_is_refused_where_one_is_required(shop):
+    """Leaving it out is no way round it."""
+    image_signed(shop)
+    del shop.new['signature']
+    image_refused(shop, 'has no signature of its own')
+
+
+def test_a_signature_does_not_go_with_another_image_of_that_name(shop):
+    """The signature is the operator's; the image is not, and the catalogue tells the truth about it."""
+    image_signed(shop)
+    shop.lay()
+    evil = shop.new_file.read_bytes()[:-1] + b'x'
+    shop.new_file.write_bytes(evil)
+    shop.describe('fpga-new', evil)
+    shop.after.clear()
+    image_refused(shop, 'does not fit')
+
+
+def image_refused(shop: Workshop, says: str) -> None:
+    shop.lay()
+    done = shop.apply()
+    assert 4 == done.code, done.err
+    assert 1 == len(done.errors), done.err
+    assert 'image fpga-new' in done.errors[0]
+    assert says in done.errors[0]
+    assert [] == reached(shop.machine)
+
+
+def test_signed_images_are_written_byte_for_byte(honest):
+    """Else the tests above could not fail."""
+    image_signed(honest)
+    honest.lay()
+    done = honest.apply()
+    assert 0 == done.code, done.err
+    assert sorted((told(honest.new_file), told(honest.path('gzip-3.img')))) == sorted(pushed(honest.machine))
 
 
 # -- and the honest ones ---------------------------------------------------------------------------------------------------
