@@ -242,7 +242,8 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
     tools = replace(tools, known=tools.known | job.devices)
     with _connections(target, tools) as bmcs:
-        move = advance(job, _look(job, bmcs, now, tools.patience), now, tools.patience)
+        sight = _look(job, bmcs, now, tools.patience)
+        move = _of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = move.job
         putting_back = bool(restore.due(job, now))
         if putting_back:
@@ -347,6 +348,16 @@ def _look(job: Job, bmcs: _Bmcs, now: datetime, patience: Patience) -> Sight:
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             resets[position] = _reset_came(item, action, bmcs)
     return Sight(writes=writes, resets=resets, foreign=foreign)
+
+
+def _of_asked_bmcs(move: Move, sight: Sight) -> Move:
+    """The move without writes to BMCs that were not asked whether they are busy: their stage has begun with this very tick."""
+
+    def asked(position: int) -> bool:
+        action = move.job.items[position].action
+        return not isinstance(action, Flash | Program) or action.ref.bmc in sight.foreign
+
+    return replace(move, perform=tuple(p for p in move.perform if asked(p)))
 
 
 def _stuck(job: Job) -> set[Ref]:

@@ -439,6 +439,7 @@ class Execution:
             'outcome': word,
             **_actions(one.job, one.made, one.labels),
             'verdict': None if verdict is None else render.verdict(verdict),
+            'quarantined': list(one.job.quarantined),
             'error': render.failure(error),
         }
         return Result(document=document, code=code)
@@ -479,6 +480,7 @@ def _document(prepared: Prepared, word: str) -> dict[str, Any]:
         'outcome': word,
         **_states(render.plan(prepared.made, prepared.labels)),
         'verdict': render.verdict(prepared.verdict),
+        'quarantined': [],
         'error': render.failure(refused),
     }
 
@@ -493,19 +495,24 @@ def _failure(entry: TargetEntry, error: AccError) -> Result:
         'refusals': [],
         'notes': [],
         'verdict': None,
+        'quarantined': [],
         'error': render.failure(error),
     }
     return Result(document=document, code=failed(entry.name, error))
 
 
 def _states(body: dict[str, Any]) -> dict[str, Any]:
-    return {**body, 'actions': [{**a, 'state': ItemState.PLANNED.value, 'message': None} for a in body['actions']]}
+    planned = {'state': ItemState.PLANNED.value, 'message': None, 'restoring': False}
+    return {**body, 'actions': [{**a, **planned} for a in body['actions']]}
 
 
 def _actions(job: Job, made: Plan | None, labels: dict[AcceleratorId, str]) -> dict[str, Any]:
     """What was done, action by action; notes are those of the plan that the job was begun with."""
     notes = [] if made is None else render.plan(made, labels)['notes']
-    done = [{**render.action(i.action, labels), 'state': i.state.value, 'message': i.message} for i in job.items]
+    done = [
+        {**render.action(i.action, labels), 'state': i.state.value, 'message': i.message, 'restoring': i.restoring}
+        for i in job.items
+    ]
     return {'actions': done, 'refusals': [], 'notes': notes}
 
 
@@ -518,7 +525,8 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
             what = (what, ' '.join(filter(None, (a['bmc'], a['uri'], a['field']))))
         reset = f'then {a["reset"]}' if a['reset'] not in (None, 'none') and a['action'] != 'reset' else None
         state = (a['state'], a['message']) if a['message'] else a['state']
-        rows.append((body['target'], a['device'], a['action'], what, tuple(filter(None, (change, reset))), state))
+        action = 'put back' if a['restoring'] and a['action'] == 'flash' else a['action']
+        rows.append((body['target'], a['device'], action, what, tuple(filter(None, (change, reset))), state))
     rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]
     rows += [(body['target'], n['device'], 'note', None, n['text'], None) for n in body['notes']]
     return rows

@@ -133,7 +133,8 @@ def current(job: Job) -> Stage | None:
 
 def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
     """Take what was seen into account, and say what is due."""
-    if now > job.deadline:
+    # What has ended before the deadline, and was only not told yet, has ended well.
+    if now > job.deadline and current(job) is not None:
         job = expire(job, now)
     job = _writes_seen(job, sight, now, patience)
     job = _resets_seen(job, sight, now, patience)
@@ -336,7 +337,10 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     due = []
     for position, item, action in open_writes:
         bmc = action.ref.bmc
-        free = dict(job.parallel).get(bmc, 1) - load[bmc] - sight.foreign.get(bmc, 0)
+        others = sight.foreign.get(bmc, 0)
+        free = dict(job.parallel).get(bmc, 1) - load[bmc] - others
+        if item.restoring and others:
+            continue  # it may be the very write that has failed, going on under whatever name
         due_now = item.state is ItemState.PLANNED and action.order == order
         if due_now and free > 0 and action.accelerator not in cards:
             load[bmc] += 1

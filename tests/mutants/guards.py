@@ -29,6 +29,7 @@ PLAN = 'baremetal_acc/decide/plan.py'
 FLASH = 'baremetal_acc/decide/flash.py'
 ADVANCE = 'baremetal_acc/decide/advance.py'
 RUN = 'baremetal_acc/run.py'
+RESTORE = 'baremetal_acc/decide/restore.py'
 STORE = 'baremetal_acc/catalogue/store.py'
 LOCKS = 'baremetal_acc/locks'
 LOCK_TESTS = 'tests/wire/test_locks.py'
@@ -581,5 +582,75 @@ GUARDS = (
         guard="reason='link expected', hides=hides))",
         gone="reason='link expected', hides=False))",
         tests='tests/wire/test_reader.py',
+    ),
+    Guard(
+        name='put back more than once',
+        file=RESTORE,
+        guard='        if action.restore is not None and _place(action) not in tried:\n',
+        gone='        if action.restore is not None:\n',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='put back what the BMC never took',
+        file=RESTORE,
+        guard='item.state is not ItemState.FAILED or item.untouched:',
+        gone='item.state is not ItemState.FAILED:',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='put back an image that is for another card',
+        file=RESTORE,
+        guard='    if not images.meant_for(image, accelerator, component):\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='keep the evidence of before something was put back',
+        file=RESTORE,
+        guard='if e.accelerator not in devices)',
+        gone='if True)',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='put back at a host that was given back',
+        file=RESTORE,
+        guard='    if given_back:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='quarantine nothing that shows another version',
+        file=RESTORE,
+        guard='if good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None):',
+        gone='if good:',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='put back while the write that failed may go on',
+        file=ADVANCE,
+        guard='        if item.restoring and others:\n',
+        gone='        if False:\n',
+        tests='tests/unit/decide/test_advance.py',
+    ),
+    Guard(
+        name='write to a BMC that was not asked whether it is busy',
+        file=RUN,
+        guard='action.ref.bmc in sight.foreign',
+        gone='True',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='take a version that was there before for a success',
+        file=FLASH,
+        guard='    proves = not same_version(before, wanted) or task is TaskState.SUCCEEDED\n',
+        gone='    proves = True\n',
+        tests='tests/unit/decide/test_flash.py',
+    ),
+    Guard(
+        name='wait for ever for a task that does not move',
+        file=ADVANCE,
+        guard='item.moved is not None and now - item.moved > patience.stall',
+        gone='False',
+        tests='tests/unit/decide/test_advance.py',
     ),
 )

@@ -32,6 +32,7 @@ from baremetal_acc.model.job import (
     Reset,
     ResetPurpose,
     Stage,
+    Verdict,
     Withdraw,
 )
 from baremetal_acc.model.lock import ResetKind
@@ -231,6 +232,12 @@ def test_what_is_put_back_waits_for_a_busy_bmc_no_longer_than_anything_takes(for
     assert state is after.items[0].state
 
 
+def test_nothing_is_put_back_while_any_update_of_others_runs():
+    """However many the BMC takes: it may be the very write that has failed."""
+    value = restoring(job(flash(1), parallel=9), 0)
+    assert ([], [flash(1)]) == (due(value, Sight(foreign={HOST: 1})), due(value, Sight(foreign={HOST: 0})))
+
+
 def test_a_silent_bmc_does_not_tell_that_a_reset_did_not_come():
     """One that answers does."""
     reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=())
@@ -256,6 +263,12 @@ def test_the_deadline_ends_what_still_runs_and_keeps_the_locks_due():
     assert [ItemState.FAILED, ItemState.SKIPPED] == [i.state for i in move.job.items[:2]]
     assert (2,) == move.perform
     assert 'the deadline has passed' in move.job.reasons
+
+
+def test_a_job_whose_last_action_ended_before_the_deadline_has_not_failed():
+    """The shell died after it stored that, and looks again when the deadline has passed."""
+    value = replace(ended(job(Publish()), 0, ItemState.DONE, v.NOW), verdict=Verdict(target='n', findings=()))
+    assert () == advance(value, Sight(), v.NOW + timedelta(hours=2), PATIENCE).job.reasons
 
 
 def test_a_program_is_limited_like_a_flash():

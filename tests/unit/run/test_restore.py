@@ -459,3 +459,23 @@ def test_a_card_that_is_not_shown_for_a_while_is_still_locked():
     _, outcome = bench.run(bench.job())
     assert isinstance(outcome, Done)
     assert bench.machine.closed
+
+
+def test_a_bmc_that_was_not_asked_whether_it_is_busy_gets_no_image():
+    """The host is seen off and the writes begin in one tick; somebody else's update runs."""
+
+    class Others(Connection):
+        def active_tasks(self):
+            off = self.machine.power is PowerState.OFF
+            busy = off and self.machine.resets < 3
+            self.machine.resets += off
+            others = [TaskReading(ref=v.ref('TaskService/Tasks/9'), state=TaskState.ACTIVE, raw='Running/OK')]
+            return others if busy else super().active_tasks()
+
+        def push(self, target, upload):
+            assert self.machine.resets >= 3
+            return super().push(target, upload)
+
+    bench = with_connection(restorable(Machine()), Others)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Done)
