@@ -139,6 +139,8 @@ def way(images: Iterable[Image], accelerator: Accelerator, component: Component,
     The last one is the image itself. Of two ways of one length the one counts whose versions the catalogue lists first. A
     version that several images bring, or one that is denied, is no step.
     """
+    if may_follow(image, component.version):
+        return (image,)
     steps: dict[str, list[Image]] = {}
     for other in images:
         if meant_for(other, accelerator, component):

@@ -3,6 +3,7 @@
 """What is to be done, in which order, and why it must not be done: a plan of actions and refusals."""
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,9 @@ class Part(StrEnum):
 EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
 """The whole straight path."""
 
+_MOST_NAMES = 4
+"""Of devices in one text."""
+
 _SEVERITY = {ResetKind.NONE: 0, ResetKind.SYSTEM_RESET: 1, ResetKind.POWER_CYCLE: 2}
 
 
@@ -72,6 +76,8 @@ class _Draft:
     inventory: Inventory
     catalogue: tuple[Image, ...]
     actions: list[Action] = field(default_factory=list)
+    released: set[Release] = field(default_factory=set)
+    opened: set[tuple[AcceleratorId, str, Ref, str]] = field(default_factory=set)
     writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -213,9 +219,9 @@ def _no_component(draft: _Draft, accelerator: Accelerator, pattern: str) -> None
 def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, version: str) -> None:
     subject = f'firmware {component.id}'
     found = images.firmware_image(draft.catalogue, accelerator, component, version)
-    denied = sorted(f'image {i.name} is denied: {i.denied}' for i in found if i.denied is not None)
-    if denied:
-        draft.refuse(accelerator, subject, '; '.join(denied))
+    denied = images.denial(draft.catalogue, accelerator, component, version)
+    if denied is not None:
+        draft.refuse(accelerator, subject, f'version {version} is denied: {denied}')
         return
     if images.same_version(component.version, version) and not _other_staged(component, version):
         return
@@ -323,7 +329,10 @@ def _write(
         draft.notes.append(Note(label=accelerator.label, text=f'{text} allows it'))
     for reason in (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, floor)):
         draft.refuse(accelerator, subject, reason)
-    restore = _restore(draft, accelerator, component, image, over)
+    why = images.denial(draft.catalogue, accelerator, component, image.version)
+    if why is not None:
+        draft.refuse(accelerator, subject, f'version {image.version} is denied: {why}')
+    restore = _restore(image, over)
     if restore is not None:
         for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
@@ -348,7 +357,7 @@ def _write(
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id))
 
 
-def _restore(draft: _Draft, accelerator: Accelerator, component: Component, image: Image, over: str | None) -> str | None:
+def _restore(image: Image, over: str | None) -> str | None:
     """Name of the image to put back if this one fails; None where there is none.
 
     What runs already and is only written again, to get rid of something staged, is put back itself: an older image in its
@@ -368,8 +377,9 @@ def _unsafe_restore(
         return
     if restore.kind is not image.kind or image.kind is ImageKind.REVOCATION:
         yield 'is no firmware image to go back to'
-    if restore.denied is not None:
-        yield f'is denied: {restore.denied}'
+    denied = images.denial(draft.catalogue, accelerator, component, restore.version) or restore.denied
+    if denied is not None:
+        yield f'is denied: {denied}'
     if not images.meant_for(restore, accelerator, component):
         yield 'does not fit this device'
     elif images.by_name_only(restore, accelerator, component):
@@ -491,12 +501,14 @@ def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) 
         field=reading.field,
         expects=reading.value,
     )
-    if action not in draft.actions:
+    if action not in draft.released:
+        draft.released.add(action)
+        draft.opened.add((accelerator.id, *reading.place))
         draft.actions.append(action)
 
 
 def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
-    released = {(a.accelerator, a.mechanism, a.ref, a.field) for a in draft.actions if isinstance(a, Release)}
+    released = draft.opened
     for reading in accelerator.locks:
         # What is released for our own write is closed again, whether or not the baseline asks for it.
         if not reading.blocks & wanted.block and (accelerator.id, *reading.place) not in released:
@@ -552,17 +564,26 @@ def _refuse_wide_targets(draft: _Draft, writes: Iterable[Flash | Program]) -> No
         for s in a.slots:
             if s.item is not None:
                 parts.setdefault(_place(s.item.ref), set()).add(f'slot {s.slot_id} of {a.label} ({a.id})')
+    places = sorted(parts)
+    names = {place: sorted(found) for place, found in parts.items()}
+    devices = {a.id: a for a in draft.inventory.accelerators}
     for action in writes:
-        bmc, uri = _place(action.ref)
-        found = {name for place, names in parts.items() if _within(place, bmc, uri) for name in names}
+        place = _place(action.ref)
+        below = (place[0], f'{place[1]}/')
+        first = bisect_left(places, below)
+        found = [name for known in (place, *_starting(places[first : first + 2], below)) for name in names[known]]
         if len(found) > 1:
-            accelerator = draft.inventory.accelerator(action.accelerator)
             subject = f'firmware {action.component}' if isinstance(action, Flash) else f'function {action.slot}'
-            draft.refuse(accelerator, subject, f'{action.ref} stands for several parts: {", ".join(sorted(found))}')
+            draft.refuse(devices[action.accelerator], subject, f'{action.ref} stands for several parts: {_some(found)}')
 
 
-def _within(place: tuple[str, str], bmc: str, uri: str) -> bool:
-    return place[0] == bmc and (place[1] == uri or place[1].startswith(f'{uri}/'))
+def _starting(places: Iterable[tuple[str, str]], start: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    return (p for p in places if p[0] == start[0] and p[1].startswith(start[1]))
+
+
+def _some(names: list[str]) -> str:
+    more = '' if len(names) <= _MOST_NAMES else f' and {len(names) - _MOST_NAMES} more'
+    return f'{", ".join(names[:_MOST_NAMES])}{more}'
 
 
 def _place(ref: Ref) -> tuple[str, str]:

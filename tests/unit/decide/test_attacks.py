@@ -185,6 +185,38 @@ def test_a_card_that_hides_what_it_is_does_not_keep_a_denied_version(hides):
     assert any('CVE-2026-1' in r.reason for r in plan(seen, rules, v.NODE, catalogue).refusals)
 
 
+def test_a_card_that_hides_an_id_does_not_get_a_denied_version():
+    """One of two images of a version is denied, that for the id that the BMC hides: nobody can tell them apart afterwards."""
+    hidden = (Fit(pci='0x10de:0x2330', software_id='0x0020'),)
+    device = v.inventory(v.gpu(firmware=(v.component(software_id=None),)))
+    bad = v.image('bad', fits=hidden, denied='CVE-2026-1')
+    assert ['version 2.0 is denied: CVE-2026-1'] == [
+        r.reason for r in plan(device, v.baseline(), v.NODE, (v.image(), bad)).refusals
+    ]
+    over = (v.image(via=('1.5',)), v.image('step', version='1.5', reset=ResetKind.NONE), replace(bad, version='1.5'))
+    assert ['version 1.5 is denied: CVE-2026-1'] == [r.reason for r in plan(device, v.baseline(), v.NODE, over).refusals]
+    back = (v.image(restore='back'), v.image('back', version='0.9'), replace(bad, version='0.9'))
+    found = [r.reason for r in plan(device, v.baseline(), v.NODE, back).refusals]
+    assert ['restore image back is denied: CVE-2026-1'] == found
+
+
+def test_an_item_that_stands_above_all_others_is_refused_in_a_few_words():
+    """A BMC that calls the collection of all items an item of each of its many cards does not fill the log."""
+
+    def card(number):
+        items = (
+            replace(v.component(f'GPU_{number}'), ref=v.ref('UpdateService/FirmwareInventory')),
+            v.component(f'GPU_x{number}', version='6.6'),
+        )
+        locks = (v.reading(accelerator=f'uuid:{number}', place=f'Chassis/{number}', blocks=v.ALL_PATHS),)
+        return v.gpu(id=f'uuid:{number}', refs=(v.ref(f'P/{number}'),), firmware=items, locks=locks)
+
+    seen = v.inventory(*(card(number) for number in range(300)))
+    made = plan(seen, v.baseline(), v.NODE, IMAGES)
+    assert 300 == sum('stands for several parts' in r.reason for r in made.refusals)
+    assert 1000 > max(len(r.reason) for r in made.refusals)
+
+
 def test_a_card_that_hides_an_id_is_not_taken_below_what_it_runs():
     """The image of the old version has one id less than that of the running one, which the BMC does not show any more."""
     running = v.image('running', version=v.OLD, security_version=9, fits=(Fit(pci='0x10de:0x2330', software_id='0x0020'),))

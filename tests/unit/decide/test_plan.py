@@ -406,9 +406,9 @@ def test_a_denied_image_is_refused_with_its_reason():
     denied = v.image(denied='CVE-2026-1')
     for version in (v.OLD, v.NEW):
         device = v.inventory(v.gpu(firmware=(v.component(version=version),)))
-        assert ['image gpu-new is denied: CVE-2026-1'] == reasons(device, catalogue=(denied,))
+        assert ['version 2.0 is denied: CVE-2026-1'] == reasons(device, catalogue=(denied,))
         assert [] == flashes(device, catalogue=(denied,))
-    assert ['image gpu-new is denied: CVE-2026-1'] == reasons(catalogue=(denied, v.image('other')))
+    assert ['version 2.0 is denied: CVE-2026-1'] == reasons(catalogue=(denied, v.image('other')))
 
 
 def test_a_denied_version_that_runs_is_written_over_or_refused():
