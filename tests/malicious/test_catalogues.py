@@ -6,6 +6,7 @@ One that cannot be right is refused as a document, by file and line, before any 
 operator's. One that could be right is refused by the plan. Images and their bytes are honest here, unless said otherwise.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -81,6 +82,12 @@ def named(name: str) -> Callable[[Workshop], None]:
         shop.images = {name if known == 'fpga-new' else known: keys for known, keys in shop.images.items()}
 
     return spoil
+
+
+def denied_by_another_algorithm(shop: Workshop) -> None:
+    shop.new['digest'] = f'"sha512:{hashlib.sha512(shop.new_file.read_bytes()).hexdigest()}"'
+    digest = hashlib.sha256(shop.new_file.read_bytes()).hexdigest()
+    denying(f'digest = "sha256:{digest}"')(shop)
 
 
 def denied_by_its_digest(shop: Workshop) -> None:
@@ -208,18 +215,25 @@ REFUSED = {
     ),
     'a version of another spelling': (keyed(version='"2.1.40"'), ('the catalogue has no image of version',)),
     'a revocation of the wanted version': (keyed(kind='"revocation"', restore='"none"'), ('no image of version',)),
-    'denied by version': (denying('component = "FPGA1_FW"\nversion = "2.1.4"'), ('fpga-new', 'CVE-2026-1')),
+    'denied by version': (denying('component = "FPGA1_FW"\nversion = "2.1.4"'), ('FPGA1_FW', 'denied', 'CVE-2026-1')),
     'denied by version in another spelling': (
         denying('component = "fpga1_fw"\nversion = "V2.1.4 "'),
-        ('fpga-new', 'CVE-2026-1'),
+        ('FPGA1_FW', 'denied', 'CVE-2026-1'),
     ),
-    'denied by a pattern': (denying('component = "FPGA?_*"\nversion = "2.1.4"'), ('fpga-new', 'CVE-2026-1')),
-    'denied by its device': (denying('fits = [{ pci = "0x8086:0x0B2B" }]\nversion = "2.1.4"'), ('fpga-new', 'CVE-2026-1')),
+    'denied by a pattern': (denying('component = "FPGA?_*"\nversion = "2.1.4"'), ('FPGA1_FW', 'denied', 'CVE-2026-1')),
+    'denied by its device': (
+        denying('fits = [{ pci = "0x8086:0x0B2B" }]\nversion = "2.1.4"'),
+        ('FPGA1_FW', 'denied', 'CVE-2026-1'),
+    ),
     'denied by an id that it does not name': (
         denying('fits = [{ model = "FPGA PAC D5005" }]\nversion = "2.1.4"'),
-        ('fpga-new', 'CVE-2026-1'),
+        ('FPGA1_FW', 'denied', 'CVE-2026-1'),
     ),
-    'denied by its digest': (denied_by_its_digest, ('fpga-new', 'CVE-2026-1')),
+    'denied by its digest': (denied_by_its_digest, ('FPGA1_FW', 'denied', 'CVE-2026-1')),
+    'denied by a digest of another algorithm': (
+        denied_by_another_algorithm,
+        ('image fpga-new', 'denies its bytes: CVE-2026-1'),
+    ),
     'a way back that is denied': (denying('component = "FPGA1_FW"\nversion = "2.0.0"'), ('fpga-old', 'CVE-2026-1')),
     'a function that is denied': (denying('component = "Slot0"\nversion = "3.1"'), ('gzip-3', 'CVE-2026-1')),
     'expired': (headed('expires = 2026-01-01T00:00:00Z'), ('catalogue.toml', 'has expired at 2026-01-01 00:00:00Z')),

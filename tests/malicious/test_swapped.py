@@ -11,13 +11,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.model.image import Image, Upload
-from baremetal_acc.model.job import CheckImage, Done, Failed, Flow, ItemState, Job, Outcome, Wait
+from baremetal_acc.model.job import CheckImage, Done, Failed, Flash, Flow, ItemState, Job, Outcome, Wait
 from baremetal_acc.run import ImageStore, Tools, observe, tick
 from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reached, told
 
@@ -77,48 +78,48 @@ class Between:
 # -- what the attacker does ------------------------------------------------------------------------------------------------
 
 
-def replaced(shop: Workshop) -> None:
+def replaced(shop: Workshop, path: Path) -> None:
     evil = shop.path('evil')
-    evil.write_bytes(flipped(shop.new_file.read_bytes(), 5000))
-    evil.rename(shop.new_file)
+    evil.write_bytes(flipped(path.read_bytes(), 5000))
+    evil.rename(path)
 
 
-def changed_in_place(shop: Workshop) -> None:
-    with shop.new_file.open('r+b') as stream:
+def changed_in_place(shop: Workshop, path: Path) -> None:
+    with path.open('r+b') as stream:
         stream.seek(5000)
         stream.write(b'evil')
 
 
-def cut(shop: Workshop) -> None:
-    os.truncate(shop.new_file, 5000)
+def cut(shop: Workshop, path: Path) -> None:
+    os.truncate(path, 5000)
 
 
-def grown(shop: Workshop) -> None:
-    with shop.new_file.open('ab') as stream:
+def grown(shop: Workshop, path: Path) -> None:
+    with path.open('ab') as stream:
         stream.write(b'evil')
 
 
-def removed(shop: Workshop) -> None:
-    shop.new_file.unlink()
+def removed(shop: Workshop, path: Path) -> None:
+    path.unlink()
 
 
-def replaced_by_a_link(shop: Workshop) -> None:
-    shutil.move(shop.new_file, shop.outside / 'kept')
-    shop.new_file.symlink_to(shop.outside / 'kept')
+def replaced_by_a_link(shop: Workshop, path: Path) -> None:
+    shutil.move(path, shop.outside / 'kept')
+    path.symlink_to(shop.outside / 'kept')
 
 
-def replaced_by_a_pipe(shop: Workshop) -> None:
-    shop.new_file.unlink()
-    os.mkfifo(shop.new_file)
+def replaced_by_a_pipe(shop: Workshop, path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
-def replaced_by_a_folder(shop: Workshop) -> None:
-    shop.new_file.unlink()
-    shop.new_file.mkdir()
+def replaced_by_a_folder(shop: Workshop, path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
-def replaced_by_the_old_one(shop: Workshop) -> None:
-    shutil.copy(shop.path('fpga-old.img'), shop.new_file)
+def replaced_by_the_other_one(shop: Workshop, path: Path) -> None:
+    shutil.copy(shop.path('fpga-old.img' if path == shop.new_file else 'fpga-new.img'), path)
 
 
 TABLE = (
@@ -128,16 +129,16 @@ TABLE = (
     (grown, 'is longer than '),
     (removed, 'cannot be read: No such file'),
     (replaced_by_a_link, 'outside/kept is outside the folders'),
-    (replaced_by_a_pipe, 'fpga-new.img'),
+    (replaced_by_a_pipe, 'is no regular file'),
     (replaced_by_a_folder, 'cannot be read: Is a directory'),
-    (replaced_by_the_old_one, 'has sha256 '),
+    (replaced_by_the_other_one, 'has sha256 '),
 )
 
 
 @pytest.mark.parametrize(('strike', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
 def test_what_changes_between_check_and_push_is_not_sent(strike, says, clocked):
     """The job fails with image, file and reason; no byte of an image has reached a BMC, and no setting was written."""
-    outcome = turned(clocked, when_checked(lambda: strike(clocked)))
+    outcome = turned(clocked, when_checked(lambda: strike(clocked, clocked.new_file)))
     assert isinstance(outcome, Failed), outcome
     assert 1 == len([r for r in outcome.reasons if 'image fpga-new: ' in r and says in r]), outcome.reasons
     assert [] == pushed(clocked.machine)
@@ -155,10 +156,41 @@ def test_what_changes_after_it_was_opened_changes_nothing_that_is_sent(strike, c
         # The first two opens are checks, of the image and of its restore image; the third is for sending.
         struck.append(None)
         if len(struck) == 3:
-            strike(clocked)
+            strike(clocked, clocked.new_file)
 
     outcome = turned(clocked, lambda tools: replace(tools, images=Between(tools.images, once)))
     assert isinstance(outcome, Done), outcome
     assert 3 == len(struck)
     assert [before] == pushed(clocked.machine)
     assert NEW == clocked.machine.truth()['components']['host/FPGA1_FW']['active']['version']
+
+
+def when_the_flash_has_failed(strike: Callable[[], object]) -> Callable[[Tools], Tools]:
+    """The attacker strikes once, when the flash has failed and before it is put back."""
+    left = [strike]
+
+    def save(job: Job) -> None:
+        if left and any(isinstance(i.action, Flash) and i.state is ItemState.FAILED for i in job.items):
+            left.pop()()
+
+    return lambda tools: replace(tools, save=save)
+
+
+@pytest.mark.parametrize(('strike', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
+def test_a_way_back_that_changes_since_it_was_checked_is_not_sent(strike, says, clocked):
+    """The flash failed, and what would put it back is not what was checked: nobody uses the card, and that is said."""
+    clocked.machine.fault('task-fails', count=1)
+    outcome = turned(clocked, when_the_flash_has_failed(lambda: strike(clocked, clocked.path('fpga-old.img'))))
+    assert isinstance(outcome, Failed), outcome
+    assert 1 <= len([r for r in outcome.reasons if 'image fpga-old: ' in r and says in r]), outcome.reasons
+    assert [told(clocked.new_file)] == pushed(clocked.machine)
+    assert 1 == len(outcome.quarantined)
+
+
+def test_an_honest_way_back_is_sent_byte_for_byte(clocked):
+    """Else the test above could not fail."""
+    clocked.machine.fault('task-fails', count=1)
+    outcome = turned(clocked, lambda tools: tools)
+    assert isinstance(outcome, Failed), outcome
+    assert [told(clocked.new_file), told(clocked.path('fpga-old.img'))] == pushed(clocked.machine)
+    assert not outcome.quarantined
