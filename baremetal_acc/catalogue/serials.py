@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which is the newest catalogue that we have seen? An older one, though rightly signed, must not come back.
 
-One small JSON file, written atomically, for every catalogue by its path: the highest serial, and what it stood for.
+One small JSON file, written atomically, for every catalogue by its path: the highest serial that was signed, and the highest
+one that was not. A signed catalogue is compared with signed ones alone: else whoever may write the file once, where signatures
+are optional, could lock out the operator's own with a serial that is too high to follow.
 """
 
 import fcntl
@@ -21,6 +23,11 @@ FORMAT = 1
 
 MAX_SIZE = 1024 * 1024
 """Bytes. An entry takes some two hundred."""
+
+_SIGNED, _UNSIGNED = 'catalogues', 'unsigned'
+
+Known = dict[str, dict[str, Any]]
+"""For signed and for unsigned catalogues: serial and digest, by path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +48,7 @@ class Serials:
         """
         # One name however it is spelt; a link stays one, so that it cannot be turned back to an older file.
         name = os.path.normpath(catalogue.absolute())
-        if not self._newer(self._read(), name, serial, digest, signed=signed):
+        if self._grown(self._read(), name, serial, digest, signed=signed) is None:
             return
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,39 +56,44 @@ class Serials:
             with open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), 'rb') as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 # Read again: another process may have seen a newer one in between.
-                known = self._read()
-                if self._newer(known, name, serial, digest, signed=signed):
-                    self._write({**known, name: {'serial': serial, 'digest': digest, 'signed': signed}})
+                grown = self._grown(self._read(), name, serial, digest, signed=signed)
+                if grown is not None:
+                    self._write(grown)
         except OSError as exc:
             what = f'{self.path}: cannot be written: {exc.strerror}, so that an older catalogue could not be told from a newer'
             raise AccError(what, hint='option [baremetal_acc] catalogue_serial_file names it') from exc
 
-    def _newer(self, known: dict[str, Any], name: str, serial: int | None, digest: str, *, signed: bool) -> bool:
-        """Whether there is something to remember.
+    def _grown(self, known: Known, name: str, serial: int | None, digest: str, *, signed: bool) -> Known | None:
+        """What is to be remembered from now on; None where that is what is remembered already.
 
         :raises CatalogueRefused: it must not be used.
         """
-        entry = known.get(name)
-        if entry is None:
-            return serial is not None
-        seen, hint = entry['serial'], f'if that is right, remove its entry from {self.path}'
-        if serial is None:
+        ours, others = known[_SIGNED].get(name), known[_UNSIGNED].get(name)
+        before = [one for one in (ours, None if signed else others) if one is not None]
+        seen, hint = max((one['serial'] for one in before), default=-1), f'if that is right, remove its entry from {self.path}'
+        if serial is None and before:
             raise CatalogueRefused(path=name, what=f'has no serial, and serial {seen} was seen before', hint=hint)
+        if serial is None:
+            return None
         if serial < seen:
             raise CatalogueRefused(path=name, what=f'has serial {serial}, and serial {seen} was seen before', hint=hint)
-        if serial == seen and signed and entry['signed'] and digest != entry['digest']:
+        this = {'serial': serial, 'digest': digest}
+        if signed and serial == seen and this != ours:
             what = f'has serial {serial} as another one that was seen before'
             raise CatalogueRefused(path=name, what=what, hint='raise the serial with every change')
-        return (serial, digest, signed) != (seen, entry['digest'], entry['signed'])
+        if not signed:
+            return None if this == others else {**known, _UNSIGNED: {**known[_UNSIGNED], name: this}}
+        rest = {key: one for key, one in known[_UNSIGNED].items() if key != name}
+        return None if this == ours and others is None else {_SIGNED: {**known[_SIGNED], name: this}, _UNSIGNED: rest}
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> Known:
         try:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(self.path, flags), 'rb') as stream:
                 found = os.fstat(stream.fileno())
                 data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(found.st_mode) else b''
         except FileNotFoundError:
-            return {}
+            return {_SIGNED: {}, _UNSIGNED: {}}
         except OSError as exc:
             raise AccError(f'{self.path}: cannot be read: {exc.strerror}') from exc
         hint = f'move {self.path} away to begin anew; a catalogue that is older than the last one is then not noticed'
@@ -91,26 +103,26 @@ class Serials:
             raw = json.loads(data) if len(data) <= MAX_SIZE else None
         except (ValueError, RecursionError):
             raw = None
-        known = raw.get('catalogues') if isinstance(raw, dict) and raw.get('format') == FORMAT else None
-        if not isinstance(known, dict) or not all(_entry(one) for one in known.values()):
+        if not isinstance(raw, dict) or raw.pop('format', None) != FORMAT or not _is_known(raw):
             raise AccError(f'{self.path}: cannot be used: it is no file of serials', hint=hint)
-        return known
+        return raw
 
-    def _write(self, known: dict[str, Any]) -> None:
+    def _write(self, known: Known) -> None:
         temporary = self.path.with_name(f'.{self.path.name}.{os.getpid()}')
         with suppress(FileNotFoundError):
             temporary.unlink()
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
-            stream.write(json.dumps({'format': FORMAT, 'catalogues': known}, indent=1).encode())
+            stream.write(json.dumps({'format': FORMAT, **known}, indent=1).encode())
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(self.path)
 
 
-def _entry(one: Any) -> bool:
-    return (
-        isinstance(one, dict)
-        and type(one.get('serial')) is int
-        and isinstance(one.get('digest'), str)
-        and isinstance(one.get('signed'), bool)
+def _is_known(raw: dict[str, Any]) -> bool:
+    return set(raw) == {_SIGNED, _UNSIGNED} and all(
+        isinstance(part, dict) and all(_is_entry(one) for one in part.values()) for part in raw.values()
     )
+
+
+def _is_entry(one: Any) -> bool:
+    return isinstance(one, dict) and type(one.get('serial')) is int and isinstance(one.get('digest'), str)

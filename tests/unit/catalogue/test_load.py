@@ -206,6 +206,29 @@ def test_two_catalogues_of_one_serial_are_not_both_believed(desk):
     assert desk.load(trust=None, demand=Demand.OPTIONAL)
 
 
+def test_a_serial_that_nobody_signed_locks_nobody_out(desk):
+    """Where signatures are optional: the next signed one counts again, and an unsigned one is never older than a signed one."""
+    desk.write(7)
+    desk.load()
+    signed = desk.path.read_bytes(), desk.beside.read_bytes()
+    desk.write(2**62)
+    desk.beside.unlink()
+    assert desk.load(demand=Demand.OPTIONAL).signer is None
+    desk.write(6)
+    with pytest.raises(CatalogueRefused, match='has serial 6, and serial 7 was seen before'):
+        desk.load()
+    desk.path.write_bytes(signed[0])
+    desk.beside.write_bytes(signed[1])
+    desk.load()
+    desk.write(6)
+    desk.beside.unlink()
+    with pytest.raises(CatalogueRefused, match='has serial 6, and serial 7 was seen before'):
+        desk.load(demand=Demand.OPTIONAL)
+    desk.write(8)
+    desk.beside.unlink()
+    assert desk.load(demand=Demand.OPTIONAL)
+
+
 def test_a_serial_does_not_vanish(desk):
     """Else an older catalogue, from before there were serials, would come back."""
     desk.load(trust=None, demand=Demand.OPTIONAL)
@@ -232,7 +255,9 @@ def test_each_catalogue_has_its_own_serial(desk, tmp_path):
         ('', 'it is no file of serials'),
         ('{}', 'it is no file of serials'),
         ('{"format": 2, "catalogues": {}}', 'it is no file of serials'),
-        ('{"format": 1, "catalogues": {"a": {"serial": true, "digest": "", "signed": true}}}', 'it is no file of serials'),
+        ('{"format": 1, "catalogues": {"a": {"serial": 1, "digest": ""}}}', 'it is no file of serials'),
+        ('{"format": 1, "catalogues": {"a": {"serial": true, "digest": ""}}, "unsigned": {}}', 'it is no file of serials'),
+        ('{"format": 1, "catalogues": [], "unsigned": {}}', 'it is no file of serials'),
         ('[' * 100000, 'it is no file of serials'),
     ],
 )
