@@ -25,7 +25,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.progress import Progress
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
-from baremetal_acc.cli.state import TargetState, Unlocked
+from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Verb
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
@@ -296,6 +296,8 @@ class Execution:
         if self._request.verb is Verb.APPLY and prepared.devices is None:
             known = (*known, *(a.id for a in prepared.inventory.accelerators))
         state = replace(prepared.state, lifecycle=prepared.lifecycle, known=tuple(sorted({*known})))
+        if self._request.verb is Verb.APPLY and all(f.subject == work.QUARANTINE for f in prepared.unmet):
+            state = replace(state, quarantined=_others(state.quarantined, prepared.devices))
         if state != prepared.state:
             self._using.store.write(state)
 
@@ -428,6 +430,7 @@ class Execution:
         if good and inventory is not None:
             known = {*one.state.known, *(a.id for a in inventory.accelerators)}
             one.state = replace(one.state, known=tuple(sorted(known)))
+        one.state = replace(one.state, quarantined=_quarantines(one, good=good))
         self._using.store.write(one.state)
         code, word, error = _judged(one.job, outcome, unmet)
         if error is not None:
@@ -443,6 +446,22 @@ class Execution:
             'error': render.failure(error),
         }
         return Result(document=document, code=code)
+
+
+def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
+    """Those that go on, and those that the job has made. Only an ``apply`` that ended well ends them, for its devices."""
+    ended = good and one.verb is Verb.APPLY
+    left = _others(one.state.quarantined, one.devices) if ended else one.state.quarantined
+    found = {m.accelerator: m for m in left}
+    for device in one.job.quarantined:
+        why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
+        found[device] = Quarantined(accelerator=device, at=datetime.now(UTC), why=why)
+    return tuple(found.values())
+
+
+def _others(marks: tuple[Quarantined, ...], devices: frozenset[AcceleratorId] | None) -> tuple[Quarantined, ...]:
+    """The marks of devices that were not meant; None: all were."""
+    return tuple(m for m in marks if devices is not None and m.accelerator not in devices)
 
 
 _WRITES = (Release, Flash, Program, Reset, Engage)

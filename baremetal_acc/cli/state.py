@@ -35,12 +35,25 @@ class Unlocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantined:
+    """The mark of a device that could not be put back: it is not met, and not offered, until ``apply`` has ended well.
+
+    :ivar why: device, what it showed and what to do, as the job said it.
+    """
+
+    accelerator: AcceleratorId
+    at: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetState:
     """What is remembered of one target.
 
     :ivar lifecycle: raised by ``--new-lifecycle``: what was proven in an earlier one counts for nothing.
     :ivar known: devices that were there when everything held last; one that has vanished is not met.
     :ivar unlocked: devices that were unlocked on purpose.
+    :ivar quarantined: devices that nobody may use.
     :ivar job: the last job, ended or not.
     """
 
@@ -49,6 +62,7 @@ class TargetState:
     lifecycle: int = 1
     known: tuple[AcceleratorId, ...] = ()
     unlocked: tuple[Unlocked, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
     job: Job | None = None
 
     @property

@@ -41,6 +41,10 @@ COMMAND_LINE_RULE = 'command line'
 """Name of the rule that stands for ``program --slot``."""
 
 
+QUARANTINE = 'quarantine'
+"""Subject of the finding that a device is quarantined."""
+
+
 class Verb(StrEnum):
     """A verb that writes. The name is stored in the job, so that a later run knows what the job was to reach."""
 
@@ -162,7 +166,7 @@ def look(
 
 
 def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Verdict:
-    """Compare a look with the baseline, by what we remember; an explicit unlock is not forgotten."""
+    """Compare a look with the baseline, by what we remember; an explicit unlock or a quarantine is not forgotten."""
     found = verify(
         inventory, tools.baseline, target.node, tools.catalogue, state.engagements, lifecycle=lifecycle, known=tools.known
     )
@@ -170,7 +174,7 @@ def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
-    """The verdict with one demand more for each device that was unlocked on purpose and not locked again."""
+    """The verdict with one demand more for each device that was unlocked on purpose and not locked again, or is quarantined."""
     names = labels(inventory)
     marks = tuple(
         Finding(
@@ -184,7 +188,19 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
         )
         for mark in state.unlocked
     )
-    return replace(verdict, findings=(*verdict.findings, *marks))
+    quarantines = tuple(
+        Finding(
+            accelerator=mark.accelerator,
+            label=names.get(mark.accelerator, mark.accelerator),
+            subject=QUARANTINE,
+            expected='none',
+            found=f'quarantined at {mark.at:%Y-%m-%d %H:%M:%S}Z, until apply --execute has ended well: {mark.why}',
+            met=Met.NO,
+            rule='default',
+        )
+        for mark in state.quarantined
+    )
+    return replace(verdict, findings=(*verdict.findings, *marks, *quarantines))
 
 
 def relevant(

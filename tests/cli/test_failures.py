@@ -31,6 +31,26 @@ def test_a_flash_that_fails_is_code_six_and_ends_locked(desk, emulated_machine):
     assert 0 == desk.run('apply', '--execute', *desk.options).code
 
 
+def test_a_device_that_could_not_be_put_back_stays_quarantined_until_an_apply_ends_well(desk, emulated_machine):
+    """The catalogue has no image to go back to: the document and verify name the device, also once the BMC is well again."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    rule = 'match = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n'
+    desk.write('baseline.toml', LOCK_ONLY + rule)
+    machine.fault('task-fails')
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    machine.clear_faults()
+    (device,) = done.document['targets'][0]['quarantined']
+    assert f'({device}) is quarantined: FPGA1_FW runs' in done.errors[0]
+    desk.write('baseline.toml', LOCK_ONLY)
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    found = desk.run('verify', *desk.options)
+    assert 3 == found.code
+    assert 'quarantined at' in found.err
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert 0 == desk.run('verify', *desk.options).code
+
+
 def test_a_lock_that_is_ignored_is_not_met(desk, emulated_machine):
     """The BMC answers well and leaves it open: code 3, naming card, way and mechanism."""
     machine = emulated_machine('gpu-server', gpus=1)

@@ -10,7 +10,7 @@ import pytest
 from baremetal_acc.cli import work
 from baremetal_acc.cli.act import _judged
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.state import TargetState, Unlocked
+from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Verb
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
@@ -92,6 +92,17 @@ def test_an_unlock_is_not_met_until_it_is_undone():
     marked = work.marked(clean, inventory, state)
     assert ['lock'] == [f.subject for f in marked.unmet]
     assert 'unlocked on purpose at 2026-11-21 12:00:00Z' == marked.unmet[0].found
+
+
+def test_a_quarantined_device_is_not_met_whatever_it_shows():
+    """It shows the right version: only an apply that ends well ends the quarantine. A lock is judged without it."""
+    inventory = v.inventory(v.gpu(firmware=()))
+    clean = verify(inventory, v.baseline(firmware=None, block=frozenset()), v.NODE, (), (), lifecycle=1)
+    mark = Quarantined(accelerator=v.GPU, at=NOW, why='it runs recovery')
+    marked = work.marked(clean, inventory, TargetState(target='node-1', quarantined=(mark,)))
+    assert ['quarantine'] == [f.subject for f in marked.unmet]
+    assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].found
+    assert (1, 0) == tuple(len(work.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
 
 
 def ended(*states: tuple[type, ItemState], reasons: tuple[str, ...] = ()) -> Job:
