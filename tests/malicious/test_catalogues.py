@@ -258,6 +258,16 @@ def test_a_catalogue_that_must_not_be_followed_is_refused_and_nothing_is_sent(ca
     assert [] == reached(shop.machine)
 
 
+def test_an_error_does_not_repeat_what_is_long(shop):
+    """It goes into logs, and into a node's last_error: who writes a catalogue fills neither."""
+    named('a' * 5000)(shop)
+    shop.lay()
+    done = shop.apply()
+    assert 2 == done.code, done.err
+    assert 'is no name' in done.errors[0]
+    assert len(done.errors[0]) < 1000
+
+
 def test_an_error_names_the_line(shop):
     """In a catalogue of hundreds of lines, the operator is shown the one."""
     keyed(digest='"sha256:0"')(shop)

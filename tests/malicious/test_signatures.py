@@ -382,6 +382,22 @@ def test_an_expired_catalogue_is_refused_though_it_is_the_operators(shop):
     assert [] == reached(shop.machine)
 
 
+def test_a_serial_that_nobody_signed_does_not_lock_out_the_operator(shop):
+    """Where signatures are optional, whoever writes the file once must not end the operator's own for ever."""
+    notarised(shop, sign=False)
+    shop.conf['catalogue_signature'] = 'optional'
+    put(shop, 2**62)
+    shop.lay()
+    assert 3 == shop.run('plan', *shop.options).code
+    notary = Notary(shop=shop)
+    notary.roots.write_bytes(public(notary.key))
+    shop.after.append(notary.sign)
+    put(shop, 7)
+    shop.lay()
+    done = shop.run('plan', *shop.options)
+    assert 3 == done.code, done.err
+
+
 @pytest.mark.parametrize(
     ('forge', 'says'),
     [
