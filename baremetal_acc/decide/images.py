@@ -118,6 +118,19 @@ def denial(images: Iterable[Image], accelerator: Accelerator, component: Compone
     return '; '.join(sorted(reasons)) or None
 
 
+def denied_functions(images: Iterable[Image], accelerator: Accelerator, slot: ReconfigurationSlot) -> tuple[Image, ...]:
+    """The images that the catalogue denies and that a slot may hold."""
+    return tuple(
+        image
+        for image in images
+        if image.kind is ImageKind.FUNCTION
+        and image.denied is not None
+        and fnmatchcase(slot.slot_id.casefold(), image.component.casefold())
+        and holds(slot, image)
+        and any(_fit(fit, accelerator, slot.item, unsaid=True) for fit in image.fits)
+    )
+
+
 def _maybe(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str | None) -> tuple[Image, ...]:
     """The images that a version of a component may come from. Ids that the BMC does not show rule nothing out."""
     return tuple(

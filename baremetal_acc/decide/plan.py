@@ -129,8 +129,7 @@ def plan(
         if Part.FIRMWARE in parts:
             _firmware(draft, accelerator, wanted)
         if Part.FUNCTIONS in parts:
-            for slot, function in slots_wanted(accelerator, wanted):
-                _program(draft, accelerator, wanted, slot, function)
+            _functions(draft, accelerator, wanted)
         if Part.UNLOCK in parts:
             _release_all(draft, accelerator, wanted)
     if Part.UNLOCK not in parts and parts & {Part.LOCK, Part.FIRMWARE, Part.FUNCTIONS}:
@@ -249,7 +248,10 @@ def _way(draft: _Draft, accelerator: Accelerator, component: Component, image: I
     only = f'image {image.name} may be written over {", ".join(image.via)} only, and {component.version} runs'
     way = images.way(draft.catalogue, accelerator, component, image)
     if way is None:
-        draft.refuse(accelerator, subject, f'{only}: no images of the catalogue lead there')
+        reason = (
+            f'{only}: no images of the catalogue lead there; one that is denied, or of a version that several bring, does not'
+        )
+        draft.refuse(accelerator, subject, reason)
         return None
     first = next((i for i in way[:-1] if i.reset is not ResetKind.NONE), None)
     if first is not None:
@@ -392,6 +394,18 @@ def _unsafe_restore(
         yield f'has {restore.size_bytes} bytes, its BMC takes {limit}'
 
 
+def _functions(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
+    """What the rules demand of the slots of a device, and what must not be in play."""
+    asked = set()
+    for slot, function in slots_wanted(accelerator, wanted):
+        asked.add(slot)
+        _program(draft, accelerator, wanted, slot, function)
+    for slot in accelerator.slots:
+        for image in images.denied_functions(draft.catalogue, accelerator, slot) if slot not in asked else ():
+            reason = f'holds {image.name}, which is denied ({image.denied}), and no rule says what it has to hold'
+            draft.refuse(accelerator, f'function {slot.slot_id}', reason)
+
+
 def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: ReconfigurationSlot | None, function: str) -> None:
     if slot is None:
         draft.refuse(accelerator, f'function {function}', 'no slot of the device matches')
@@ -399,8 +413,8 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     subject = f'function {slot.slot_id}'
     found = images.function_image(draft.catalogue, accelerator, slot, function)
     good = [i for i in found if i.denied is None]
-    held = [i for i in found if images.holds(slot, i)]
-    if held and all(i.denied is None for i in held) and not images.other_staged(slot, good):
+    denied = images.denied_functions(draft.catalogue, accelerator, slot)
+    if any(images.holds(slot, i) for i in good) and not denied and not images.other_staged(slot, good):
         return
     if len(good) != 1:
         reason = _not_one(good, function, wanted.functions_rule)
@@ -412,6 +426,9 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         draft.refuse(accelerator, subject, 'the BMC offers no SoftwareInventory by which the slot could be programmed')
         return
     image = good[0]
+    for twin in found:
+        if twin.denied is not None and images.same_version(twin.version, image.version):
+            draft.refuse(accelerator, subject, f'version {twin.version} is denied: {twin.denied}')
     if sum(s.slot_id == slot.slot_id for s in accelerator.slots) > 1:
         draft.refuse(accelerator, subject, f'the BMC calls several slots of the device {slot.slot_id}')
     floor = wanted.security_floor

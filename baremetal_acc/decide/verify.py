@@ -174,18 +174,9 @@ def _denied(accelerator: Accelerator, catalogue: tuple[Image, ...]) -> Iterator[
                 expected = 'a version that the catalogue does not deny'
                 yield _finding(accelerator, f'firmware {name}', expected, found, Met.NO, DEFAULT_RULE)
     for slot in accelerator.slots:
-        for image in catalogue:
-            if image.denied is not None and _holds_denied(accelerator, slot, image):
-                expected, found = 'a function that the catalogue does not deny', f'{image.name}, denied: {image.denied}'
-                yield _finding(accelerator, f'function {slot.slot_id}', expected, found, Met.NO, DEFAULT_RULE)
-
-
-def _holds_denied(accelerator: Accelerator, slot: ReconfigurationSlot, image: Image) -> bool:
-    return (
-        image.function is not None
-        and image in images.function_image((image,), accelerator, slot, image.function)
-        and images.holds(slot, image)
-    )
+        for image in images.denied_functions(catalogue, accelerator, slot):
+            expected, found = 'a function that the catalogue does not deny', f'{image.name}, denied: {image.denied}'
+            yield _finding(accelerator, f'function {slot.slot_id}', expected, found, Met.NO, DEFAULT_RULE)
 
 
 def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:

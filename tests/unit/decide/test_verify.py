@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A verdict is met only by what was read."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
 from baremetal_acc.decide.baseline import Exposure, Match, OnMissing
 from baremetal_acc.decide.verify import functions_in_play, verify
-from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow
@@ -233,9 +234,11 @@ def test_a_denied_function_in_a_slot_is_not_met():
     """Also where no rule speaks of the slot."""
     denied = v.function_image(denied='it leaks')
     service = replace(v.NODE, exposure=Exposure.NONE)
-    for functions in (None, (('Slot0', 'gzip'),)):
+    for functions, card in itertools.product(
+        (None, (('Slot0', 'gzip'),)), (v.fpga(), v.fpga(pci=PciIds()), v.fpga(model=None))
+    ):
         rules = v.baseline(firmware=None, block=None, functions=functions)
-        found = unmet(v.inventory(v.fpga()), rules, node=service, catalogue=(denied,))
+        found = unmet(v.inventory(card), rules, node=service, catalogue=(denied,))
         assert ('function Slot0', 'gzip-2, denied: it leaks') in found
     assert [] == unmet(
         v.inventory(v.fpga()), v.baseline(firmware=None, block=None), node=service, catalogue=(v.function_image(),)
