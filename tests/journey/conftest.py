@@ -147,10 +147,14 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def run_services(state: Path, documents: Path) -> Iterator[tuple[Services, subprocess.Popen[str]]]:
-    """Ironic and placement; they end with the block."""
+def run_services(state: Path, documents: Path, *variables: str) -> Iterator[tuple[Services, subprocess.Popen[str]]]:
+    """Ironic and placement; they end with the block.
+
+    :param variables: ``NAME=VALUE`` of their environment.
+    """
     command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement', '--ironic']
     command += ['--ironic-conf-extra', str(documents / 'ironic.conf')]
+    command += [word for variable in variables for word in ('--env', variable)]
     # They end with their standard input: a test run that is killed leaves nothing behind.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

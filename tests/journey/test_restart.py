@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What if the conductor dies in the middle of a flash? The next one looks before it acts, and sends no image again."""
+"""What if the conductor dies in the middle of a flash? The next one looks before it acts, and sends no image again.
+
+``make test`` kills it once, in mid write. ``BAREMETAL_ACC_SOAK=1`` also kills it once in every stage of a flash, half a minute
+each.
+"""
 
 import os
 import signal
@@ -11,8 +15,14 @@ from typing import Any
 import pytest
 
 from tests.journey.conftest import GPU_NEW, enrol_node, run_services
+from tests.journey.sudden_death import Death
 
 pytestmark = pytest.mark.journey
+
+STAGES = ('withdraw', 'check', 'hold', 'write', 'engage', 'reset', 'verify', 'publish')
+"""Those of a flash of GPUs; their lock does not block the BMC's own way, so nothing is released."""
+
+SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
 
 
 def test_a_conductor_that_was_killed_in_mid_flash_goes_on(emulated_machine: Any, tmp_path: Path, documents: Path) -> None:
@@ -40,3 +50,38 @@ def test_a_conductor_that_was_killed_in_mid_flash_goes_on(emulated_machine: Any,
         targets = [e['body']['Targets'][0].rsplit('/', 1)[-1] for e in node.uploads()]
         assert ['HGX_FW_GPU_0', 'HGX_FW_GPU_1'] == sorted(targets)
         assert ([], ['PGPU', 'PGPU']) == (node.open_ways(), node.offers())
+
+
+if SOAK:
+
+    @pytest.mark.parametrize('stage', STAGES)
+    def test_a_conductor_that_was_killed_in_any_stage_goes_on(
+        stage: str, emulated_machine: Any, tmp_path: Path, documents: Path
+    ) -> None:
+        """By SIGKILL, once the stage was stored as under way: no image is sent twice, all is closed and offered in the end.
+
+        A write that was stored as sent and never was is not sent again by itself: what was there before is put back, the node
+        fails, locked, and one retry finishes it.
+        """
+        machine = emulated_machine('gpu-server', gpus=1, flash_seconds=1.0, reset_seconds=0.1)
+        state, death = tmp_path / 'services', Death(tmp_path / 'death')
+        with run_services(state, documents, f'PYTHONPATH={death.folder}') as (services, process):
+            node = enrol_node(services, machine, 'flash')
+            node.to('manage', 'manageable')
+            machine.reset_log()
+            death.at(stage)
+            node.provision('provide')
+            assert 1 == process.wait(timeout=120), 'the services end when one of them dies'
+            assert death.came
+        with run_services(state, documents, f'PYTHONPATH={death.folder}') as (services, _):
+            node.services = services
+            found = node.settle()
+            assert [] == node.open_ways(), found
+            if found['provision_state'] != 'available':
+                assert ('write', 'clean failed') == (stage, found['provision_state']), found
+                node.recover()
+                node.to('provide', 'available')
+            sent = [upload['digest'] for upload in node.uploads()]
+            assert len(set(sent)) == len(sent), 'an image was sent twice'
+            assert GPU_NEW == node.versions()['host/HGX_FW_GPU_0']
+            assert ([], ['PGPU']) == (node.open_ways(), node.offers())
