@@ -133,6 +133,7 @@ def current(job: Job) -> Stage | None:
 
 def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
     """Take what was seen into account, and say what is due."""
+    under_way = [n for n, i, _ in _open_writes(job) if i.state is not ItemState.PLANNED]
     # What has ended before the deadline, and was only not told yet, has ended well.
     if now > job.deadline and current(job) is not None:
         job = expire(job, now)
@@ -142,6 +143,9 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
     job = _give_up_what_is_pointless(job, now)
     match current(job):
         case None | Stage.VERIFY:
+            return Move(job=job)
+        case Stage.WRITE if any(job.items[n].state is ItemState.FAILED for n in under_way):
+            # What has just been given up may still run, and was not counted as somebody else's: look first.
             return Move(job=job)
         case Stage.WRITE:
             return _due(job, _next_writes(job, sight))

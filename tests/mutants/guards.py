@@ -584,13 +584,6 @@ GUARDS = (
         tests='tests/wire/test_reader.py',
     ),
     Guard(
-        name='put back more than once',
-        file=RESTORE,
-        guard='        if action.restore is not None and _place(action) not in tried:\n',
-        gone='        if action.restore is not None:\n',
-        tests='tests/unit/run/test_restore.py',
-    ),
-    Guard(
         name='put back what the BMC never took',
         file=RESTORE,
         guard='item.state is not ItemState.FAILED or item.untouched:',

@@ -238,6 +238,14 @@ def test_nothing_is_put_back_while_any_update_of_others_runs():
     assert ([], [flash(1)]) == (due(value, Sight(foreign={HOST: 1})), due(value, Sight(foreign={HOST: 0})))
 
 
+def test_nothing_is_written_in_the_turn_in_which_a_write_is_given_up():
+    """Its task may still run, and was counted as our own in the look of this turn."""
+    value = restoring(ended(job(flash(0), flash(1)), 0, ItemState.RUNNING, v.NOW), 1)
+    given_up = Sight(writes={0: WriteSight(seen=Seen.STALLED, stalled=True)}, foreign={HOST: 0})
+    move = advance(value, given_up, v.NOW, PATIENCE)
+    assert ((), [flash(1)]) == (move.perform, due(move.job, Sight(foreign={HOST: 0})))
+
+
 def test_a_silent_bmc_does_not_tell_that_a_reset_did_not_come():
     """One that answers does."""
     reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=())

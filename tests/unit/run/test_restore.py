@@ -8,13 +8,13 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide import restore
-from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
 from tests.unit.decide import values as v
-from tests.unit.run.bench import Bench, Connection, Images, Machine, restorable
+from tests.unit.run.bench import Bench, Connection, Images, Machine, Mechanism, restorable
 
 
 def pushes(bench):
@@ -102,6 +102,36 @@ def test_evidence_from_before_the_second_time_counts_for_nothing():
     _, outcome = finish(bench)
     assert not bench.machine.closed
     assert any('lock host-device' in r for r in outcome.reasons)
+
+
+def test_a_lock_that_cannot_be_engaged_again_is_not_proven_by_what_was_engaged_before():
+    """It still reads closed; but the card was written since."""
+
+    class Once(Mechanism):
+        def engage(self, writer, reading):
+            if 'engage' in self.machine.log:
+                raise BmcUnsupported(bmc='host', what='not any more')
+            super().engage(writer, reading)
+
+    bench = restorable(Machine(spoils=(v.NEW,), spoils_when_reset=True))
+    bench.tools = replace(bench.tools, mechanisms=(Once(bench.machine),))
+    _, outcome = finish(bench)
+    assert bench.machine.closed
+    assert any('lock host-device' in r and 'locked-reported' in r for r in outcome.reasons)
+
+
+def test_what_nobody_can_look_at_in_the_end_is_quarantined():
+    """The BMC went away for good after the write: the version that was staged may run, or not."""
+    bench = restorable(Machine(closed=True, protects_all=True))
+    job = bench.job(timeout=timedelta(minutes=20))
+    while 'reset power-cycle' not in bench.machine.log:
+        job, _ = bench.turn(job)
+    bench.machine.silent = 10_000
+    _, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert (v.GPU,) == outcome.quarantined
+    assert any('could not be looked at in the end' in r for r in outcome.reasons)
+    assert any('nobody could see whether it is closed again' in r for r in outcome.reasons)
 
 
 def test_what_to_put_back_is_stored_before_it_is_sent():
