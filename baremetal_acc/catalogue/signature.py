@@ -366,13 +366,15 @@ def _check_chain(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Ce
         if not chain:
             raise Untrusted('it is the certificate of a CA, not of a signer')
     last = chain[-1]
-    root = next((a for a in authorities if a.subject == last.issuer and _issued(last, a)), None)
-    if root is None:
+    roots = [a for a in authorities if a.subject == last.issuer and _issued(last, a)]
+    if not roots:
         raise Untrusted(f'{_name(last)} was issued by no trust root')
+    # A CA that was renewed has two certificates of one key: the one counts that is valid.
+    root = next((a for a in roots if _is_valid(a, now)), roots[0])
     path = (*chain, root)
     for depth, certificate in enumerate(path):
         name = 'it' if depth == 0 else _name(certificate)
-        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+        if not _is_valid(certificate, now):
             until = f'{certificate.not_valid_before_utc:%Y-%m-%d %H:%M}Z to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M}Z'
             raise Untrusted(f'{name} is valid from {until} only')
         unknown = [e.oid.dotted_string for e in certificate.extensions if e.critical and e.oid not in _KNOWN_CRITICAL]
@@ -404,6 +406,10 @@ def _check_leaf(certificate: x509.Certificate) -> None:
         raise Untrusted('it is not for digital signatures')
     if purposes is None or ExtendedKeyUsageOID.CODE_SIGNING not in purposes:
         raise Untrusted('it is not for code signing')
+
+
+def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
+    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
 def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:

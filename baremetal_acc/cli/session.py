@@ -104,14 +104,15 @@ class Session:
         except AccError as exc:
             return exc
 
-    def tools(self, *, documents: bool = True) -> Tools:
+    def tools(self, *, documents: bool = True, images: bool = True) -> Tools:
         """The tools of the straight path.
 
         :param documents: read baseline and catalogue; else nothing is demanded and there are no images.
+        :param images: read the catalogue; who only locks goes on where it is refused.
         :raises DocumentError: one is missing or wrong.
         """
         if documents:
-            read = assemble.documents(self.conf)
+            read = assemble.documents(self.conf, images=images)
         else:
             read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
         return assemble.tools(self.conf, read)

@@ -160,6 +160,8 @@ def test_a_root_that_has_expired_vouches_for_nobody():
     text = Signer(key=OWN, certificates=(certificate('R', OWN, ('Root', ROOT)),)).file(STATEMENT)
     with pytest.raises(Untrusted, match=r'CN=Root is valid from .* only'):
         checked(trusting(root), text)
+    renewed = certificate('Root', ROOT, ca=True)
+    assert 'CN=R' == checked(trusting(root, renewed), text) == checked(trusting(renewed, root), text)
 
 
 def test_an_rsa_signature_of_another_padding_is_none():

@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the options of the configuration make of a catalogue and of its images."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from baremetal_acc import assemble, conf
+from baremetal_acc.catalogue import signature
+from baremetal_acc.catalogue.load import Demand
+from baremetal_acc.catalogue.refused import CatalogueRefused
+from baremetal_acc.catalogue.signature import Signer
+from baremetal_acc.errors import DocumentError
+from tests.unit.catalogue import keys
+from tests.unit.catalogue.test_catalogue import FIRMWARE
+
+KEY = keys.key()
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A baseline, a signed catalogue and its trust root."""
+    end = datetime.now(UTC) + timedelta(days=1)
+    text = FIRMWARE.replace('format = 1\n', f'format = 1\nserial = 1\nexpires = {end:%Y-%m-%dT%H:%M:%SZ}\n')
+    (tmp_path / 'catalogue.toml').write_text(text)
+    (tmp_path / 'catalogue.toml.sig').write_text(Signer(key=KEY).file(signature.catalogue_statement(text.encode())))
+    (tmp_path / 'root.pub').write_bytes(keys.public_pem(KEY))
+    (tmp_path / 'baseline.toml').write_text('format = 1\n')
+    return tmp_path
+
+
+def options(folder: Path, **changes) -> cfg.ConfigOpts:
+    """As an operator's file has them."""
+    found = cfg.ConfigOpts()
+    conf.register(found)
+    found([], project='baremetal_acc', default_config_files=[], default_config_dirs=[])
+    values = {'baseline': str(folder / 'baseline.toml'), 'catalogue': str(folder / 'catalogue.toml')}
+    for name, value in (values | changes).items():
+        found.set_override(name, value, group=conf.GROUP)
+    return found
+
+
+def signed(folder: Path, **changes) -> cfg.ConfigOpts:
+    """With a trust root, and a memory."""
+    more = {'trust_roots': [str(folder / 'root.pub')], 'catalogue_serial_file': str(folder / 'serials.json')}
+    return options(folder, **(more | changes))
+
+
+def test_a_signature_is_required_as_soon_as_there_is_a_trust_root(folder):
+    """Unless the operator says otherwise; required without trust roots is a contradiction, and refused."""
+    assert 1 == len(assemble.documents(signed(folder)).catalogue)
+    (folder / 'catalogue.toml.sig').unlink()
+    with pytest.raises(CatalogueRefused, match='is not signed'):
+        assemble.documents(signed(folder))
+    assert assemble.documents(signed(folder, catalogue_signature='optional')).catalogue
+    assert assemble.documents(options(folder)).catalogue
+    with pytest.raises(CatalogueRefused, match='no trust root says by whom'):
+        assemble.documents(options(folder, catalogue_signature='required'))
+
+
+def test_a_conductor_without_a_memory_is_told_to_get_one(folder):
+    """At the first node, not when an older catalogue has come back."""
+    with pytest.raises(DocumentError, match=r'set option \[baremetal_acc\] catalogue_serial_file'):
+        assemble.documents(signed(folder, catalogue_serial_file=None))
+
+
+def test_locks_need_no_catalogue(folder):
+    """One that is refused keeps nobody from locking; there are no images then, and none can be opened by accident."""
+    (folder / 'catalogue.toml').write_text('forged')
+    with pytest.raises(CatalogueRefused):
+        assemble.documents(signed(folder))
+    read = assemble.documents(signed(folder), images=False)
+    assert ((), ()) == (read.catalogue, read.folders)
+
+
+def test_the_store_is_what_the_options_say(folder):
+    """Servers, bounds, trust, end and deny-list: what is forgotten here is not checked anywhere."""
+    made = signed(
+        folder,
+        image_hosts=['Images.example', 'http://127.0.0.1:8080'],
+        image_ca='/ca.pem',
+        image_timeout=5,
+        image_max_size=1000,
+        image_signature='required',
+        image_folders=['/images'],
+    )
+    read = assemble.documents(made)
+    store = assemble.store(made, read)
+    assert {'https://images.example:443', 'http://127.0.0.1:8080'} == {str(host) for host in store.web.web.hosts}
+    assert ('/ca.pem', timedelta(seconds=5), 1000, 1000) == (
+        store.web.web.authorities,
+        store.web.web.timeout,
+        store.web.largest,
+        store.files.largest,
+    )
+    assert (folder, Path('/images')) == store.files.folders
+    assert (Demand.REQUIRED, read.trust, read.expires, read.denials) == (
+        store.signatures,
+        store.trust,
+        store.expires,
+        store.denials,
+    )
+    assert store.trust is not None
+    assert store.expires is not None
+    with pytest.raises(DocumentError, match=r"image_hosts: 'https://h/path' is no server .write HOST or HOST:PORT"):
+        assemble.store(signed(folder, image_hosts=['https://h/path']), read)
