@@ -167,6 +167,8 @@ def load(paths: Iterable[Path] = ()) -> Devices:
         except (OSError, UnicodeDecodeError) as exc:
             raise DocumentError(path=str(path), what=f'cannot be read: {exc}') from exc
         tables.append(_read(text, str(path)))
+    if not tables:
+        return shipped()
     tables.append(shipped())
     return Devices(
         rows=tuple(row for table in tables for row in table.rows),

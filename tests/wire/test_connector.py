@@ -540,3 +540,13 @@ def test_a_login_that_is_answered_with_anything_is_no_crash(bmc: Any, reply: Cal
     with bmc.connect(username='admin', password=SECRET) as connection:
         connection.writer().fresh(SYSTEM)
     assert 0 == bmc.count('DELETE')
+
+
+def test_a_login_changes_no_headers_that_another_thread_is_reading() -> None:
+    """The service root is read while the login comes in."""
+    connector = Connector(BmcAddress(name=HOST, address='https://192.0.2.1'))
+    reading = iter(connector._session.headers.items())
+    first = next(reading)
+    connector.set_http_session_auth(TOKEN)
+    assert 'X-Auth-Token' not in dict([first, *reading])
+    assert TOKEN == connector._session.headers['X-Auth-Token']

@@ -155,3 +155,20 @@ def test_a_task_that_cannot_be_understood_is_no_silence(bmc: Any) -> None:
     bmc.tree[f'{TASKS}/1'] = 'garbled'
     with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid):
         connection.active_tasks()
+
+
+def test_tasks_that_come_with_their_collection_are_not_asked_for_again(bmc: Any) -> None:
+    """A BMC that keeps a hundred ended tasks would be asked for each of them in every turn of a job."""
+    bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}
+    bmc.tree['/redfish/v1']['ProtocolFeaturesSupported'] = {'ExpandQuery': {'NoLinks': True}}
+    tasks = '/redfish/v1/TaskService/Tasks'
+    bmc.put('/redfish/v1/TaskService', Tasks={'@odata.id': tasks})
+    whole = [bmc.put(f'{tasks}/{n}', TaskState='Completed', TaskStatus='OK') for n in range(100)]
+    running = bmc.put(f'{tasks}/100', TaskState='Running')
+    bare = {'@odata.id': f'{tasks}/101', 'Id': '101', 'Name': 'shown without its state'}
+    bmc.put(f'{tasks}/101', TaskState='Running')
+    bmc.tree[f'{tasks}?$expand=.'] = {'@odata.id': tasks, 'Name': 'Tasks', 'Members': [*whole, running, bare]}
+    bmc.collection(tasks, *map(str, range(102)))
+    with bmc.connect() as connection:
+        assert ['100', '101'] == [t.ref.uri.rpartition('/')[2] for t in connection.active_tasks()]
+    assert [f'{tasks}/101'] == [uri for method, uri in bmc.seen if uri.startswith(f'{tasks}/')]

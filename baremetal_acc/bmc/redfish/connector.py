@@ -430,7 +430,10 @@ class Connector(sushy.connector.Connector):
     def set_http_session_auth(self, session_auth_token: str) -> None:
         """Called by the login."""
         self._tokens = (*self._tokens[1 - MAX_LOGINS :], session_auth_token)
-        super().set_http_session_auth(session_auth_token)
+        # Other threads read the headers meanwhile: they are replaced, not changed.
+        headers = self._session.headers.copy()
+        headers['X-Auth-Token'] = session_auth_token
+        self._session.auth, self._session.headers = None, headers
         self._logged_in()
 
     def _logged_in(self) -> None:

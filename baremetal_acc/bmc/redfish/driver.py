@@ -195,8 +195,14 @@ class RedfishConnection:
         for link in links[-MAX_TASKS:]:
             with contextlib.suppress(BmcAnswerInvalid):
                 places.append(reader.ref(link))  # a link off the BMC is no task of it
-        found = [task.read(self._connector, place) for place in places]
+        found = [self._task_of(reader, place) for place in places]
         return tuple(t for t in found if t.state is TaskState.ACTIVE)
+
+    def _task_of(self, reader: Reader, ref: Ref) -> TaskReading:
+        """A task as its collection has just brought it; BMCs keep a hundred old ones. Else it is read."""
+        document = reader.peek(ref.uri)
+        view = View.of(document, []) if document is not None else None
+        return task.reading(view) if view is not None and view.has('TaskState') else task.read(self._connector, ref)
 
     def power(self, system_ref: Ref) -> PowerState:
         """Power state of a System, read now.
