@@ -66,8 +66,10 @@ def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
     if len(sentences) > _REASON_CHARACTERS:
         sentences = sentences[:_REASON_CHARACTERS] + '...'
     way = WAY_BACK.get(flow, WAY_BACK[Flow.CLEAN])
+    text = f'{sentences} (then {way}: cleaning takes the quarantine away once everything is at the baseline)'
+    others = node.maintenance_reason if node.maintenance else None
+    node.maintenance_reason = text if not others or others == text else f'{text}; before that: {others[:_REASON_CHARACTERS]}'
     node.maintenance = True
-    node.maintenance_reason = f'{sentences} (then {way}: cleaning takes the quarantine away once everything is at the baseline)'
 
 
 def reasons(mind: Memory) -> list[str]:

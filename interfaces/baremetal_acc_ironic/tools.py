@@ -20,6 +20,7 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.quarantine import withheld
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
 
@@ -112,6 +113,7 @@ def show(
     record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
+    verdict = withheld(verdict, frozenset(q.device for q in mind.quarantined))
     functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
     wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
     traits = record.sync_traits(task, wanted, mind.traits)

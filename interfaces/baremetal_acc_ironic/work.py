@@ -411,6 +411,8 @@ def _end(
     """
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
+    whole = step is steps.RECONCILE and not reasons and look is not None
+    mind = quarantine.after(mind, job, None if look is None else look[0], now(), all_good=whole)
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
         mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)
@@ -421,8 +423,6 @@ def _end(
     )
     if step is steps.RECONCILE and not reasons and look is not None:
         mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators))
-    whole = step is steps.RECONCILE and not reasons and look is not None
-    mind = quarantine.after(mind, job, None if look is None else look[0], now(), all_good=whole)
     if isinstance(came, Failed) and came.quarantined:
         quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in came.quarantined], job.flow)
     told = outcome.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])
