@@ -298,7 +298,7 @@ TABLE = (
     (of_another_component, ('firmware FPGA1_FW', f'no image of version {NEW} that fits')),
     (a_function_in_place_of_firmware, ('firmware FPGA1_FW', f'no image of version {NEW} that fits')),
     (firmware_in_place_of_a_function, ('function Slot0', 'no image of gzip that fits')),
-    (two_that_fit, ('firmware FPGA1_FW', 'several images', 'fpga-new, fpga-evil')),
+    (two_that_fit, ('firmware FPGA1_FW', 'several images', 'fpga-evil, fpga-new')),
     (larger_than_the_bmc_takes, ('firmware FPGA1_FW', 'image fpga-new has 1000', f' bytes, BMC host takes {MAX_IMAGE}')),
     (a_tebibyte_that_is_told, ('image fpga-new', f'{TIB} bytes are more than ', 'image_max_size')),
     (older_than_what_runs, ('firmware FPGA1_FW', 'image fpga-new has security version 1, the floor is 2')),
