@@ -332,12 +332,14 @@ def _stands_in_the_way(failed: Action, action: Action) -> bool:
 
 
 def _next_writes(job: Job, sight: Sight) -> list[int]:
-    """Writes that may begin now: lower orders first, one at a time to a card, and no more at once than each BMC takes."""
+    """Writes that may begin now: of each BMC lower orders first, one at a time to a card, and no more than the BMC takes."""
     open_writes = list(_open_writes(job))
     under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
     load = Counter(a.ref.bmc for a in under_way)
     cards = {a.accelerator for a in under_way}
-    order = min((a.order for _, _, a in open_writes), default=0)
+    lowest: dict[BmcName, int] = {}
+    for _, _, a in open_writes:
+        lowest[a.ref.bmc] = min(a.order, lowest.get(a.ref.bmc, a.order))
     due = []
     for position, item, action in open_writes:
         bmc = action.ref.bmc
@@ -345,7 +347,7 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
         free = dict(job.parallel).get(bmc, 1) - load[bmc] - others
         if item.restoring and others:
             continue  # it may be the very write that has failed, going on under whatever name
-        due_now = item.state is ItemState.PLANNED and action.order == order
+        due_now = item.state is ItemState.PLANNED and action.order == lowest[bmc]
         if due_now and free > 0 and action.accelerator not in cards:
             load[bmc] += 1
             cards.add(action.accelerator)

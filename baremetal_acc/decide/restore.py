@@ -117,8 +117,6 @@ def _impossible(
         return 'the component does not belong to this card any more'
     if not images.meant_for(image, accelerator, component):
         return 'it does not fit what the BMC shows of this card now'
-    if not images.may_follow(image, component.version):
-        return f'it may be written over {", ".join(image.via)} only, and {component.version} runs'
     if image.reset is not ResetKind.NONE and _system_of(inventory, component.ref) is None:
         return f'it needs a {image.reset}, and the BMC shows no System to reset'
     return None
