@@ -62,5 +62,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     missing = left_out(CASES)
     if missing:
         terminalreporter.write_line(
-            f'tests/faults: {len(missing)} rows left out, {VARIABLE}=all runs them: {", ".join(missing)}'
+            f'tests/faults: {len(missing)} rows and the variants left out, {VARIABLE}=all runs them: {", ".join(missing)}'
         )
