@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile
+.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -36,10 +36,20 @@ check: .venv/.installed-test
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile
+soak: soak-hostile soak-histories soak-faults soak-crashes
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
+
+soak-histories: .venv/.installed-test
+	HISTORIES=$(or $(HISTORIES),10000) $(BIN)/python -m pytest -q -s tests/unit/test_histories.py
+
+# Every fault in every way, every point at which a process can die, and every stage in which a conductor can be killed.
+soak-faults: .venv/.installed-test
+	BAREMETAL_ACC_FAULTS=all $(BIN)/python -m pytest -q tests/faults
+
+soak-crashes: .venv/.installed-test
+	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/ironic/test_crash_points.py tests/journey/test_restart.py
 
 .venv/.made: constraints.txt
 	@echo 'Making .venv with $(PYTHON)'

@@ -135,6 +135,7 @@ def patience(conf: cfg.ConfigOpts) -> Patience:
     return Patience(
         poll=timedelta(seconds=group.poll_interval),
         settle=timedelta(seconds=group.settle_timeout),
+        stall=timedelta(seconds=group.stall_timeout),
         reset=timedelta(seconds=group.reset_timeout),
     )
 

@@ -118,6 +118,15 @@ OPTIONS = [
         min=0,
         help='Seconds that a device may take to show the version that was written, after its update has ended.',
     ),
+    cfg.FloatOpt(
+        'stall_timeout',
+        default=2700.0,
+        min=1,
+        help=(
+            'Seconds that an update may claim to run without any progress. Then the device is looked at, and decides. The slowest '
+            'write that is known takes 40 minutes.'
+        ),
+    ),
     cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),
     cfg.FloatOpt(
         'job_timeout',

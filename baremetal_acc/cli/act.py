@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from baremetal_acc import run
+from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.cli import exits, publisher, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
@@ -100,7 +101,14 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
     def work(self, arguments: argparse.Namespace) -> Report:
         """Make the plans, and execute them if that was asked for."""
         using = session.begin(arguments, writes=self.WRITES)
-        tools = using.tools()
+        try:
+            tools = using.tools()
+        except CatalogueRefused as exc:
+            if self.VERB not in (Verb.LOCK, Verb.UNLOCK):
+                raise
+            # What needs no image goes on: a catalogue that is refused keeps no lock open.
+            text.warn(str(exc))
+            tools = using.tools(images=False)
         request = self.request(arguments)
         placements = _Placements(using, wanted=not arguments.no_publish)
         execute = self.WRITES and arguments.execute

@@ -103,7 +103,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     marked = replace(mind, opened=mind.opened or Opened(since=work.now(), why=why))
     memory.store(node, marked)
     target = target_of(task)
-    tools = tools_of(task, marked)
+    tools = tools_of(task, marked, images=False)  # a catalogue that is refused keeps no lock open
     inventory = run.observe(target, tools, work.now())
     marked = drift.looked(task, marked, inventory, NAME, job.items)
     before = marked.quarantined
@@ -150,6 +150,7 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
         task,
         mind,
         clock=clock,
+        images=False,
         save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
         observed=lambda inventory, _: final.append(inventory),
     )

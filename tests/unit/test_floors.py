@@ -57,6 +57,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'stevedore': ('bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),
     'cliff': ('cli',),
+    'cryptography': ('catalogue', 'emulator'),
 }
 
 CONF_READ_IN = (*FLOOR_3, 'cli', 'demo', GUEST)
