@@ -123,8 +123,8 @@ OPTIONS = [
         default=2700.0,
         min=1,
         help=(
-            'Seconds that an update may claim to run without any progress. Then the device is looked at, and decides. The slowest '
-            'write that is known takes 40 minutes.'
+            'Seconds that an update may claim to run without any progress. Then the device is looked at, and decides. '
+            'The slowest write that is known takes 40 minutes.'
         ),
     ),
     cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),

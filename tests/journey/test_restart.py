@@ -19,8 +19,10 @@ from tests.journey.sudden_death import Death
 
 pytestmark = pytest.mark.journey
 
-STAGES = ('withdraw', 'check', 'hold', 'write', 'engage', 'reset', 'verify', 'publish')
-"""Those of a flash of GPUs; their lock does not block the BMC's own way, so nothing is released."""
+STAGES = ('withdraw', 'check', 'hold', 'release', 'write', 'engage', 'reset', 'verify', 'publish')
+
+LOCKED = {'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled': False, 'HGX_FW_GPU_0/WriteProtected': True}
+"""Closed from the beginning: the second blocks the BMC's own way, too, and has to be released."""
 
 SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
 
@@ -63,7 +65,7 @@ if SOAK:
         A write that was stored as sent and never was is not sent again by itself: what was there before is put back, the node
         fails, locked, and one retry finishes it.
         """
-        machine = emulated_machine('gpu-server', gpus=1, flash_seconds=1.0, reset_seconds=0.1)
+        machine = emulated_machine('gpu-server', gpus=1, flash_seconds=1.0, reset_seconds=0.1, settings=LOCKED)
         state, death = tmp_path / 'services', Death(tmp_path / 'death')
         with run_services(state, documents, f'PYTHONPATH={death.folder}') as (services, process):
             node = enrol_node(services, machine, 'flash')
