@@ -559,6 +559,9 @@ def _write(
     if item.restoring and found is not None and not _same(found.version, action.expects) and _host_runs(job, inventory) is None:
         # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
         return _with(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, expects=found.version)))
+    hidden = _hidden(action, inventory) if found is None else None
+    if hidden is not None and now <= job.deadline:
+        return _with(job, position, replace(item.to(ItemState.PLANNED, now), message=hidden))
     if moved is not None:
         return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
     try:
@@ -581,6 +584,12 @@ def _write(
     LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
     running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
     return _with(job, position, running)
+
+
+def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:
+    """Why nobody can tell whether the device is there: parts of what its BMC shows could not be read just now."""
+    gaps = () if inventory is None else inventory.gaps
+    return next((g.reason for g in gaps if g.ref.bmc == action.ref.bmc and g.hides), None)
 
 
 def _took_nothing(exc: AccError) -> bool:
@@ -642,6 +651,7 @@ def _reset(job: Job, position: int, action: Reset, target: Target, tools: Tools,
                     _power(bmc, action, PowerState.OFF, tools)
                 reason = 'the host stays powered off: ' + '; '.join(str(f) for f in still_open)
                 return ended(job, position, ItemState.FAILED, now, reason)
+            _wait_for_updates(bmc, action, _stuck(job))
             _power(bmc, action, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             _power(bmc, action, PowerState.ON, tools)

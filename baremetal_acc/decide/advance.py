@@ -170,14 +170,21 @@ def expire(job: Job, now: datetime) -> Job:
     def late(item: Item) -> Item:
         if stage(item.action) > Stage.WRITE or item.state.ended:
             return item
-        failed = item.to(ItemState.FAILED, now, 'not done by the deadline')
+        last = f' ({item.message})' if item.message else ''
+        failed = item.to(ItemState.FAILED, now, f'not done by the deadline{last}')
         if item.state is not ItemState.PLANNED:
             return failed
         return replace(failed, untouched=True) if item.restoring else item
 
     items = tuple(late(item) for item in job.items)
     reasons = job.reasons if 'the deadline has passed' in job.reasons else (*job.reasons, 'the deadline has passed')
-    return replace(job, items=items, reasons=reasons)
+    # Who reads that it took too long has to learn what took so long.
+    causes = (
+        f'{describe(i.action)}: {i.message}'
+        for i, before in zip(items, job.items, strict=True)
+        if i.state is ItemState.FAILED and not before.state.ended and before.state is not ItemState.PLANNED
+    )
+    return replace(job, items=items, reasons=(*reasons, *causes))
 
 
 def ended(

@@ -143,10 +143,10 @@ def classify(
         return Seen.STAGED
     if task is TaskState.ACTIVE:
         return Seen.STALLED
-    if task is TaskState.SUCCEEDED:
-        return Seen.OTHER if other else Seen.SUCCEEDED
     if busy:
         return Seen.ELSEWHERE
+    if task is TaskState.SUCCEEDED:
+        return Seen.OTHER if other else Seen.SUCCEEDED
     if task is TaskState.GONE:
         return Seen.VANISHED
     return Seen.NOTHING
