@@ -74,7 +74,7 @@ class Workers:
             return sorted(nodes, key=lambda uuid: self._turned.get(uuid, float('-inf')))
 
     def _begin(self, interface: Any, manager: Any, context: Any, uuid: str, turn: Turn, purpose: str) -> None:
-        begun = False
+        marked = begun = False
         try:
             with task_manager.acquire(context, uuid, purpose=purpose, shared=True) as task:
                 if type(getattr(task.driver, interface.interface_type)) is not type(interface):
@@ -84,10 +84,11 @@ class Workers:
                 with self._guard:
                     self._busy.add(uuid)
                     self._turned[uuid] = time.monotonic()
+                marked = True
                 task.spawn_after(manager._spawn_worker, self._take, uuid, turn, task, _allow_reserved_pool=False)
             begun = True
         finally:
-            if not begun:
+            if marked and not begun:  # else another turn of it may run, and its mark is not ours
                 self._leave(uuid)
 
     def _take(self, uuid: str, turn: Turn, task: Any) -> None:

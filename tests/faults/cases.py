@@ -133,6 +133,9 @@ CASES: dict[str, Case] = {
     'bmc-dies-before-the-version-is-read': Case(
         number='F3', meets=fault('bmc-restart-on-request', uri=ITEM_URI, method='GET', count=1), ends=Ending.DONE
     ),
+    'bmc-dies-in-the-look-before-the-write': Case(
+        number='F3', meets=fault('bmc-restart-on-request', uri='*/Chassis', method='GET', count=1), ends=Ending.DONE
+    ),
     'bmc-restarts-and-forgets-its-tasks': Case(
         number='F4', meets=fault('bmc-restart', count=1, **CARD), ends=Ending.RESTORED, says='no longer has the task'
     ),
@@ -201,6 +204,9 @@ CASES: dict[str, Case] = {
         number='F8', meets=fault('task-id-reused', completes=True, count=1, **CARD), ends=Ending.DONE
     ),
     'monitor-200-without-body': Case(number='F9', meets=fault('monitor-empty'), ends=Ending.DONE),
+    'monitor-200-without-body-long-before-the-end': Case(
+        number='F9', machine={'flash_seconds': 250.0}, meets=fault('monitor-empty'), ends=Ending.DONE
+    ),
     'memory-exhausted-by-parallel-pushes': Case(
         number='F43',
         meets=fault('memory-exhausted'),
@@ -321,6 +327,9 @@ CASES: dict[str, Case] = {
         number='F26', what=GPU, hold=False, meets=meanwhile('clock-jumps', seconds=-86400), ends=Ending.DONE
     ),
     'our-clock-a-day-back': Case(number='F26', meets=our_clock(timedelta(days=-1)), ends=Ending.DONE),
+    'our-clock-a-day-ahead': Case(
+        number='F26', meets=our_clock(timedelta(days=1)), ends=Ending.QUARANTINED, says='the deadline has passed'
+    ),
     # ---- lies, and locks that do not hold
     'version-lies-old': Case(
         number='F33',
