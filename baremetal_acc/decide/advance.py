@@ -321,6 +321,8 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
             return stage(item.action) <= Stage.WRITE and any(_stands_in_the_way(c, item.action) for c in closed)
         if _is(item.action, ResetPurpose.RESUME):
             return not held
+        if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.ENFORCE and not _needed(job, item.action):
+            return True
         at = stage(item.action)
         if at is Stage.PUBLISH:
             return False  # what failed must not stay on offer
@@ -329,6 +331,24 @@ def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
 
     items = tuple(i.to(ItemState.SKIPPED, now) if pointless(i) else i for i in job.items)
     return replace(job, items=items)
+
+
+def _needed(job: Job, reset: Reset) -> bool:
+    """It brings something in force: an image that may have been written, or a lock. Nobody restarts a host by a bad file."""
+
+    def takes(item: Item) -> bool:
+        match item.action:
+            case Flash() as flash:
+                written = item.state.begun and not item.untouched
+                return written and flash.reset is not ResetKind.NONE and flash.ref.bmc == reset.system.bmc
+            case Engage() as engage:
+                return engage.needs is not ResetKind.NONE and item.state is not ItemState.SKIPPED
+            case Release():
+                return item.state.begun
+            case _:
+                return False
+
+    return any(map(takes, job.items))
 
 
 def _stands_in_the_way(failed: Action, action: Action) -> bool:

@@ -828,4 +828,25 @@ GUARDS = (
         gone='    if False:',
         tests='tests/unit/catalogue/test_signature.py',
     ),
+    Guard(
+        name='restart a host by a bad file',
+        file='baremetal_acc/decide/advance.py',
+        guard=' and not _needed(job, item.action):',
+        gone=' and False:',
+        tests='tests/malicious/test_swapped.py::test_what_changes_between_check_and_push_is_not_sent',
+    ),
+    Guard(
+        name='verify a card that is in quarantine',
+        file='interfaces/baremetal_acc_ironic/reading.py',
+        guard='    reasons += quarantine.reasons(mind)\n',
+        gone='',
+        tests='tests/ironic/test_quarantine.py::TestCleaning',
+    ),
+    Guard(
+        name='power a host on while a card is written',
+        file='baremetal_acc/run.py',
+        guard=', reason)\n            _wait_for_updates(bmc, action, _stuck(job))\n',
+        gone=', reason)\n',
+        tests='tests/faults/test_faults.py::test_a_job_that_meets_a_fault_ends_as_the_table_says[our-clock-a-day-ahead]',
+    ),
 )

@@ -35,7 +35,7 @@ def run_tests(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, '-B', '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider', *tests.split()]
     # The package under interfaces/ is installed from the tree: the copy has to come before it.
     environment['PYTHONPATH'] = str(folder / 'interfaces')
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200, check=False)
 
 
 @pytest.mark.slow
