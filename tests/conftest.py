@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What do all tests share? The way to the shared folder, and the refusal to skip where nothing should be skipped."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -40,3 +41,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say so, above the line that counts."""
     if os.environ.get('BAREMETAL_ACC_NO_SKIPS') and _skipped(config):
         terminalreporter.write_line(f'FAILED: {_skipped(config)} skipped, and BAREMETAL_ACC_NO_SKIPS is set', red=True)
+
+
+@pytest.fixture(autouse=True)
+def loggers_that_speak() -> None:
+    """The tests of real services set up logging as those do, which silences every logger that there is by then."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith('baremetal_acc') and isinstance(logger, logging.Logger):
+            logger.disabled = False

@@ -801,20 +801,6 @@ GUARDS = (
         tests='tests/unit/catalogue/test_store.py',
     ),
     Guard(
-        name='fetch from any server',
-        file='baremetal_acc/catalogue/fetch.py',
-        guard='        if found.origin not in self.hosts:',
-        gone='        if False:',
-        tests='tests/unit/catalogue/test_fetch.py',
-    ),
-    Guard(
-        name='follow a redirect into plain HTTP',
-        file='baremetal_acc/catalogue/fetch.py',
-        guard="            if asked.origin.scheme == 'https' and there.origin.scheme != 'https':",
-        gone='            if False:',
-        tests='tests/unit/catalogue/test_fetch.py',
-    ),
-    Guard(
         name='take a signature of any certificate',
         file='baremetal_acc/catalogue/signature.py',
         guard='    if purposes is None or ExtendedKeyUsageOID.CODE_SIGNING not in purposes:',
