@@ -251,7 +251,7 @@ def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
         if isinstance(action, Flash) and item.state in (ItemState.DONE, ItemState.STAGED):
             component = _component(inventory.accelerator(place[0]), place[1])
             if not _shows(component, action.version):
-                found[position] = f'in the end it {_found(component)}'
+                found[position] = f'in the end it {_found(component)}, expected {action.version}'
     return found
 
 

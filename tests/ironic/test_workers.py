@@ -44,7 +44,7 @@ class ThreadCase(IronicCase):
         self.service._executor = self.service._reserved_executor = None
         pool = futurist.ThreadPoolExecutor(max_workers=self.pool, check_and_reject=rejection.reject_when_reached(self.pool))
         self.service._executor = pool
-        self.addCleanup(pool.shutdown, wait=False)
+        self.addCleanup(pool.shutdown, wait=True)
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             self.interface = task.driver.firmware
 

@@ -21,7 +21,7 @@ CARD = 'host/HGX_FW_GPU_0'
     ],
 )
 def test_a_card_that_keeps_its_firmware_fails_the_cleaning(enrol: Enrol, fault: dict[str, str], words: list[str]) -> None:
-    """Clean failed with card, component and reason; sent once; the host's ways closed; not published."""
+    """Clean failed with card, component and reason; no image sent twice; the host's ways closed; not published."""
     node = enrol('gpu-server', 'flash', parameters={'gpus': 1})
     node.machine.fault(device='GPU_0', **fault)
     node.provision('provide')
@@ -31,7 +31,8 @@ def test_a_card_that_keeps_its_firmware_fails_the_cleaning(enrol: Enrol, fault: 
     error = found['last_error']
     assert [] == [w for w in (*words, node.name, 'HGX_FW_GPU_0') if w not in error], error
     assert GPU_OLD == node.versions()[CARD]
-    assert 1 == len(node.uploads()), 'a write is never repeated'
+    sent = [upload['digest'] for upload in node.uploads()]
+    assert (2, 2) == (len(sent), len(set(sent))), 'the image once, and once what was there before'
     assert [] == node.open_ways()
     assert [] == node.offers()
 
@@ -48,7 +49,9 @@ def test_after_the_repair_the_node_becomes_available(enrol: Enrol) -> None:
     assert (GPU_OLD, [], []) == (node.versions()[CARD], node.open_ways(), node.offers())
     node.recover()
     node.to('provide', 'available')
-    assert (GPU_NEW, 2) == (node.versions()[CARD], len(node.uploads()))
+    first, back, again, *more = [upload['digest'] for upload in node.uploads()]
+    assert (GPU_NEW, first, []) == (node.versions()[CARD], again, more)
+    assert back != first, 'what was there before was put back in between'
     assert ([], ['PGPU']) == (node.open_ways(), node.offers())
 
 
