@@ -16,7 +16,7 @@ from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
 from baremetal_acc.emulator.image import BadImage, Image, ImageReader
 from baremetal_acc.emulator.journal import Journal
-from baremetal_acc.emulator.machine import Task
+from baremetal_acc.emulator.parts import Task
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError

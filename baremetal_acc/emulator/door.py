@@ -26,7 +26,8 @@ from baremetal_acc.emulator.fault import BadFault
 from baremetal_acc.emulator.front import BodyTooLarge, Front, read_body
 from baremetal_acc.emulator.image import BadImage, Image, ImageReader
 from baremetal_acc.emulator.journal import Journal
-from baremetal_acc.emulator.machine import Machine, Refused
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Refused
 from baremetal_acc.emulator.service import Reply, Request
 
 CHUNK = 64 * 1024

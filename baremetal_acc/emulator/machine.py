@@ -4,27 +4,33 @@
 
 One machine is one chassis with a host and one or more BMCs: one truth, several ways in. Everything that takes time is an
 event on a queue; :meth:`Machine.settle` lets what is due happen, in order, so a test can move a virtual clock and nothing
-here sleeps.
-
-* A *component* is what an image can be written into: a card's firmware, or a slot for a function. It has banks: active,
-  staged, previous. Its version changes only when an image arrived, was found whole and fit, and, where the hardware
-  needs it, the system was restarted.
-* A *setting* is a value with two lives: what is configured and what is in force. A lock is a setting with a locked value.
-* A *way* is how the host reaches a component in band, and which locks close it.
+here sleeps. What it consists of is in :mod:`~baremetal_acc.emulator.parts`.
 """
 
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from enum import IntEnum, StrEnum
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.fault import Fault, Faults
 from baremetal_acc.emulator.image import BadImage, Image, Kind
-
-Value = str | bool | int | None
+from baremetal_acc.emulator.parts import (
+    Bank,
+    Bmc,
+    Component,
+    Power,
+    Refused,
+    Restart,
+    Setting,
+    System,
+    Task,
+    TaskState,
+    Value,
+    Way,
+    message,
+)
 
 # A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
@@ -42,197 +48,6 @@ FATES = (
 )
 
 
-class Restart(IntEnum):
-    """How deep a restart goes: COLD takes the power away, WARM does not."""
-
-    WARM = 1
-    COLD = 2
-
-
-class Power(StrEnum):
-    """ComputerSystem.PowerState. Source: DSP8010 Resource, PowerState."""
-
-    ON = 'On'
-    OFF = 'Off'
-    POWERING_ON = 'PoweringOn'
-    POWERING_OFF = 'PoweringOff'
-
-
-class TaskState(StrEnum):
-    """The states of Task.TaskState that this BMC uses. Source: DSP8010 Task."""
-
-    NEW = 'New'
-    RUNNING = 'Running'
-    COMPLETED = 'Completed'
-    EXCEPTION = 'Exception'
-
-
-class Refused(Exception):
-    """The machine does not do this. ``reason`` is a word for programs, the text is for people."""
-
-    def __init__(self, reason: str, text: str) -> None:
-        super().__init__(text)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bank:
-    """One copy of firmware or of a function, and who wrote it: ``factory``, ``bmc`` or ``host``."""
-
-    version: str
-    security_version: int = 1
-    digest: str | None = None
-    writer: str = 'factory'
-    function: str | None = None
-    function_uuid: str | None = None
-    function_type: str | None = None
-
-    @classmethod
-    def of(cls, image: Image, writer: str) -> 'Bank':
-        """What a bank holds once ``image`` has been written into it."""
-        return cls(
-            version=image.version,
-            security_version=image.security_version,
-            digest=image.digest,
-            writer=writer,
-            function=image.function,
-            function_uuid=image.function_uuid,
-            function_type=image.function_type,
-        )
-
-
-@dataclass(slots=True, kw_only=True)
-class Component:
-    """Something an image can be written into.
-
-    ``key`` is unique in the machine and names it in messages; ``uri`` is its SoftwareInventory. ``active`` is None for a slot
-    that holds nothing. ``activates`` is the restart of ``system`` that brings a staged image into force, None: at once.
-    """
-
-    key: str
-    bmc: str
-    uri: str
-    device: str
-    kind: Kind
-    model: str
-    component: str
-    active: Bank | None
-    staged: Bank | None = None
-    previous: Bank | None = None
-    sent: Bank | None = None
-    updateable: bool = True
-    activates: Restart | None = None
-    system: str = 'host'
-    write_protect: str | None = None
-
-    def check(self, image: Image) -> None:
-        """Whether the image is for this component.
-
-        :raises Refused: another kind, another model, another component.
-        """
-        if image.kind is not self.kind:
-            raise Refused('wrong-kind', f'{self.key} takes a {self.kind} image, this is a {image.kind} image')
-        if image.device != self.model:
-            raise Refused('wrong-model', f'{self.key} is a {self.model}, the image is for a {image.device}')
-        if image.component != self.component:
-            raise Refused('wrong-component', f'{self.key} is the {self.component}, the image is for {image.component}')
-
-
-@dataclass(slots=True, kw_only=True)
-class Setting:
-    """A value that can be configured; a lock when it has a ``locked`` value.
-
-    ``takes_force`` is the restart of ``system`` that brings the configured value into force; None: at once. ``uri`` is the
-    resource that shows it. ``once`` = (A, B): a restart turns the value A into B (a boot override for one boot).
-    """
-
-    key: str
-    bmc: str
-    uri: str
-    device: str | None
-    value: Value
-    in_force: Value
-    locked: Value = None
-    is_lock: bool = False
-    open: Value = None
-    takes_force: Restart | None = None
-    system: str = 'host'
-    once: tuple[Value, Value] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """How the host reaches a component in band: through ``path`` (``pcie``, ``rshim``), unless one of the locks is closed."""
-
-    device: str
-    component: str
-    path: str
-    target: str
-    locks: tuple[str, ...] = ()
-    slot: int | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class System:
-    """Something with a power button. ``powered_by`` names the system whose cold start is also a cold start of this one."""
-
-    name: str
-    bmc: str
-    uri: str
-    power: Power = Power.ON
-    last_reset: float = 0.0
-    booting: bool = False
-    powered_by: str | None = None
-    resets: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class Task:
-    """One update as the BMC tells of it.
-
-    ``fate`` is what a fault rule has in store for it, ``status`` what TaskStatus says then. Percentages come from the clock
-    between ``starts`` and ``ends``.
-    """
-
-    id: int
-    bmc: str
-    name: str
-    targets: tuple[str, ...]
-    created: float
-    state: TaskState = TaskState.NEW
-    starts: float | None = None
-    ends: float | None = None
-    ended: float | None = None
-    on_reset: bool = False
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    bank: Bank | None = None
-    image: Image | None = None
-    fate: dict[str, Any] | None = None
-    gone: bool = False
-    frozen_percent: int | None = None
-    status: str | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it still holds its targets."""
-        return self.state in (TaskState.NEW, TaskState.RUNNING)
-
-
-@dataclass(slots=True, kw_only=True)
-class Bmc:
-    """One BMC of the machine. ``down_until`` is the second at which it answers again."""
-
-    name: str
-    manager_uri: str
-    parallel_updates: int = 4
-    down_until: float | None = None
-    last_reset: float = 0.0
-    next_task: int = 0
-    tasks: dict[int, Task] = field(default_factory=dict)
-    reserved: set[str] = field(default_factory=set)
-    life: int = 0
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class _Event:
     due: float
@@ -240,11 +55,6 @@ class _Event:
     kind: str
     subject: str
     detail: str = ''
-
-
-def message(text: str, *, severity: str = 'OK', reason: str = 'info', arguments: Iterable[str] = ()) -> dict[str, Any]:
-    """A message of a task, as data: the HTTP side dresses it for Redfish."""
-    return {'text': text, 'severity': severity, 'reason': reason, 'arguments': list(arguments)}
 
 
 class Machine:

@@ -9,7 +9,7 @@ as there are cards.
 from baremetal_acc.emulator.hw import board, gpu
 from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.machine import Bank, Component, Restart, Way
+from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_processor
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item

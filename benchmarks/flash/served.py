@@ -21,7 +21,7 @@ from aiohttp import web
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
 from baremetal_acc.emulator.hw.parameters import Parameters
-from baremetal_acc.emulator.machine import Task
+from baremetal_acc.emulator.parts import Task
 from baremetal_acc.emulator.redfish.view import Options, View
 from baremetal_acc.emulator.server import LOOPBACK, Emulator, Serving
 from benchmarks.flash import machine

@@ -17,7 +17,7 @@ from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.gpu import root_oem, root_writable
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.machine import Bank, Component, Restart, System, Way
+from baremetal_acc.emulator.parts import Bank, Component, Restart, System, Way
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis, add_network_adapter
 from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
 from baremetal_acc.emulator.redfish.resource import Action, Body, Caller, Outcome, Parameter, Resource, ref

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.machine import Bank, Component, Restart, System
+from baremetal_acc.emulator.parts import Bank, Component, Restart, System
 from baremetal_acc.emulator.redfish import chassis as chassis_resources
 from baremetal_acc.emulator.redfish.accounts import add_accounts
 from baremetal_acc.emulator.redfish.chassis import (

@@ -7,7 +7,7 @@ The host's power is moved through the control interface (``POST /control/power``
 
 from baremetal_acc.emulator.hw.bluefield import add_dpu
 from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
-from baremetal_acc.emulator.machine import System
+from baremetal_acc.emulator.parts import System
 
 
 def build(parameters: Parameters) -> Product:

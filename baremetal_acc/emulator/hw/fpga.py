@@ -16,7 +16,7 @@ every way.
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.machine import Bank, Component, Restart, Way
+from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import (
     Slot,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.machine import Bank, Component, Restart, Way
+from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis
 from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device

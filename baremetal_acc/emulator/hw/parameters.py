@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.access import Access, User
 from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.machine import Bank, Bmc, Machine, Value
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Bank, Bmc, Value
 from baremetal_acc.emulator.redfish.view import Options, View
 
 

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from baremetal_acc.emulator.machine import Component
+from baremetal_acc.emulator.parts import Component
 from baremetal_acc.emulator.redfish.resource import Body, Resource, collection, ref, refs, status
 from baremetal_acc.emulator.redfish.view import View
 

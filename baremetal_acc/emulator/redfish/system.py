@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from baremetal_acc.emulator.machine import Machine, Power, Refused, Restart, Value
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Power, Refused, Restart, Value
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,

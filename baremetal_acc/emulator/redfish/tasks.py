@@ -4,7 +4,7 @@
 
 from collections.abc import Iterable
 
-from baremetal_acc.emulator.machine import Task, TaskState
+from baremetal_acc.emulator.parts import Task, TaskState
 from baremetal_acc.emulator.redfish.errors import registry_message
 from baremetal_acc.emulator.redfish.resource import ROOT, Body, Caller, Outcome, Resource, collection, ref, status
 from baremetal_acc.emulator.redfish.view import View

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.machine import Refused, Task
+from baremetal_acc.emulator.parts import Refused, Task
 from baremetal_acc.emulator.redfish.errors import RedfishError, busy
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,

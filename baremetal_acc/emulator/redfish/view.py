@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from baremetal_acc.emulator.access import Access
-from baremetal_acc.emulator.machine import Machine, Task
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Task
 from baremetal_acc.emulator.redfish.resource import Tree, Writable
 
 

@@ -9,7 +9,8 @@ import pytest
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.image import BadImage, Image, build_image, read_image
-from baremetal_acc.emulator.machine import Machine, Power, Refused, Task, TaskState
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Power, Refused, Task, TaskState
 
 GPU, EROT, BMC, FPGA, SLOT = 'host/HGX_FW_GPU_0', 'host/HGX_FW_ERoT_GPU_0', 'host/FW_BMC_0', 'host/FPGA1_FW', 'host/FPGA1_Slot0'
 NIC = 'dpu/DPU_NIC'
