@@ -96,9 +96,9 @@ def trusting(conf: cfg.ConfigOpts) -> Trusting | None:
     if not roots:
         return None
     # Imported here: who has no trust roots does not wait for it.
-    from baremetal_acc.catalogue import signature
+    from baremetal_acc.catalogue.roots import trust
 
-    return signature.trust([Path(root) for root in roots])
+    return trust([Path(root) for root in roots])
 
 
 def folders(conf: cfg.ConfigOpts) -> tuple[Path, ...]:

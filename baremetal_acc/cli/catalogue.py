@@ -266,13 +266,13 @@ def _signable(found: Catalogue, now: datetime) -> None:
 
 
 def _signer(arguments: argparse.Namespace) -> 'Signer':
-    from baremetal_acc.catalogue import signature
+    from baremetal_acc.catalogue import signing
 
     key, chain = Path(arguments.key), Path(arguments.certificate) if arguments.certificate else None
     try:
-        return signature.signer(key, chain, None)
+        return signing.signer(key, chain, None)
     except TypeError:
-        return signature.signer(key, chain, _passphrase(key, os.environ))
+        return signing.signer(key, chain, _passphrase(key, os.environ))
 
 
 def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:

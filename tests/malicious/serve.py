@@ -13,7 +13,7 @@ import signal
 import sys
 from importlib import metadata
 
-from baremetal_acc.catalogue import fetch, signature  # noqa: F401 - imported once, for every run
+from baremetal_acc.catalogue import fetch, roots, signature  # noqa: F401 - imported once, for every run
 from baremetal_acc.cli import apply, catalogue, main, plan  # noqa: F401
 
 MAX_FILE = 64 * 1024 * 1024

@@ -28,7 +28,7 @@ BASELINE = 'baremetal_acc/decide/baseline.py'
 PLAN = 'baremetal_acc/decide/plan.py'
 FLASH = 'baremetal_acc/decide/flash.py'
 ADVANCE = 'baremetal_acc/decide/advance.py'
-RUN = 'baremetal_acc/run.py'
+RUN = 'baremetal_acc/run'
 RESTORE = 'baremetal_acc/decide/restore.py'
 STORE = 'baremetal_acc/catalogue/store.py'
 LOCKS = 'baremetal_acc/locks'
@@ -207,28 +207,28 @@ GUARDS = (
     ),
     Guard(
         name='write to a device that changed since the plan',
-        file=RUN,
+        file=f'{RUN}/writing.py',
         guard='    if moved is not None:\n',
         gone='    if False:\n',
         tests='tests/unit/run/test_tick.py',
     ),
     Guard(
         name='give the host back with a lock open',
-        file=RUN,
+        file=f'{RUN}/power.py',
         guard='            if still_open:\n',
         gone='            if False:\n',
         tests='tests/unit/run/test_tick.py',
     ),
     Guard(
         name='perform before the intent is stored',
-        file=RUN,
+        file=f'{RUN}/__init__.py',
         guard='        job = sent(job, move.perform, now)\n        tools.save(job)\n',
         gone='        job = sent(job, move.perform, now)\n',
         tests='tests/unit/run/test_tick.py',
     ),
     Guard(
         name='pass a job whose verdict is not met',
-        file=RUN,
+        file=f'{RUN}/ending.py',
         guard='    reasons = [str(f) for f in unmet] if job.demands_met else []\n',
         gone='    reasons = []\n',
         tests='tests/unit/run/test_tick.py',
@@ -284,35 +284,35 @@ GUARDS = (
     ),
     Guard(
         name='pass a job that lost a card',
-        file=RUN,
+        file=f'{RUN}/__init__.py',
         guard='known=tools.known | job.devices',
         gone='known=tools.known',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='give the host back while its cards are not shown',
-        file=RUN,
+        file=f'{RUN}/looking.py',
         guard="f.subject == 'present' or f.subject",
         gone='f.subject',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='leave a host on that lost a lock when it was given back',
-        file=RUN,
+        file=f'{RUN}/ending.py',
         guard='    if still_open:\n        reasons += _taken_back',
         gone='    if False:\n        reasons += _taken_back',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='write while somebody has powered the held host on',
-        file=RUN,
-        guard='    moved = _moved(action, inventory) or _host_runs(job, inventory)\n',
+        file=f'{RUN}/writing.py',
+        guard='    moved = _moved(action, inventory) or host_runs(job, inventory)\n',
         gone='    moved = _moved(action, inventory)\n',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='release while somebody has powered the held host on',
-        file=RUN,
+        file=f'{RUN}/locking.py',
         guard='    if running is not None:\n',
         gone='    if False:\n',
         tests='tests/unit/run/test_attacks.py',
@@ -326,35 +326,35 @@ GUARDS = (
     ),
     Guard(
         name='pass a job that cannot close what it opened',
-        file=RUN,
+        file=f'{RUN}/ending.py',
         guard='    reasons += _left_open(job, inventory, still_open if job.demands_met else ())\n',
         gone='',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='take a reset that nobody saw for done',
-        file=RUN,
+        file=f'{RUN}/power.py',
         guard='            if last is None:\n',
         gone='            if False:\n',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='send a reset again whose answer was lost',
-        file=RUN,
+        file=f'{RUN}/power.py',
         guard='            except BmcUnreachable as exc:\n                # Whether',
         gone='            except KeyError as exc:\n                # Whether',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='cut the power while the BMC writes',
-        file=RUN,
+        file=f'{RUN}/power.py',
         guard='    if active:\n',
         gone='    if False:\n',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='pass a job whose publishing found a lock open',
-        file=RUN,
+        file=f'{RUN}/ending.py',
         guard='    if job.demands_met and verdict.unmet:\n',
         gone='    if False:\n',
         tests='tests/unit/run/test_attacks.py',
@@ -627,7 +627,7 @@ GUARDS = (
     ),
     Guard(
         name='write to a BMC that was not asked whether it is busy',
-        file=RUN,
+        file=f'{RUN}/sighting.py',
         guard='action.ref.bmc in sight.foreign',
         gone='True',
         tests='tests/unit/run/test_restore.py',
@@ -802,14 +802,14 @@ GUARDS = (
     ),
     Guard(
         name='take a signature of any certificate',
-        file='baremetal_acc/catalogue/signature.py',
+        file='baremetal_acc/catalogue/chains.py',
         guard='    if purposes is None or ExtendedKeyUsageOID.CODE_SIGNING not in purposes:',
         gone='    if False:',
         tests='tests/unit/catalogue/test_signature.py',
     ),
     Guard(
         name='take any certificate for a CA',
-        file='baremetal_acc/catalogue/signature.py',
+        file='baremetal_acc/catalogue/chains.py',
         guard='    if basic is None or not basic.ca or usage is None or not usage.key_cert_sign:',
         gone='    if False:',
         tests='tests/unit/catalogue/test_signature.py',
@@ -830,8 +830,8 @@ GUARDS = (
     ),
     Guard(
         name='power a host on while a card is written',
-        file='baremetal_acc/run.py',
-        guard=', reason)\n            _wait_for_updates(bmc, action, _stuck(job))\n',
+        file=f'{RUN}/power.py',
+        guard=', reason)\n            _wait_for_updates(bmc, action, stuck_tasks(job))\n',
         gone=', reason)\n',
         tests='tests/faults/test_faults.py::test_a_job_that_meets_a_fault_ends_as_the_table_says[our-clock-a-day-ahead]',
     ),

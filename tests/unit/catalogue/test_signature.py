@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -169,7 +170,7 @@ def test_an_rsa_signature_of_another_padding_is_none():
     own = key('rsa2048')
     root, leaf = certificate('Root', ROOT, ca=True), certificate('R', own, ('Root', ROOT))
     text = Signer(key=own, certificates=(leaf,)).file(STATEMENT)
-    other = own.sign(STATEMENT, padding.PKCS1v15(), signature.hashes.SHA256())
+    other = own.sign(STATEMENT, padding.PKCS1v15(), hashes.SHA256())
     value = text.split('"')[3]
     with pytest.raises(Untrusted, match='does not fit'):
         checked(trusting(root), text.replace(value, base64.b64encode(other).decode()))
@@ -248,112 +249,3 @@ def test_openssl_can_sign_too(tmp_path):
     value = base64.b64encode((tmp_path / 'value').read_bytes()).decode()
     fingerprint = signature.fingerprint(own.public_key())
     assert checked(trusting(raw=[own]), f'format = 1\n[[signature]]\nkey = "{fingerprint}"\nvalue = "{value}"\n')
-
-
-# ------------------------------------------------------------------------------------------------------------ trust roots
-
-
-def test_trust_roots_are_files_and_folders(tmp_path):
-    """Keys and certificates mixed, with whatever tools write around them; other files of a folder are not looked at."""
-    folder = tmp_path / 'roots'
-    folder.mkdir()
-    first, second = key(), key()
-    (folder / 'a.pub').write_bytes('# schlüssel\n'.encode() + keys.public_pem(first))
-    (folder / 'b.crt').write_bytes(keys.pem(certificate('Root', ROOT, ca=True)) + keys.public_pem(second))
-    (folder / 'README').write_text('-----BEGIN NONSENSE-----\n')
-    found = signature.trust([folder, folder / 'a.pub'])
-    assert {signature.fingerprint(k.public_key()) for k in (first, second)} == set(found.keys)
-    assert ['CN=Root'] == [a.subject.rfc4514_string() for a in found.authorities]
-
-
-@pytest.mark.parametrize(
-    ('data', 'says'),
-    [
-        (b'', 'holds no public key and no certificate in PEM'),
-        (keys.private_pem(OWN), 'line 1: no trust root: a private key: it belongs to the signer alone'),
-        (b'\n\n' + keys.public_pem(key('p256')), 'line 3: no trust root: .*is an Ed25519 key; others need a certificate'),
-        (keys.pem(certificate('R', OWN)), 'that is a trust root is that of a CA.*openssl x509 -pubkey'),
-        (b'-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n', 'no trust root'),
-        (b'-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n', 'no trust root'),
-        (b'-----BEGIN PKCS7-----\nAAAA\n-----END PKCS7-----\n', 'neither a public key nor a certificate'),
-        (b' ' * (signature.MAX_SIZE + 1), 'longer than'),
-    ],
-)
-def test_what_is_no_trust_root_is_told(tmp_path, data, says):
-    """Silently left out it would be missed much later."""
-    path = tmp_path / 'root.pem'
-    path.write_bytes(data)
-    with pytest.raises(DocumentError, match=says) as caught:
-        signature.trust([path])
-    assert str(caught.value).startswith(str(path))
-
-
-def test_a_trust_root_that_everybody_may_write_is_refused(tmp_path):
-    """Whoever writes there signs in the operator's name."""
-    keys.secret_file(tmp_path / 'a.pem', keys.public_pem(OWN), mode=0o666)
-    with pytest.raises(DocumentError, match=r'everybody may write it.*chmod o-w'):
-        signature.trust([tmp_path])
-
-
-def test_trust_roots_that_are_not_there_are_told(tmp_path):
-    """An empty folder, no file, and a pipe that would be waited for."""
-    (tmp_path / 'empty').mkdir()
-    with pytest.raises(DocumentError, match='holds no trust root: no file that ends with'):
-        signature.trust([tmp_path / 'empty'])
-    with pytest.raises(DocumentError, match=r'cannot be read: No such file.*trust_roots'):
-        signature.trust([tmp_path / 'absent'])
-    subprocess.run(['mkfifo', tmp_path / 'pipe'], check=True)
-    with pytest.raises(DocumentError, match='is no regular file'):
-        signature.trust([tmp_path / 'pipe'])
-
-
-# ---------------------------------------------------------------------------------------------------------------- signers
-
-
-def test_a_private_key_that_others_can_read_is_not_used(tmp_path):
-    """Whoever copied it signs, too."""
-    for mode in (0o640, 0o604, 0o660):
-        path = keys.secret_file(tmp_path / 'key', keys.private_pem(OWN), mode=mode)
-        with pytest.raises(DocumentError, match=f'others may use the file .mode {mode:04o}.*chmod 600'):
-            signature.signer(path, None, None)
-    assert (
-        OWN.public_key() == signature.signer(keys.secret_file(path, keys.private_pem(OWN), 0o400), None, None).key.public_key()
-    )
-
-
-def test_a_passphrase_is_asked_for_and_compared(tmp_path):
-    """Without it nobody signs; nothing of key or passphrase is in the message."""
-    path = keys.secret_file(tmp_path / 'key', keys.private_pem(OWN, b'geheim'))
-    with pytest.raises(TypeError):
-        signature.signer(path, None, None)
-    with pytest.raises(DocumentError, match='or the passphrase is wrong') as caught:
-        signature.signer(path, None, b'falsch')
-    assert 'falsch' not in str(caught.value)
-    signer = signature.signer(path, None, b'geheim')
-    assert checked(trusting(raw=[OWN]), signer.file(STATEMENT))
-
-
-def test_a_signer_needs_what_others_will_accept(tmp_path):
-    """Told when it is signed, not when it is refused."""
-    own = key('p256')
-    path = keys.secret_file(tmp_path / 'key', keys.private_pem(own))
-    chain = tmp_path / 'chain.pem'
-    with pytest.raises(DocumentError, match='is no Ed25519 key: only those sign without a certificate'):
-        signature.signer(path, None, None)
-    chain.write_bytes(keys.pem(certificate('R', OWN, ('Root', ROOT))))
-    with pytest.raises(DocumentError, match='the first certificate is of another key'):
-        signature.signer(path, chain, None)
-    chain.write_bytes(keys.pem(certificate('R', own, ('Root', ROOT), purpose=ExtendedKeyUsageOID.SERVER_AUTH)))
-    with pytest.raises(DocumentError, match='nobody would accept the first certificate: it is not for code signing'):
-        signature.signer(path, chain, None)
-    chain.write_bytes(b'nothing')
-    with pytest.raises(DocumentError, match='holds no certificate in PEM'):
-        signature.signer(path, chain, None)
-    chain.write_bytes(keys.pem(certificate('R', own, ('Root', ROOT))))
-    made = signature.signer(path, chain, None)
-    assert 'CN=R' == checked(trusting(certificate('Root', ROOT, ca=True)), made.file(STATEMENT))
-    assert 'PRIVATE' not in repr(made)
-    with pytest.raises(DocumentError, match='holds no private key that can be read in PEM'):
-        signature.signer(keys.secret_file(tmp_path / 'other', keys.public_pem(own)), None, None)
-    with pytest.raises(DocumentError, match='its RSA key has 1024 bits'):
-        signature.signer(keys.secret_file(tmp_path / 'weak', keys.private_pem(WEAK)), None, None)

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whom does the operator trust? Public keys and certificates of CAs, in files and folders of his."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from baremetal_acc.catalogue import chains
+from baremetal_acc.catalogue.keys import MAX_SIZE, fingerprint
+from baremetal_acc.catalogue.signature import Trust
+from baremetal_acc.errors import DocumentError
+
+_SUFFIXES = ('.pem', '.crt', '.pub')
+"""Files that count in a folder of trust roots."""
+
+_PEM = re.compile(r'-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----', re.DOTALL)
+
+
+def trust(paths: Sequence[Path]) -> Trust:
+    """The trust roots of these files and folders.
+
+    :raises DocumentError: one cannot be read, holds something else, or holds none.
+    """
+    keys: dict[str, ed25519.Ed25519PublicKey] = {}
+    authorities: list[x509.Certificate] = []
+    for path in _files(paths):
+        text = _read(path)
+        blocks = list(_PEM.finditer(text))
+        if not blocks:
+            raise DocumentError(path=str(path), what='holds no public key and no certificate in PEM')
+        for block in blocks:
+            line = text.count('\n', 0, block.start()) + 1
+            try:
+                match block[1]:
+                    case 'PUBLIC KEY':
+                        key = serialization.load_pem_public_key(block[0].encode())
+                        if not isinstance(key, ed25519.Ed25519PublicKey):
+                            raise ValueError('a public key that is a trust root is an Ed25519 key; others need a certificate')
+                        keys[fingerprint(key)] = key
+                    case 'CERTIFICATE':
+                        authorities.append(_authority(x509.load_pem_x509_certificate(block[0].encode())))
+                    case kind if 'PRIVATE' in kind:
+                        raise ValueError('a private key: it belongs to the signer alone, never to those who check')
+                    case _:
+                        raise ValueError('neither a public key nor a certificate')
+            except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+                raise DocumentError(path=str(path), line=line, what=f'no trust root: {exc}') from None
+    return Trust(keys=keys, authorities=tuple(authorities))
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        try:
+            found = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES and not p.name.startswith('.'))
+        except OSError as exc:
+            raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        if not found:
+            raise DocumentError(path=str(path), what=f'holds no trust root: no file that ends with {", ".join(_SUFFIXES)}')
+        yield from found
+
+
+def _read(path: Path) -> str:
+    hint = 'option [baremetal_acc] trust_roots names it'
+    try:
+        with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(mode) else b''
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
+    if not stat.S_ISREG(mode):
+        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+    if mode & stat.S_IWOTH:
+        what = 'everybody may write it, and could sign in your name'
+        raise DocumentError(path=str(path), what=what, hint=f'chmod o-w {path}')
+    if len(data) > MAX_SIZE:
+        raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes', hint=hint)
+    return data.decode('latin-1')  # tools write names of all alphabets around the blocks
+
+
+def _authority(certificate: x509.Certificate) -> x509.Certificate:
+    basic = chains.extension(certificate, x509.BasicConstraints)
+    if basic is None or not basic.ca:
+        raise ValueError(
+            'a certificate that is a trust root is that of a CA; to trust one signer give his Ed25519 public key instead '
+            '(openssl x509 -pubkey)'
+        )
+    return certificate

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who signs? A private key that only its owner can read, and the certificates that say whose it is."""
+
+import os
+import stat
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from baremetal_acc.catalogue import chains
+from baremetal_acc.catalogue.keys import MAX_SIZE, PrivateKey, Untrusted, fingerprint, usable
+from baremetal_acc.catalogue.signature import Signer
+from baremetal_acc.errors import DocumentError
+
+
+def signer(key: Path, certificates: Path | None, passphrase: bytes | None) -> Signer:
+    """Who signs with this file of a private key.
+
+    :param certificates: PEM: the signer's certificate, then those in between.
+    :raises DocumentError: the key cannot be read, others may read it, or it does not belong to the certificate.
+        ``TypeError``: a passphrase is needed, or there is one and none is needed.
+    """
+    private = _private_key(key, passphrase)
+    if certificates is None:
+        if not isinstance(private, ed25519.Ed25519PrivateKey):
+            what = 'is no Ed25519 key: only those sign without a certificate'
+            raise DocumentError(
+                path=str(key), what=what, hint='give --certificate, or make one: openssl genpkey -algorithm ed25519'
+            )
+        return Signer(key=private)
+    try:
+        chain = tuple(x509.load_pem_x509_certificates(certificates.read_bytes()))
+        chains.check_leaf(chain[0])
+        same = fingerprint(usable(chain[0].public_key())) == fingerprint(private.public_key())
+    except OSError as exc:
+        raise DocumentError(path=str(certificates), what=f'cannot be read: {exc.strerror}') from exc
+    except Untrusted as exc:
+        raise DocumentError(path=str(certificates), what=f'nobody would accept the first certificate: {exc}') from None
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
+        raise DocumentError(path=str(certificates), what='holds no certificate in PEM that can be read') from None
+    if not same:
+        what = f'the first certificate is of another key than that of {key}'
+        raise DocumentError(path=str(certificates), what=what, hint="the signer's own certificate comes first")
+    if len(chain) > chains.MOST:
+        raise DocumentError(path=str(certificates), what=f'holds more than {chains.MOST} certificates')
+    return Signer(key=private, certificates=chain)
+
+
+def _private_key(path: Path, passphrase: bytes | None) -> PrivateKey:
+    try:
+        with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise DocumentError(path=str(path), what='is no regular file')
+            if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
+                what = f'holds a private key, and others may use the file (mode {stat.S_IMODE(mode):04o})'
+                raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
+            data = stream.read(MAX_SIZE + 1)
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+    try:
+        key = serialization.load_pem_private_key(data, passphrase)
+        usable(key.public_key())
+    except (ValueError, UnsupportedAlgorithm):
+        wrong = 'or the passphrase is wrong' if passphrase is not None else 'in PEM'
+        raise DocumentError(path=str(path), what=f'holds no private key that can be read {wrong}') from None
+    except Untrusted as exc:
+        raise DocumentError(path=str(path), what=str(exc)) from None
+    if not isinstance(key, PrivateKey):
+        raise DocumentError(path=str(path), what='holds a key of a kind that cannot sign')
+    return key
