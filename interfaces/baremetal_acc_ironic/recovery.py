@@ -40,12 +40,17 @@ STATES = (
     states.CLEANFAIL,
     states.DEPLOYFAIL,
     states.SERVICEFAIL,
+    states.INSPECTFAIL,
+    states.ADOPTFAIL,
+    states.RESCUEFAIL,
+    states.UNRESCUEFAIL,
     states.ERROR,
     states.ACTIVE,
+    states.RESCUE,
     states.AVAILABLE,
     states.MANAGEABLE,
 )
-"""States in which none of our steps can run."""
+"""States in which a node stays and none of our steps can run."""
 
 TENANT_STATES = frozenset(
     {

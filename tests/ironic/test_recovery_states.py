@@ -1,0 +1,19 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where does a job go that was cut off? Wherever Ironic lets a node stay, somebody looks after it."""
+
+from ironic.common import state_machine, states
+
+from baremetal_acc_ironic import recovery
+
+HELD = {states.CLEANHOLD, states.DEPLOYHOLD, states.SERVICEHOLD}
+"""Between two steps of one flow, which goes on."""
+
+BEFORE = {states.ENROLL}
+"""Nothing of ours has ever run, and no node comes back there."""
+
+
+def test_a_node_stays_nowhere_with_an_interrupted_job_that_nobody_looks_after() -> None:
+    """Every state of Ironic's own state machine that it does not leave by itself: the stable ones, and those of a failure."""
+    stays = set(states.STABLE_STATES) | {s for s in state_machine.machine.states if s.endswith('failed')}
+    assert stays - HELD - BEFORE == set(recovery.STATES)
