@@ -16,7 +16,7 @@ from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
 from baremetal_acc.emulator.image import BadImage, Image, ImageReader
 from baremetal_acc.emulator.journal import Journal
-from baremetal_acc.emulator.parts import Task
+from baremetal_acc.emulator.parts import Refused, Task
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError
@@ -180,8 +180,18 @@ class BmcSite:
         if record['error'] is not None:
             machine.update_failed(task, 'transfer-failed', f'The image could not be fetched from {uri}: {record["error"]}')
         else:
-            machine.image_arrived(task, _finished(reader))
+            self._fetched(task, _finished(reader))
         self._changed()
+
+    def _fetched(self, task: Task, image: Image | BadImage) -> None:
+        """Write it to the targets that were named, else to all that it fits. Source: DSP8010, SimpleUpdate, Targets."""
+        machine = self.view.machine
+        if not task.targets and task.is_open and isinstance(image, Image):
+            try:
+                machine.aim(task, update.fitting(self.view, image.kind, image.device, image.component))
+            except Refused as why:
+                machine.update_failed(task, why.reason, str(why))
+        machine.image_arrived(task, image)
 
     async def stop(self) -> None:
         """End the fetches that are under way."""

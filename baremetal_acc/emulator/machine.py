@@ -383,7 +383,7 @@ class Machine:
         task = Task(
             id=bmc.next_task,
             bmc=bmc_name,
-            name=f'Update of {", ".join(self.components[key].uri.rsplit("/", 1)[-1] for key in keys)}',
+            name=self._name_of(keys),
             targets=keys,
             created=self.clock.now(),
             on_reset=on_reset,
@@ -396,6 +396,25 @@ class Machine:
         self.revision += 1
         return task
 
+    def _name_of(self, keys: Iterable[str]) -> str:
+        items = ', '.join(self.components[key].uri.rsplit('/', 1)[-1] for key in keys)
+        return f'Update of {items or "all that the image fits"}'
+
+    def aim(self, task: Task, targets: Iterable[str]) -> None:
+        """Give a task that was begun without targets those that its image turned out to be for.
+
+        :raises Refused: ``busy``: one of them is being updated by another task.
+        """
+        keys = tuple(targets)
+        bmc = self.bmcs[task.bmc]
+        others = {key for one in bmc.tasks.values() if one.is_open and one is not task for key in one.targets}
+        for key in keys:
+            if key in others | bmc.reserved:
+                raise Refused('busy', f'{key} is being updated')
+        task.targets = keys
+        task.name = self._name_of(keys)
+        self.revision += 1
+
     def image_arrived(self, task: Task, image: Image | BadImage) -> None:
         """All bytes are there: the BMC judges the image and begins to write."""
         if not task.is_open:
@@ -404,6 +423,9 @@ class Machine:
         task.starts = now
         if isinstance(image, BadImage):
             self._fail(task, 'bad-image', str(image), now)
+            return
+        if not task.targets:
+            self._fail(task, 'fits-nothing', f'A {image.component} image for {image.device} fits nothing here.', now)
             return
         task.image = image
         for key in task.targets:

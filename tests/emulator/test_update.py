@@ -149,6 +149,81 @@ def test_a_bmc_that_is_not_strict_takes_no_target_as_all_that_fits(fast, client,
     assert ['2.0.0'] * 3 == versions
 
 
+def loose(fast, **more):
+    """A machine whose BMC takes a request without Targets."""
+    from baremetal_acc.emulator.redfish.view import Options
+
+    return fast('gpu-server', gpus=3, options={'*': Options(strict_targets=False)}, **more)
+
+
+def ends_at(machine) -> list[str]:
+    """Which root of trust of the GPUs runs which version, in truth."""
+    parts = machine.truth()['components']
+    return [parts[f'host/HGX_FW_ERoT_GPU_{number}']['active']['version'] for number in range(3)]
+
+
+def without_targets(bmc, uri):
+    """SimpleUpdate that leaves it to the BMC what is updated."""
+    action = bmc.get(f'{ROOT}/UpdateService')['Actions']['#UpdateService.SimpleUpdate']['target']
+    return bmc.post(action, {'ImageURI': uri})
+
+
+def test_a_fetched_image_without_target_goes_to_all_that_it_fits(fast, client, gpu_image, images):
+    """As a pushed one does; nothing that was not written is called completed. The task says what it was for."""
+    machine = loose(fast)
+    bmc = client(machine.bmcs['host'])
+    before = machine.truth()['components']
+    _Images.image = gpu_image(component='erot')
+    task = bmc.finished(without_targets(bmc, f'{images}/image.bin'))
+    assert 'Completed' == task['TaskState']
+    assert ['2.0.0'] * 3 == ends_at(machine)
+    assert 'Update of HGX_FW_ERoT_GPU_0, HGX_FW_ERoT_GPU_1, HGX_FW_ERoT_GPU_2' == task['Name']
+    after = machine.truth()['components']
+    others = [key for key in before if 'ERoT' not in key]
+    assert [before[key] for key in others] == [after[key] for key in others]
+
+
+def test_a_fetched_image_without_target_that_fits_nothing_is_an_exception(fast, client, gpu_image, images):
+    """And so is one that is no image."""
+    machine = loose(fast)
+    bmc = client(machine.bmcs['host'])
+    before = machine.truth()['components']
+    for image, words in ((gpu_image(model='a100'), 'fits nothing here'), (b'nonsense' * 100, 'magic line')):
+        _Images.image = image
+        task = bmc.finished(without_targets(bmc, f'{images}/image.bin'))
+        assert ('Exception', 'Critical') == (task['TaskState'], task['TaskStatus'])
+        assert words in task['Messages'][-1]['Message']
+    assert before == machine.truth()['components']
+
+
+def test_a_fetched_image_without_target_waits_for_nobody(fast, client, gpu_image, images):
+    """What it fits is being written already: the task ends in an exception, and the other one goes on."""
+    machine = loose(fast, flash_seconds=1.5)
+    bmc = client(machine.bmcs['host'])
+    first = bmc.push(f'{ITEMS}/HGX_FW_ERoT_GPU_1', gpu_image('3.0.0', component='erot'))
+    _Images.image = gpu_image(component='erot')
+    task = bmc.finished(without_targets(bmc, f'{images}/image.bin'))
+    assert 'Exception' == task['TaskState']
+    assert 'is being updated' in task['Messages'][-1]['Message']
+    assert 'Completed' == bmc.finished(first)['TaskState']
+    old = ends_at(machine)
+    assert '3.0.0' == old[1]
+    assert '2.0.0' not in old
+
+
+def test_a_card_that_is_gone_is_not_written_by_an_image_without_target(fast, client, gpu_image, images):
+    """Neither when it is pushed, nor when it is fetched."""
+    machine = loose(fast)
+    bmc = client(machine.bmcs['host'])
+    machine.fault('device-absent', device='GPU_1')
+    gone = ends_at(machine)[1]
+    bmc.finished(bmc.push(None, gpu_image('3.0.0', component='erot'), {}))
+    assert ['3.0.0', gone, '3.0.0'] == ends_at(machine)
+    _Images.image = gpu_image(component='erot')
+    bmc.finished(without_targets(bmc, f'{images}/image.bin'))
+    assert ['2.0.0', gone, '2.0.0'] == ends_at(machine)
+
+
 @pytest.mark.parametrize(
     ('target', 'arguments', 'message'),
     [

@@ -19,6 +19,7 @@ _MESSAGES = {
     'completed': 'UpdateSuccessful',
     'reset-required': 'AwaitToActivate',
     'bad-image': 'VerificationFailed',
+    'fits-nothing': 'VerificationFailed',
     'wrong-kind': 'VerificationFailed',
     'wrong-model': 'VerificationFailed',
     'wrong-component': 'VerificationFailed',

@@ -240,7 +240,9 @@ def fitting(view: View, kind: Kind, model: str, component: str) -> tuple[str, ..
     return tuple(
         one.key
         for one in view.machine.components.values()
-        if one.bmc == view.name and one.updateable and (one.kind, one.model, one.component) == (kind, model, component)
+        if (one.bmc, one.kind, one.model, one.component) == (view.name, kind, model, component)
+        and one.updateable
+        and not view.is_absent(one.device)
     )
 
 
