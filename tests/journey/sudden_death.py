@@ -3,11 +3,19 @@
 """How does a real conductor die by SIGKILL at a stage of a job, and not a moment before or after?
 
 A folder with a ``sitecustomize.py`` goes on the path of the services. In the conductor it wraps what stores a job: as soon as
-the stage that the file ``die`` in that folder names has been stored as under way, all of Ironic's processes are killed. Nothing
-of the product knows of it.
+the stage that the file ``die`` in that folder names has been stored as under way, all of Ironic's processes are killed, or
+stopped by SIGSTOP. One that goes on says when the turn is over in which it was stopped. Nothing of the product knows of it.
 """
 
+import os
+import signal
 from pathlib import Path
+
+STAGES = ('withdraw', 'check', 'hold', 'release', 'write', 'engage', 'reset', 'verify', 'publish')
+"""In which a conductor can die in the middle of a flash."""
+
+SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
+"""Try all of them: half a minute each."""
 
 _PROGRAM = """\
 import importlib.abc
@@ -16,8 +24,10 @@ import os
 import signal
 import sys
 
-DIE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'die')
-NAME = 'baremetal_acc_ironic.node'
+HERE = os.path.dirname(os.path.abspath(__file__))
+DIE = os.path.join(HERE, 'die')
+NAMES = ['baremetal_acc_ironic.node', 'baremetal_acc_ironic.workers']
+stopped = []
 
 
 def reached(mind, wanted):
@@ -36,27 +46,46 @@ def store(real):
         real(node, mind)
         try:
             with open(DIE) as file:
-                wanted = file.read().strip()
+                wanted, number = file.read().split()
         except FileNotFoundError:
             return
-        if wanted and reached(mind, wanted):
+        if reached(mind, wanted):
+            with open(os.path.join(HERE, 'who'), 'w') as file:
+                file.write(str(os.getpgrp()))
+            stopped.append(node.uuid)
             os.unlink(DIE)
-            os.killpg(os.getpgrp(), signal.SIGKILL)
+            os.killpg(os.getpgrp(), int(number))
+
+    return wrapper
+
+
+def take(real):
+    def wrapper(self, uuid, turn, task):
+        try:
+            real(self, uuid, turn, task)
+        finally:
+            if uuid in stopped:
+                stopped.remove(uuid)
+                with open(os.path.join(HERE, 'over'), 'w'):
+                    pass
 
     return wrapper
 
 
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != NAME:
+        if name not in NAMES:
             return None
-        sys.meta_path.remove(self)
+        NAMES.remove(name)
         spec = importlib.util.find_spec(name)
         run = spec.loader.exec_module
 
         def exec_module(module):
             run(module)
-            module.store = store(module.store)
+            if name.endswith('.node'):
+                module.store = store(module.store)
+            else:
+                module.Workers._take = take(module.Workers._take)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -77,11 +106,25 @@ class Death:
         folder.mkdir()
         (folder / 'sitecustomize.py').write_text(_PROGRAM)
 
-    def at(self, stage: str) -> None:
-        """From now on: the conductor dies once this stage is under way."""
-        (self.folder / 'die').write_text(stage)
+    def at(self, stage: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """From now on: the conductor dies once this stage is under way, or gets another signal."""
+        for name in ('who', 'over'):
+            (self.folder / name).unlink(missing_ok=True)
+        later = self.folder / 'later'
+        later.write_text(f'{stage} {int(number)}')
+        later.rename(self.folder / 'die')
 
     @property
     def came(self) -> bool:
         """It has died since."""
         return not (self.folder / 'die').exists()
+
+    @property
+    def who(self) -> int:
+        """The process group that it came to."""
+        return int((self.folder / 'who').read_text())
+
+    @property
+    def over(self) -> bool:
+        """The turn in which it came is over."""
+        return (self.folder / 'over').exists()

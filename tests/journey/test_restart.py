@@ -15,16 +15,12 @@ from typing import Any
 import pytest
 
 from tests.journey.conftest import GPU_NEW, enrol_node, run_services
-from tests.journey.sudden_death import Death
+from tests.journey.sudden_death import SOAK, STAGES, Death
 
 pytestmark = pytest.mark.journey
 
-STAGES = ('withdraw', 'check', 'hold', 'release', 'write', 'engage', 'reset', 'verify', 'publish')
-
 LOCKED = {'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled': False, 'HGX_FW_GPU_0/WriteProtected': True}
 """Closed from the beginning: the second blocks the BMC's own way, too, and has to be released."""
-
-SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
 
 
 def test_a_conductor_that_was_killed_in_mid_flash_goes_on(emulated_machine: Any, tmp_path: Path, documents: Path) -> None:

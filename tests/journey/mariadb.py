@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is a real MariaDB run for one test, beside whatever else this machine has? In a folder of its own, on loopback only.
+
+Its one user may come from 127.0.0.1 only and has a random password, which is in files of mode 0600 and in no command line.
+"""
+
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+import pymysql
+
+PACKAGE = 'mariadb-server'
+
+_PATH = os.pathsep.join([os.environ.get('PATH', ''), '/usr/sbin', '/usr/bin'])
+
+
+class NotInstalled(Exception):
+    """MariaDB's server is not on this machine."""
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name, path=_PATH)
+    if found is None:
+        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGE}, or run make soak-takeover as root')
+    return found
+
+
+def look_for() -> None:
+    """See that it can be run.
+
+    :raises NotInstalled: it cannot; says what to install.
+    """
+    for name in ('mariadb-install-db', 'mariadbd'):
+        _program(name)
+
+
+class MariaDb:
+    """One server with one empty database.
+
+    :param folder: for all of it; made with mode 0700.
+    """
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder = folder
+        self._port = port
+        self._password = secrets.token_urlsafe(24)
+        self._first = folder / 'first.sql'
+
+    @property
+    def url(self) -> str:
+        """For SQLAlchemy, password included: for files of mode 0600 only."""
+        return f'mysql+pymysql://ironic:{self._password}@127.0.0.1:{self._port}/ironic?charset=utf8mb3'
+
+    def prepare(self) -> list[str]:
+        """Make its files.
+
+        :returns: the command that runs it.
+        """
+        self._folder.mkdir(mode=0o700)
+        user = pwd.getpwuid(os.getuid()).pw_name
+        data = self._folder / 'data'
+        made = subprocess.run(
+            [_program('mariadb-install-db'), '--no-defaults', f'--user={user}', f'--datadir={data}', '--skip-test-db'],
+            capture_output=True,
+            text=True,
+        )
+        assert 0 == made.returncode, made.stdout + made.stderr
+        text = (
+            'CREATE DATABASE ironic CHARACTER SET utf8mb3;\n'
+            f"CREATE USER 'ironic'@'127.0.0.1' IDENTIFIED BY '{self._password}';\n"
+            "GRANT ALL PRIVILEGES ON ironic.* TO 'ironic'@'127.0.0.1';\n"
+        )
+        with open(self._first, 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(text)
+        return [
+            _program('mariadbd'),
+            '--no-defaults',
+            f'--user={user}',
+            f'--datadir={data}',
+            f'--tmpdir={self._folder}',
+            f'--socket={self._folder}/socket',
+            f'--pid-file={self._folder}/pid',
+            f'--init-file={self._first}',
+            '--bind-address=127.0.0.1',
+            f'--port={self._port}',
+            '--skip-name-resolve',
+            '--skip-log-bin',
+            '--max-connections=400',
+            # Nothing of it has to outlive the machine.
+            '--innodb-flush-log-at-trx-commit=0',
+            '--innodb-buffer-pool-size=32M',
+        ]
+
+    def answers(self) -> bool:
+        """Our user can log in. The file with its password is gone then."""
+        try:
+            with pymysql.connect(host='127.0.0.1', port=self._port, user='ironic', password=self._password, database='ironic'):
+                pass
+        except pymysql.Error:
+            return False
+        self._first.unlink(missing_ok=True)
+        return True

@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What if a conductor is gone in the middle of a flash and another one takes the node over? It looks before it acts.
+
+Two real conductors share a MariaDB (:mod:`tests.journey.cluster`). The one that holds the node is killed, or stopped for so
+long that it counts as gone, once each stage of a flash was stored as under way; it is the other one that has to finish. Only
+``make soak-takeover`` runs this: it takes minutes and needs MariaDB's server.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journey.api import Node, Services
+from tests.journey.conftest import GPU_NEW, enrol_node
+from tests.journey.mariadb import NotInstalled, look_for
+from tests.journey.sudden_death import SOAK, STAGES, Death
+
+pytestmark = pytest.mark.journey
+
+CLOSED = {'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled': False, 'HGX_FW_GPU_0/WriteProtected': True}
+"""From the beginning: the second blocks the BMC's own way, too, and has to be released."""
+
+OPEN: dict[str, bool] = {}
+"""The BMC takes an image at any time: what comes late is not refused by a lock."""
+
+SECONDS = 90.0
+
+
+class Cluster:
+    """Two conductors, ``a`` and ``b``.
+
+    :ivar death: what ends one of them.
+    :ivar pids: of their process groups, by name.
+    """
+
+    def __init__(self, process: 'subprocess.Popen[str]', line: Any, death: Death, documents: Path) -> None:
+        self._process = process
+        self.services = Services.of(line, documents)
+        self.death = death
+        self.pids = {name: line['pids'][name] for name in ('a', 'b')}
+        self.hosts = line['hosts']
+
+    def start(self, name: str) -> None:
+        """Start a conductor that was killed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f'start {name}\n')
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, 'the conductor did not come back'
+        self.pids |= json.loads(line)
+
+    def whole(self) -> None:
+        """Both run, and Ironic counts on both."""
+        for name, pid in self.pids.items():
+            if _state(pid) in ('Z', ''):
+                self.start(name)
+            os.killpg(self.pids[name], signal.SIGCONT)
+        wait(lambda: all(self.alive(name) for name in self.pids), 'both conductors are alive')
+
+    def alive(self, name: str) -> bool:
+        """Ironic counts on it."""
+        found = self.services.ironic.take('GET', '/v1/conductors')['conductors']
+        return {c['hostname']: c['alive'] for c in found}[self.hosts[name]] is True
+
+    def struck(self) -> str:
+        """Wait until a conductor was killed or stopped; its name."""
+        wait(lambda: self.death.came, 'a conductor dies')
+        name = next(name for name, pid in self.pids.items() if pid == self.death.who)
+        wait(lambda: _state(self.pids[name]) in 'TZ', 'it is stopped, or dead')
+        return name
+
+
+def _state(pid: int) -> str:
+    """The letter that the kernel gives a process; empty if there is none."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ''
+
+
+def wait(holds: Callable[[], bool], what: str) -> None:
+    """Until something holds."""
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, f'{what}: not within {SECONDS:.0f} s'
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope='module')
+def running(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterator[Cluster]:
+    """MariaDB, placement, Ironic's API and two conductors, for all tests of this file."""
+    try:
+        look_for()
+    except NotInstalled as exc:
+        pytest.fail(str(exc))
+    folder = tmp_path_factory.mktemp('takeover')
+    death = Death(folder / 'death')
+    command = [sys.executable, '-m', 'tests.journey.cluster', '--state', str(folder / 'state')]
+    command += ['--conf', str(documents / 'ironic.conf'), '--env', f'PYTHONPATH={death.folder}']
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            pytest.fail(process.communicate(timeout=120)[1])
+        yield Cluster(process, json.loads(line), death, documents)
+    finally:
+        process.communicate(timeout=120)
+
+
+@pytest.fixture
+def cluster(running: Cluster) -> Cluster:
+    """With both conductors alive."""
+    running.whole()
+    return running
+
+
+def cleaning(
+    cluster: Cluster,
+    emulated_machine: Any,
+    stage: str,
+    number: signal.Signals,
+    settings: dict[str, bool],
+    flash_seconds: float = 1.0,
+) -> Node:
+    """A node whose cleaning flashes its one card, and meets a conductor's end at this stage."""
+    machine = emulated_machine('gpu-server', gpus=1, flash_seconds=flash_seconds, reset_seconds=0.1, settings=settings)
+    node = enrol_node(cluster.services, machine, 'flash')
+    node.to('manage', 'manageable')
+    machine.reset_log()
+    cluster.death.at(stage, number)
+    node.provision('provide')
+    return node
+
+
+def finished(node: Node, stage: str) -> None:
+    """The other conductor has brought it to its end: no image was sent twice, all is closed, the card is right.
+
+    A write that was stored as sent and never was is not sent again by itself: the node fails, locked; one retry finishes it.
+    """
+    found = node.settle()
+    assert [] == node.open_ways(), found
+    if found['provision_state'] != 'available':
+        assert ('write', 'clean failed') == (stage, found['provision_state']), found
+        node.recover()
+        node.to('provide', 'available')
+    right(node)
+
+
+def right(node: Node) -> None:
+    """Available, with the right version that was sent once, closed and offered."""
+    assert 'available' == node.show()['provision_state']
+    sent = [upload['digest'] for upload in node.uploads()]
+    assert len(set(sent)) == len(sent), 'an image was sent twice'
+    assert GPU_NEW == node.versions()['host/HGX_FW_GPU_0']
+    assert ([], ['PGPU']) == (node.open_ways(), node.offers())
+
+
+if SOAK:
+
+    @pytest.mark.parametrize('stage', STAGES)
+    def test_another_conductor_finishes_what_a_killed_one_began(stage: str, cluster: Cluster, emulated_machine: Any) -> None:
+        """SIGKILL in any stage, and it never comes back."""
+        node = cleaning(cluster, emulated_machine, stage, signal.SIGKILL, CLOSED)
+        killed = cluster.struck()
+        finished(node, stage)
+        assert not cluster.alive(killed)
+
+    @pytest.mark.parametrize('settings', [CLOSED, OPEN], ids=['closed', 'open'])
+    @pytest.mark.parametrize('stage', STAGES)
+    def test_a_conductor_that_was_only_thought_dead_writes_nothing_when_it_goes_on(
+        stage: str, settings: dict[str, bool], cluster: Cluster, emulated_machine: Any
+    ) -> None:
+        """SIGSTOP between storing an intent and acting on it; the other one finishes; SIGCONT: the node is not its own now."""
+        node = cleaning(cluster, emulated_machine, stage, signal.SIGSTOP, settings)
+        stopped = cluster.struck()
+        finished(node, stage)
+        assert not cluster.alive(stopped)
+        before = node.machine.log()
+        os.killpg(cluster.pids[stopped], signal.SIGCONT)
+        wait(lambda: cluster.death.over, 'the turn in which it was stopped is over')
+        wait(lambda: cluster.alive(stopped), 'it is back')
+        node.settle()
+        right(node)
+        assert before == node.machine.log(), 'it wrote to a BMC'
