@@ -1,31 +1,45 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are the bytes of an image those that the catalogue describes? The bytes that were checked are the bytes that are sent."""
+"""Are the bytes of an image those that the catalogue describes? The bytes that were checked are the bytes that are sent.
 
+Whoever opens an image while somebody else has it open is given the same private copy, once its bytes were compared again: an
+image for a hundred cards lies on the disk once. When nobody has it open any more it is gone.
+"""
+
+import functools
 import hashlib
+import io
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from baremetal_acc.catalogue import address
 from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.catalogue.fetch import NotFetched, Web
 from baremetal_acc.catalogue.load import Demand, Trusting
 from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
-from baremetal_acc.errors import DocumentError, ImageMismatch, ImageMissing
+from baremetal_acc.errors import DocumentError, ImageError, ImageMismatch, ImageMissing
 from baremetal_acc.model.image import Image, Upload
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _CHUNK = 1024 * 1024
 
 _LARGEST = 8 * 1024**3
 """Bytes. The largest bundle of firmware of a machine with eight cards that we know of has 1.5 GB."""
+
+_MOST_HELD = 2 * 1024**3
+"""Bytes of copies that are kept open though nobody sends them just now (:func:`holding`)."""
 
 _IN_A_NAME = re.compile(r'[^A-Za-z0-9._+-]')
 
@@ -49,8 +63,12 @@ class FileStore:
         :raises ImageMissing: the file cannot be read, or lies outside the folders.
         :raises ImageMismatch: size or digest differ.
         """
-        with self.reading(image, image.source) as (path, source):
-            return _upload(image, str(path), path.name, _chunks(image, path, source), self.largest)
+
+        def copied() -> '_Copy':
+            with self.reading(image, image.source) as (path, source):
+                return _copied(image, str(path), path.name, _chunks(image, path, source), self.largest)
+
+        return _COPIES.upload(self, image, copied)
 
     @contextmanager
     def reading(self, image: Image, name: str) -> Iterator[tuple[Path, BinaryIO]]:
@@ -95,11 +113,15 @@ class WebStore:
         :raises ImageMismatch: size or digest differ.
         """
         where = address.parse(image.source)
-        try:
-            with self.web.open(image.source, size=image.size_bytes) as chunks:
-                return _upload(image, str(where), where.file or image.name, chunks, self.largest)
-        except NotFetched as exc:
-            raise ImageMissing(image=image.name, what=f'{where} cannot be read: {exc}', hint=exc.hint) from None
+
+        def copied() -> '_Copy':
+            try:
+                with self.web.open(image.source, size=image.size_bytes) as chunks:
+                    return _copied(image, str(where), where.file or image.name, chunks, self.largest)
+            except NotFetched as exc:
+                raise ImageMissing(image=image.name, what=f'{where} cannot be read: {exc}', hint=exc.hint) from None
+
+        return _COPIES.upload(self, image, copied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,19 +158,24 @@ class Store:
             raise ImageDenied(image=image.name, what=what, hint='put the present catalogue in its place')
         self.signer(image, now)
         upload = (self.web if '://' in image.source else self.files).open(image)
-        self._not_denied(image, upload)
-        return upload
+        why = self._denial(image, upload)
+        if why is None:
+            return upload
+        del upload  # not one moment longer than its error
+        raise ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {why}')
 
-    def _not_denied(self, image: Image, upload: Upload) -> None:
+    def _denial(self, image: Image, upload: Upload) -> str | None:
+        """Why its bytes must not be written, None where nothing is said of them."""
         for denial in self.denials:
             if denial.digest is None or not denial.may_concern(image):
                 continue
-            copy, found = upload.open(), hashlib.new(denial.digest.algorithm)
-            while chunk := copy.read(_CHUNK):
-                found.update(chunk)
+            found = hashlib.new(denial.digest.algorithm)
+            with upload.open() as copy:
+                while chunk := copy.read(_CHUNK):
+                    found.update(chunk)
             if found.hexdigest() == denial.digest.value:
-                copy.close()
-                raise ImageDenied(image=image.name, what=f'{self.catalogue} denies its bytes: {denial.reason}')
+                return denial.reason
+        return None
 
     def signer(self, image: Image, now: datetime) -> str | None:
         """Who signed the image itself; None where nobody did, and nobody has to.
@@ -213,18 +240,19 @@ def _bounded(pieces: Iterable[bytes], largest: int) -> bytes:
     return found
 
 
-def _upload(image: Image, where: str, name: str, chunks: Iterable[bytes], largest: int) -> Upload:
+def _copied(image: Image, where: str, name: str, chunks: Iterable[bytes], largest: int) -> '_Copy':
+    """A private copy of what comes, once it was compared."""
     if image.size_bytes > largest:
         hint = 'option [baremetal_acc] image_max_size'
         raise ImageMismatch(image=image.name, what=f'{image.size_bytes} bytes are more than {largest}, the most', hint=hint)
-    copy = tempfile.TemporaryFile(prefix='baremetal-acc-')  # noqa: SIM115 - it lives as long as the upload
+    copy = tempfile.TemporaryFile(prefix='baremetal-acc-')  # noqa: SIM115 - it lives as long as the copy
     try:
         _copy(image, where, chunks, copy)
     except BaseException:
+        # Whatever ends it, be it Ctrl-C: what is no whole copy is nobody's.
         copy.close()
         raise
-    file = _IN_A_NAME.sub('_', PurePosixPath(name).name)[-100:]
-    return Upload(file=file, size_bytes=image.size_bytes, open=lambda: _rewound(copy))
+    return _Copy(_IN_A_NAME.sub('_', PurePosixPath(name).name)[-100:], copy)
 
 
 def _copy(image: Image, where: str, chunks: Iterable[bytes], copy: BinaryIO) -> None:
@@ -255,6 +283,187 @@ def _write(image: Image, copy: BinaryIO, chunk: bytes) -> None:
         raise ImageMissing(image=image.name, what=what, hint='make room there, or set TMPDIR to where there is some') from exc
 
 
-def _rewound(copy: BinaryIO) -> BinaryIO:
-    copy.seek(0)
-    return copy
+class _Copy:
+    """The bytes of an image in a file without a name, open as long as somebody refers to it.
+
+    :ivar file: the name that they are sent under.
+    :ivar place: where they came from, known as long as the copy is open.
+    """
+
+    def __init__(self, file: str, stream: BinaryIO) -> None:
+        self.file = file
+        self.place: _Place | None = None
+        self._stream = stream
+
+    def __del__(self) -> None:
+        self._stream.close()
+
+    def at(self, position: int, size: int) -> bytes:
+        """Bytes of it, wherever others read."""
+        return os.pread(self._stream.fileno(), size, position)
+
+
+class _Reading(io.RawIOBase):
+    """Reads a copy from its beginning, on its own: others may read the same one."""
+
+    def __init__(self, copy: _Copy, size_bytes: int) -> None:
+        super().__init__()
+        self._copy: _Copy | None = copy
+        self._size = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: 'Buffer', /) -> int:
+        """The next bytes."""
+        if self._copy is None:
+            raise ValueError('the image is closed')
+        room = memoryview(buffer).cast('B')
+        found = self._copy.at(self._position, len(room))
+        room[: len(found)] = found
+        self._position += len(found)
+        return len(found)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go on reading there."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        """Where it reads."""
+        return self._position
+
+    def close(self) -> None:
+        """Refer to the copy no more."""
+        self._copy = None
+        super().close()
+
+
+class _Place:
+    """Where one image comes from. Who holds its lock looks whether there is a copy, and makes one.
+
+    :ivar failed: makes an error that says why none could be made: each who waited for it raises one of his own.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failed: Callable[[], ImageError] | None = None
+        self._copy: weakref.ref[_Copy] | None = None
+
+    @property
+    def copy(self) -> _Copy | None:
+        """The copy that somebody has open."""
+        return None if self._copy is None else self._copy()
+
+    def has(self, copy: _Copy) -> None:
+        """From now on, until nobody has it open."""
+        copy.place = self
+        self._copy = weakref.ref(copy)
+
+
+class _Copies:
+    """The copies that somebody has open, in the whole process.
+
+    None is kept here: a copy that nobody refers to is gone, but in :meth:`holding`, and there is room on the disk again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: weakref.WeakValueDictionary[Hashable, _Place] = weakref.WeakValueDictionary()
+        self._holders = 0
+        self._held: dict[_Copy, int] = {}
+
+    def upload(self, store: Hashable, image: Image, copied: Callable[[], _Copy]) -> Upload:
+        """A copy that was compared just now: one that is open, else one that is made.
+
+        Who asks for what is being copied waits for it, and fails with it: a server that does not answer is waited for once.
+
+        :param store: where it comes from, with all that it may do: what one may read, another may not.
+        :raises ImageError: it cannot be had, or the copy is not any more what was compared when it was made.
+        """
+        key = (store, image.name, image.source, image.digest, image.size_bytes)
+        with self._lock:
+            place = self._places.setdefault(key, _Place())
+        with place.lock:
+            if place.failed is not None:
+                raise place.failed()
+            copy = place.copy
+            is_new = copy is None
+            if copy is None:
+                try:
+                    copy = copied()
+                except ImageError as exc:
+                    what = exc.message.removeprefix(f'image {image.name}: ')
+                    place.failed = functools.partial(type(exc), image=image.name, what=what, hint=exc.hint)
+                    self._leave(key, place)
+                    raise
+                place.has(copy)
+        if not is_new and not _is_still(image, copy):
+            self._leave(key, place, copy)
+            what = f'its private copy in {tempfile.gettempdir()} is not any more what was checked'
+            raise ImageMismatch(image=image.name, what=what, hint='it is not sent; look at the disk of this machine')
+        self._hold(copy, image.size_bytes)
+        return _upload(image, copy)
+
+    def _leave(self, key: Hashable, place: _Place, copy: _Copy | None = None) -> None:
+        """Who comes now begins anew."""
+        with self._lock:
+            if self._places.get(key) is place:
+                del self._places[key]
+            if copy is not None:
+                self._held.pop(copy, None)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Copies stay open until the end of the block, the latest of them, as far as they have room."""
+        with self._lock:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                let_go = {} if self._holders else self._held
+                if not self._holders:
+                    self._held = {}
+            let_go.clear()
+
+    def _hold(self, copy: _Copy, size_bytes: int) -> None:
+        with self._lock:
+            if not self._holders or size_bytes > _MOST_HELD:
+                return
+            self._held.pop(copy, None)
+            while self._held and sum(self._held.values()) + size_bytes > _MOST_HELD:
+                del self._held[next(iter(self._held))]
+            self._held[copy] = size_bytes
+
+
+_COPIES = _Copies()
+
+holding = _COPIES.holding
+"""For a turn in which several cards get one image: it is copied once for all of them."""
+
+
+def _upload(image: Image, copy: _Copy) -> Upload:
+    size = image.size_bytes
+
+    def opened() -> BinaryIO:
+        return cast('BinaryIO', _Reading(copy, size))
+
+    return Upload(file=copy.file, size_bytes=size, open=opened)
+
+
+def _is_still(image: Image, copy: _Copy) -> bool:
+    """The bytes of a copy, to its end, are those that the catalogue describes."""
+    found, position = hashlib.new(image.digest.algorithm), 0
+    while piece := copy.at(position, _CHUNK):
+        found.update(piece)
+        position += len(piece)
+    return position == image.size_bytes and found.hexdigest() == image.digest.value

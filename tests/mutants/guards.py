@@ -381,6 +381,20 @@ GUARDS = (
         tests='tests/unit/catalogue/test_store.py',
     ),
     Guard(
+        name='give out a copy that is open without comparing it again',
+        file=STORE,
+        guard='        if not is_new and not _is_still(image, copy):',
+        gone='        if False:',
+        tests='tests/unit/catalogue/test_copies.py',
+    ),
+    Guard(
+        name='give out a copy to who may not read its file',
+        file=STORE,
+        guard='        key = (store, image.name, image.source, image.digest, image.size_bytes)',
+        gone='        key = (image.name, image.source, image.digest, image.size_bytes)',
+        tests='tests/unit/catalogue/test_copies.py',
+    ),
+    Guard(
         name='read an image from anywhere',
         file=STORE,
         guard='        if not any(path.is_relative_to(os.path.realpath(folder)) for folder in self.folders):',
