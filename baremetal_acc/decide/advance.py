@@ -204,6 +204,11 @@ def ended(
     return replace(job, items=items, reasons=reasons)
 
 
+def with_item(job: Job, position: int, item: Item) -> Job:
+    """The job with one of its items replaced."""
+    return replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
+
+
 def stalls(item: Item, now: datetime, patience: Patience) -> bool:
     """The task of a write has not moved for longer than anything takes."""
     return item.moved is not None and now - item.moved > patience.stall

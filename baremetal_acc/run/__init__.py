@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The straight path: observe, plan, act, observe again, verify, publish. One tick is one turn of it.
+
+Three shells turn it: the command line sleeps between ticks, Ironic's periodic comes back later, tests feed a clock. Nothing
+here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so that a shell that dies can look and go on. What
+a write has broken is put back (:mod:`~baremetal_acc.decide.restore`).
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.decide import restore
+from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import ItemState, Job, Outcome, Stage, Wait
+from baremetal_acc.run.ending import final_look, outcome_of
+from baremetal_acc.run.looking import check, observe, sessions, unprotected
+from baremetal_acc.run.patience import blind
+from baremetal_acc.run.performing import needs_inventory, perform
+from baremetal_acc.run.sighting import of_asked_bmcs, sight_of
+from baremetal_acc.run.tools import ImageStore, PlacementShell, Target, Tools
+
+_NOW = timedelta(0)
+
+
+def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """One turn of a job: look at what is under way, decide, store, perform what is due.
+
+    :returns: the job to store and to come back with, and whether to come back. A wait of no time means at once.
+    """
+    if job.ended:
+        return job, outcome_of(job)
+    at = current(job)
+    # What the plan was made for was there: a card that a write or a reset has lost is not met.
+    tools = replace(tools, known=tools.known | job.devices)
+    with sessions(target, tools) as bmcs:
+        sight = sight_of(job, bmcs, now, tools.patience)
+        move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
+        job = move.job
+        putting_back = bool(restore.due(job, now))
+        if putting_back:
+            # What failed comes first: nothing is closed or reset before it is known what has to be put back.
+            move = Move(job=job)
+        try:
+            inventory = observe(target, tools, now) if putting_back or needs_inventory(move) else None
+        except AccError as exc:
+            return blind(job, move, exc, tools, now)
+        if putting_back and inventory is not None:
+            return _put_back(job, inventory, tools, now)
+        job = sent(job, move.perform, now)
+        tools.save(job)
+        for position in move.perform:
+            job = perform(job, position, target, tools, bmcs, inventory, now)
+            tools.save(job)
+    # Never in the tick that saw the last reset come: a reading has to be younger than what it proves.
+    if not move.perform and current(job) is Stage.VERIFY and at is Stage.VERIFY:
+        job = final_look(job, target, tools, now)
+        tools.save(job)
+    if current(job) is None:
+        job = replace(job, ended=True)
+        tools.save(job)
+        return job, outcome_of(job)
+    return job, Wait(delay=_delay(job, at, move, tools.patience), doing=doing(job))
+
+
+def doing(job: Job) -> str:
+    """What a job is at, in one line for people."""
+    at = current(job)
+    if at is None:
+        return 'ended'
+    if at is Stage.VERIFY:
+        return 'verifying'
+    busy = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
+    names = [describe(i.action) + (f' {i.percent} %' if i.percent is not None else '') for i in busy]
+    return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
+
+
+def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """Plan what is to be put back, by what is there now. It is stored before anything of it is done."""
+    job = restore.put_back(job, inventory, tools.catalogue, now, tools.patience.settle)
+    tools.save(job)
+    if restore.due(job, now):
+        return job, Wait(delay=tools.patience.poll, doing='waiting for a card to be shown again, to put back what was there')
+    return job, Wait(delay=_NOW, doing=doing(job))
+
+
+def _delay(job: Job, before: Stage | None, move: Move, patience: Patience) -> timedelta:
+    """No time when something can be done at once: nothing is under way, and this tick did something or changed the stage."""
+    under_way = any(i.state in (ItemState.SENT, ItemState.RUNNING) for i in job.items)
+    did = any(job.items[p].state.ended for p in move.perform)
+    return _NOW if (did or current(job) is not before) and not under_way else patience.poll
+
+
+__all__ = [
+    'ImageStore',
+    'PlacementShell',
+    'Target',
+    'Tools',
+    'check',
+    'doing',
+    'observe',
+    'tick',
+    'unprotected',
+]

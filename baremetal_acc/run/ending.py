@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How has a job ended, and what does placement learn of it?"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide import restore
+from baremetal_acc.decide.advance import describe, ended
+from baremetal_acc.decide.verify import functions_in_play
+from baremetal_acc.errors import AccError, BmcError
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import (
+    Done,
+    Engage,
+    Failed,
+    Finding,
+    Flash,
+    Flow,
+    ItemState,
+    Job,
+    Outcome,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+    Verdict,
+)
+from baremetal_acc.model.lock import LockState
+from baremetal_acc.run.looking import check, sessions, unprotected
+from baremetal_acc.run.power import switch
+from baremetal_acc.run.tools import PlacementShell, Target, Tools
+
+
+def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
+    """The verdict of a job. A device that has just been written may take its time to show itself again.
+
+    What shows something else than was written is put back, if that can be done and was not done before: then there is no
+    verdict yet.
+    """
+    last = max((i.since for i in job.items), default=job.created)
+    patient = now - last <= tools.patience.settle and now <= job.deadline
+    try:
+        inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
+    except AccError as exc:
+        ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline
+        if ride_out or (patient and exc.waiting_helps):
+            return job
+        return _unseen(job, exc)
+    wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
+    still_open = unprotected(verdict)
+    # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
+    unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
+    wrong = restore.wrong(job, inventory)
+    if patient and wrote and (wrong or any(_may_settle(f) for f in unmet)):
+        return job
+    for position, found in wrong.items():
+        job = ended(job, position, ItemState.FAILED, now, found)
+    if wrong and not job.second and restore.due(job, now):
+        return replace(job, second=True)
+    tools.observed(inventory, verdict)
+    reasons = [str(f) for f in unmet] if job.demands_met else []
+    reasons += _left_open(job, inventory, still_open if job.demands_met else ())
+    if still_open:
+        reasons += _taken_back(job, target, tools)
+    end = restore.judge(job, inventory)
+    return replace(
+        job,
+        verdict=verdict,
+        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why))),
+        quarantined=end.quarantined,
+    )
+
+
+def _unseen(job: Job, exc: AccError) -> Job:
+    """The verdict where nothing can be looked at: nothing that was written or opened is known to be as it should."""
+    end = restore.judge(job, None)
+    open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
+    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *end.why)
+    lost = Verdict(target=job.target, findings=())
+    return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
+
+
+def _to_be_closed(job: Job) -> tuple[Release, ...]:
+    """Locks that this job released, or may have, and was to engage again: also those that the baseline does not ask for."""
+    engaged = {(a.mechanism, a.ref, a.field) for i in job.items if isinstance(a := i.action, Engage)}
+    released = (i.action for i in job.items if isinstance(i.action, Release) and i.state.begun)
+    return tuple(dict.fromkeys(a for a in released if (a.mechanism, a.ref, a.field) in engaged))
+
+
+def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Iterator[str]:
+    """Locks that this job released, was to engage again and left open.
+
+    :param told: what the reasons say of open locks anyway.
+    """
+    known = {f.accelerator for f in told}
+    for action in _to_be_closed(job):
+        if action.accelerator in known:
+            continue
+        place = (action.mechanism, action.ref, action.field)
+        accelerator = inventory.accelerator(action.accelerator)
+        states = {r.state for r in accelerator.locks if r.place == place} if accelerator is not None else set()
+        if states != {LockState.LOCKED_REPORTED}:
+            yield f'{describe(action)}: it is not closed again: {", ".join(sorted(states)) or "not shown any more"}'
+
+
+def _taken_back(job: Job, target: Target, tools: Tools) -> Iterator[str]:
+    """A host that was given back, and lost a lock by that, is powered off again: its code must not meet what we opened."""
+    given = [
+        i.action
+        for i in job.items
+        if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.RESUME and i.state is ItemState.DONE
+    ]
+    for action in given if job.opened else ():
+        try:
+            with sessions(target, tools) as bmcs:
+                switch(bmcs[action.system.bmc], action, PowerState.OFF, tools)
+        except AccError as exc:
+            yield f'the host runs, and could not be powered off again: {exc}'
+        else:
+            yield 'the host was powered off again'
+
+
+def _may_settle(finding: Finding) -> bool:
+    """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
+    return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
+
+
+def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:
+    """Make placement agree with a look of now; after a failure nothing is on offer."""
+    if tools.placement is None:
+        return ended(job, position, ItemState.DONE, now)
+    if job.reasons:
+        return _offer_nothing(job, position, tools.placement, now)
+    inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
+    functions = functions_in_play(inventory, verdict, tools.baseline, target.node, tools.catalogue)
+    tools.placement.publish(inventory, verdict, functions)
+    if job.demands_met and verdict.unmet:
+        unmet = '; '.join(str(f) for f in verdict.unmet)
+        return ended(job, position, ItemState.FAILED, now, f'since the final look something has changed: {unmet}')
+    return ended(job, position, ItemState.DONE, now)
+
+
+def _offer_nothing(job: Job, position: int, placement: PlacementShell, now: datetime) -> Job:
+    """After a failure nothing of the node is offered: not the cards that failed, nor those that have vanished since."""
+    try:
+        placement.withdraw(None)
+    except AccError as exc:
+        return ended(job, position, ItemState.FAILED, now, str(exc))
+    return ended(job, position, ItemState.DONE, now)
+
+
+def _strict(job: Job) -> Flow | None:
+    """A deploy takes only evidence of its own flow."""
+    return Flow.DEPLOY if job.flow is Flow.DEPLOY else None
+
+
+def outcome_of(job: Job) -> Outcome:
+    """What the shell is told of a job that has ended."""
+    if job.reasons:
+        wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
+        return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict, quarantined=job.quarantined)
+    return Done(verdict=job.verdict)

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is a lock of a card opened, and closed again with a record of it?"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.errors import AccError
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Engage, ItemState, Job, Release
+from baremetal_acc.model.lock import Engagement, LockReading, LockState
+from baremetal_acc.run.looking import Bmcs
+from baremetal_acc.run.patience import not_performed
+from baremetal_acc.run.power import host_runs
+from baremetal_acc.run.tools import Tools
+
+_NOT_SHOWN = 'this card does not show this lock any more'
+
+
+def release(
+    job: Job, position: int, action: Release, tools: Tools, bmcs: Bmcs, inventory: Inventory | None, now: datetime
+) -> Job:
+    """Open a lock that is what the plan saw, on a host that does not run where it is to be off."""
+    mechanism, reading = _reading_at(action, tools, inventory)
+    if mechanism is None or reading is None:
+        return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
+    running = host_runs(job, inventory)
+    if running is not None:
+        return ended(job, position, ItemState.FAILED, now, running)
+    if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
+        found = f'{action.expects} was planned with, {reading.value} is there now'
+        return ended(job, position, ItemState.FAILED, now, found)
+    # Whatever we proved before is void from here on, also if we die before the answer.
+    job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
+    tools.save(job)
+    try:
+        mechanism.release(bmcs[action.ref.bmc].writer(), reading)
+    except AccError as exc:
+        return not_performed(job, position, exc, tools.patience, now)
+    return ended(job, position, ItemState.DONE, now)
+
+
+def engage(
+    job: Job, position: int, action: Engage, tools: Tools, bmcs: Bmcs, inventory: Inventory | None, now: datetime
+) -> Job:
+    """Close a lock, and keep the record of that as evidence for the verdict."""
+    mechanism, reading = _reading_at(action, tools, inventory)
+    if reading is None and mechanism is not None and now <= job.deadline:
+        item = job.items[position]
+        if now - item.since <= tools.patience.settle:
+            # A card that has just been written, or a BMC that has just started, takes its time to show itself again.
+            return with_item(job, position, replace(item, message=_NOT_SHOWN))
+    if mechanism is None or reading is None:
+        # Where the baseline allows what no mechanism blocks, the verdict would not notice.
+        job = replace(job, reasons=(*job.reasons, f'{describe(action)}: {_NOT_SHOWN}'))
+        return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
+    writer = bmcs[action.ref.bmc].writer()
+    mechanism.engage(writer, reading)
+    record = Engagement(
+        mechanism=action.mechanism,
+        accelerator=action.accelerator,
+        ref=action.ref,
+        field=action.field,
+        lifecycle=job.lifecycle,
+        flow=job.flow,
+        session=writer.session,
+        at=now,
+        part=reading.part,
+        needs=action.needs,
+        reset=reading.reset,
+    )
+    # One lock may protect several devices: each has a record of its own.
+    others = tuple(e for e in job.engagements if (e.place, e.accelerator) != (record.place, record.accelerator))
+    return ended(replace(job, engagements=(*others, record)), position, ItemState.DONE, now)
+
+
+def _reading_at(
+    action: Release | Engage, tools: Tools, inventory: Inventory | None
+) -> tuple[Mechanism | None, LockReading | None]:
+    """The mechanism and the present reading of the very place and card that an action is for."""
+    mechanism = next((m for m in tools.mechanisms if m.name == action.mechanism), None)
+    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
+    readings = () if accelerator is None else accelerator.locks
+    wanted = (action.mechanism, action.ref, action.field)
+    return mechanism, next((r for r in readings if r.place == wanted), None)

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a target show, and does that meet its baseline?"""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.api import BmcAddress, Connection, Look
+from baremetal_acc.decide.merge import merge
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.errors import BmcError
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.job import Finding, Flow, Verdict
+from baremetal_acc.model.lock import Engagement, LockReading
+from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.run.tools import Target, Tools
+
+
+def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False) -> Inventory:
+    """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
+
+    :param tasks: read which tasks the BMCs still run, too. Only who wants to write needs to know.
+    :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
+    """
+    connections: list[tuple[BmcAddress, Connection]] = []
+
+    def look(address: BmcAddress) -> tuple[Look, tuple[Gap, ...]]:
+        connection = tools.connect(address)
+        connections.append((address, connection))
+        return _with_tasks(connection, connection.look(now)) if tasks else (connection.look(now), ())
+
+    try:
+        found = wait.together(look, target.bmcs)
+        looks = [seen for seen, _ in found]
+        accelerators = merge(a for seen in looks for a in seen.accelerators)
+        locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
+    finally:
+        _leave(connections)
+    return Inventory(
+        target=target.name,
+        at=now,
+        bmcs=tuple(seen.facts for seen in looks),
+        accelerators=locked,
+        platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
+        gaps=tuple(g for seen, more in found for g in (*seen.gaps, *more)),
+    )
+
+
+def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:
+    """A look with the tasks that still run; a BMC that cannot tell them leaves a gap."""
+    try:
+        active = tuple(connection.active_tasks())
+    except BmcError as exc:
+        place = Ref(bmc=look.facts.name, uri=exc.uri or '/redfish/v1/TaskService')
+        return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
+    return replace(look, facts=replace(look.facts, active_tasks=active)), ()
+
+
+def _read_locks(
+    accelerator: Accelerator, looks: Iterable[Look], mechanisms: Iterable[Mechanism], now: datetime
+) -> tuple[LockReading, ...]:
+    names = {ref.bmc for ref in accelerator.refs}
+    readers = [look.reader for look in looks if look.facts.name in names]
+    readings = [r for m in mechanisms for r in m.read(accelerator, readers, now)]
+    return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
+
+
+def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
+    """Log out. Nobody has to wait for the answer to that, but a fleet, which has no threads to spare."""
+    for address, connection in connections:
+        if address.concurrency > 1:
+            try:
+                threading.Thread(target=connection.close, name='logout', daemon=False).start()
+            except RuntimeError:  # the system gives us no thread
+                connection.close()
+        else:
+            connection.close()
+
+
+def check(
+    target: Target,
+    tools: Tools,
+    engagements: Iterable[Engagement],
+    now: datetime,
+    *,
+    lifecycle: int,
+    flow: Flow | None = None,
+) -> tuple[Inventory, Verdict]:
+    """Look, and compare with the baseline. Writes nothing.
+
+    :raises BmcError: a BMC cannot be spoken to.
+    """
+    inventory = observe(target, tools, now)
+    verdict = verify(
+        inventory,
+        tools.baseline,
+        target.node,
+        tools.catalogue,
+        engagements,
+        lifecycle=lifecycle,
+        flow=flow,
+        known=tools.known,
+    )
+    return inventory, verdict
+
+
+def unprotected(verdict: Verdict) -> tuple[Finding, ...]:
+    """Locks that do not hold, and devices that nobody could ask: whoever is not seen is not locked."""
+    return tuple(f for f in verdict.unmet if f.subject == 'present' or f.subject.startswith(('lock ', 'rule ')))
+
+
+class Bmcs:
+    """The sessions of one tick, opened when first needed."""
+
+    def __init__(self, target: Target, tools: Tools, stack: ExitStack) -> None:
+        self._addresses = {b.name: b for b in target.bmcs}
+        self._tools = tools
+        self._stack = stack
+        self._open: dict[BmcName, Connection] = {}
+
+    def __getitem__(self, name: BmcName) -> Connection:
+        if name not in self._open:
+            if name not in self._addresses:
+                raise BmcError(bmc=name, what='the target has no BMC of that name any more')
+            self._open[name] = self._stack.enter_context(self._tools.connect(self._addresses[name]))
+        return self._open[name]
+
+
+@contextmanager
+def sessions(target: Target, tools: Tools) -> Iterator[Bmcs]:
+    """Sessions with the BMCs of a target, closed in the end."""
+    with ExitStack() as stack:
+        yield Bmcs(target, tools, stack)

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What follows when an action, or the look that it needs, did not succeed: is it tried again, or has it failed?"""
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide.advance import Move, Patience, describe, ended, with_item
+from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.job import Action, Engage, Flash, ItemState, Job, Outcome, Program, Wait
+from baremetal_acc.run.tools import Tools
+
+LOG = logging.getLogger(__name__)
+
+
+def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """What is due needs a look, and there is none: wait for the BMC up to the deadline, then give these actions up."""
+    LOG.warning('%s: %s', job.target, exc)
+    # Once something was opened or written, there is no way but through: what fails for now may pass, up to the deadline.
+    passes = exc.waiting_helps or (job.opened and isinstance(exc, BmcError))
+    if not passes or now > job.deadline:
+        for position in move.perform:
+            job = ended(job, position, ItemState.FAILED, now, str(exc))
+    tools.save(job)
+    return job, Wait(delay=tools.patience.poll, doing=f'waiting: {exc.message}')
+
+
+def not_performed(job: Job, position: int, exc: AccError, patience: Patience, now: datetime) -> Job:
+    """An action that can be repeated without harm is tried again while waiting can help; else it has failed."""
+    item = job.items[position]
+    LOG.warning('%s: %s: %s', job.target, describe(item.action), exc)
+    repeats = not isinstance(item.action, Flash | Program) and _passes(item.action, exc)
+    # A BMC that says what it is busy with is waited for as long as that may take; one that is away up to the deadline.
+    away = isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcAnswerInvalid) and job.opened
+    if repeats and (away or now - item.since <= patience.reset) and now <= job.deadline:
+        return with_item(job, position, replace(item, message=str(exc)))
+    return ended(job, position, ItemState.FAILED, now, str(exc))
+
+
+def _passes(action: Action, exc: AccError) -> bool:
+    """What fails now may succeed later. A BMC that restarts refuses logins, or what it is asked for, for a while."""
+    if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
+        return True
+    return isinstance(action, Engage) and isinstance(exc, BmcError) and not isinstance(exc, BmcUnsupported)

@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is an action done that is due, and was stored as about to be done?"""
+
+from datetime import datetime
+
+from baremetal_acc.decide.advance import Move, ended
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import CheckImage, Engage, Flash, ItemState, Job, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.run.ending import publish
+from baremetal_acc.run.locking import engage, release
+from baremetal_acc.run.looking import Bmcs
+from baremetal_acc.run.patience import not_performed
+from baremetal_acc.run.power import reset
+from baremetal_acc.run.tools import Target, Tools, image_of
+from baremetal_acc.run.writing import write
+
+
+def needs_inventory(move: Move) -> bool:
+    """Whether something is due that is done only to what a fresh look shows."""
+    return any(isinstance(move.job.items[p].action, Release | Flash | Program | Engage) for p in move.perform)
+
+
+def perform(
+    job: Job, position: int, target: Target, tools: Tools, bmcs: Bmcs, inventory: Inventory | None, now: datetime
+) -> Job:
+    """Do one action that was stored as about to be done."""
+    item = job.items[position]
+    try:
+        match item.action:
+            case Withdraw() as action:
+                if tools.placement is not None:
+                    tools.placement.withdraw(action.accelerators)
+            case CheckImage() as action:
+                tools.images.open(image_of(tools, action.image))
+            case Release() as action:
+                return release(job, position, action, tools, bmcs, inventory, now)
+            case Engage() as action:
+                return engage(job, position, action, tools, bmcs, inventory, now)
+            case Flash() | Program() as action:
+                return write(job, position, action, tools, bmcs, inventory, now)
+            case Reset() as action:
+                return reset(job, position, action, target, tools, bmcs, now)
+            case Publish():
+                return publish(job, position, target, tools, now)
+    except AccError as exc:
+        return not_performed(job, position, exc, tools.patience, now)
+    return ended(job, position, ItemState.DONE, now)

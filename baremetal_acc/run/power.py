@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is a System powered off, reset and given back, and when is it not?"""
+
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.bmc.api import Connection
+from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.errors import BmcBusy, BmcUnreachable
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Finding, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.ref import Ref
+from baremetal_acc.run.looking import Bmcs, check, unprotected
+from baremetal_acc.run.sighting import stuck_tasks
+from baremetal_acc.run.tools import Target, Tools
+
+LOG = logging.getLogger(__name__)
+
+
+def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+    """Ask for a reset; whether it came is seen later. A host is given back only at locks that hold."""
+    item = job.items[position]
+    bmc = bmcs[action.system.bmc]
+    match action.purpose:
+        case ResetPurpose.HOLD:
+            _wait_for_updates(bmc, action, stuck_tasks(job))
+            switch(bmc, action, PowerState.OFF, tools)
+        case ResetPurpose.RESUME:
+            still_open = _open_locks(job, target, tools, now)
+            if still_open:
+                if job.opened and bmc.power(action.system) is not PowerState.OFF:
+                    switch(bmc, action, PowerState.OFF, tools)
+                reason = 'the host stays powered off: ' + '; '.join(str(f) for f in still_open)
+                return ended(job, position, ItemState.FAILED, now, reason)
+            _wait_for_updates(bmc, action, stuck_tasks(job))
+            switch(bmc, action, PowerState.ON, tools)
+        case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
+            switch(bmc, action, PowerState.ON, tools)
+        case ResetPurpose.ENFORCE if item.before is None:
+            _wait_for_updates(bmc, action, stuck_tasks(job))
+            last = bmc.last_reset(action.system)
+            if last is None:
+                # Nothing would show that a reset came, so the System is seen off and then on.
+                if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
+                    return ended(job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}')
+                if bmc.power(action.system) is not PowerState.POWERING_OFF:
+                    switch(bmc, action, PowerState.OFF, tools)
+                return job
+            item = replace(item, before=last)
+            tools.save(with_item(job, position, item))
+            try:
+                bmc.reset(action.system, action.kind)
+            except BmcUnreachable as exc:
+                # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
+                LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+    return with_item(job, position, item.to(ItemState.RUNNING, now))
+
+
+def switch(bmc: Connection, action: Reset, wanted: PowerState, tools: Tools) -> None:
+    """Power a System off or on, and tell the shell."""
+    bmc.set_power(action.system, wanted)
+    tools.power_changed(action.system, wanted)
+
+
+def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
+    """No power is cut while the BMC writes to something, be it ours or another's.
+
+    :param stuck: tasks that claim to run, and whose devices show that they have ended.
+    :raises BmcBusy: it does.
+    """
+    active = [t for t in bmc.active_tasks() if t.ref not in stuck]
+    if active:
+        what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset under it'
+        raise BmcBusy(bmc=action.system.bmc, what=what)
+
+
+def _open_locks(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Finding, ...]:
+    """The locks that do not hold, read over fresh sessions: with one of them open the host must not run."""
+    _, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
+    return unprotected(verdict)
+
+
+def host_runs(job: Job, inventory: Inventory | None) -> str | None:
+    """Why nothing may be opened or written: a host that this job powered off is on again. None when it is off, or not held."""
+    for item in job.items:
+        if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.HOLD:
+            facts = None if inventory is None else inventory.bmc(item.action.system.bmc)
+            if facts is None or facts.system != item.action.system or facts.power is not PowerState.OFF:
+                return f'the host was powered off, and is {"unknown" if facts is None else facts.power} now'
+    return None

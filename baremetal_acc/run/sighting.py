@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What became of what a job has under way?"""
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls
+from baremetal_acc.decide.flash import Seen, classify
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.inventory import PowerState, TaskState
+from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
+from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.run.looking import Bmcs
+
+LOG = logging.getLogger(__name__)
+
+
+def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
+    """What is seen now of the writes and resets under way, and of updates that are not ours."""
+    writes: dict[int, WriteSight] = {}
+    resets: dict[int, bool | None] = {}
+    # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
+    own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job)
+    asked: set[BmcName] = set()
+    foreign: dict[BmcName, int] = {}
+    at = current(job)
+    for position, item in enumerate(job.items):
+        action = item.action
+        if isinstance(action, Flash | Program) and at is Stage.WRITE and not item.state.ended:
+            name = action.ref.bmc
+            if name not in asked:
+                asked.add(name)
+                foreign[name] = _foreign(bmcs, name, own_tasks)
+            if item.state is not ItemState.PLANNED:
+                stalled = stalls(item, now, patience)
+                writes[position] = _write_sight(item, action, bmcs, busy=foreign[name] > 0, stalled=stalled)
+        elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
+            resets[position] = _reset_came(item, action, bmcs)
+    return Sight(writes=writes, resets=resets, foreign=foreign)
+
+
+def of_asked_bmcs(move: Move, sight: Sight) -> Move:
+    """The move without writes to BMCs that were not asked whether they are busy: their stage has begun with this very tick."""
+
+    def asked(position: int) -> bool:
+        action = move.job.items[position].action
+        return not isinstance(action, Flash | Program) or action.ref.bmc in sight.foreign
+
+    return replace(move, perform=tuple(p for p in move.perform if asked(p)))
+
+
+def stuck_tasks(job: Job) -> set[Ref]:
+    """Tasks that claim to run for ever, of writes whose device shows that they have ended well."""
+    good = (ItemState.STAGED, ItemState.DONE)
+    return {i.task for i in job.items if i.task is not None and i.stalled and i.state in good}
+
+
+def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> int:
+    """How many tasks run that are not ours. A BMC that cannot be asked counts as busy."""
+    try:
+        return sum(1 for t in bmcs[name].active_tasks() if t.ref not in own)
+    except AccError as exc:
+        LOG.info('%s', exc)
+        return UNASKED
+
+
+def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, *, busy: bool, stalled: bool) -> WriteSight:
+    try:
+        bmc = bmcs[action.ref.bmc]
+        task = bmc.task(item.task) if item.task is not None else None
+        runs = task is not None and task.state is TaskState.ACTIVE
+        if task is not None and (task.state is TaskState.FAILED or (runs and not stalled)):
+            seen = Seen.WORKING if runs else Seen.FAILED
+            return WriteSight(seen=seen, percent=task.percent, message=task.message)
+        component = bmc.component(action.ref)
+    except AccError as exc:
+        return WriteSight(seen=Seen.SILENT, message=exc.message)
+    seen = classify(
+        task=None if task is None else task.state,
+        version=component.version,
+        staged=component.staged,
+        wanted=action.version,
+        busy=busy,
+        before=action.expects,
+        stalled=stalled,
+    )
+    return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs)
+
+
+def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
+    """Whether a reset came; None: the BMC is silent."""
+    try:
+        bmc = bmcs[action.system.bmc]
+        power = bmc.power(action.system)
+        if action.purpose is ResetPurpose.HOLD:
+            return power is PowerState.OFF
+        if power is not PowerState.ON:
+            return False
+        return item.before is None or bmc.last_reset(action.system) not in (None, item.before)
+    except AccError as exc:
+        LOG.info('%s', exc)
+        return None

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is a job worked on, and with what?"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from baremetal_acc.bmc.api import BmcAddress, Connection, Upload
+from baremetal_acc.decide.advance import Patience
+from baremetal_acc.decide.baseline import Baseline, NodeFacts
+from baremetal_acc.errors import AccError
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A node's named set of BMCs, and what rules can ask about the node."""
+
+    name: str
+    node: NodeFacts
+    bmcs: tuple[BmcAddress, ...]
+
+
+class ImageStore(Protocol):
+    """Where checked images come from."""
+
+    def open(self, image: Image) -> Upload:
+        """The bytes of an image, compared with its size and digest now.
+
+        :raises ImageError: they cannot be read, or are not what the catalogue describes.
+        """
+
+
+class PlacementShell(Protocol):
+    """What a job tells placement, bound to one node."""
+
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
+        """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
+
+        :raises PlacementError: somebody holds it, or placement did not do it.
+        """
+
+    def publish(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> None:
+        """Make placement agree.
+
+        :raises PlacementError: it did not.
+        """
+
+
+def _nothing(*_: object) -> None:
+    """What a hook does that nobody set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What the straight path works with.
+
+    :ivar connect: opens a session with a BMC.
+    :ivar save: stores the job; called before every write and after it.
+    :ivar observed: told every final look with its verdict.
+    :ivar power_changed: told when the job has powered a System off or on.
+    :ivar known: devices that were there before; one that has vanished is not met.
+    :ivar placement: None where nothing is published.
+    """
+
+    connect: Callable[[BmcAddress], Connection]
+    mechanisms: tuple[Mechanism, ...]
+    baseline: Baseline
+    catalogue: tuple[Image, ...]
+    images: ImageStore
+    placement: PlacementShell | None = None
+    save: Callable[[Job], None] = _nothing
+    observed: Callable[[Inventory, Verdict], None] = _nothing
+    power_changed: Callable[[Ref, PowerState], None] = _nothing
+    known: frozenset[AcceleratorId] = frozenset()
+    patience: Patience = field(default_factory=Patience)
+
+
+def image_of(tools: Tools, name: str) -> Image:
+    """The image of a name in the catalogue of now.
+
+    :raises AccError: the catalogue names it no more.
+    """
+    found = next((i for i in tools.catalogue if i.name == name), None)
+    if found is None:
+        raise AccError(f'image {name} is not in the catalogue any more')
+    return found

@@ -1,0 +1,103 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is an image sent to a device, and when is it not?"""
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.decide.images import same_version
+from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnreachable, ImageError
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flash, ItemState, Job, Program
+from baremetal_acc.run.looking import Bmcs
+from baremetal_acc.run.power import host_runs
+from baremetal_acc.run.tools import Tools, image_of
+
+LOG = logging.getLogger(__name__)
+
+
+def write(
+    job: Job,
+    position: int,
+    action: Flash | Program,
+    tools: Tools,
+    bmcs: Bmcs,
+    inventory: Inventory | None,
+    now: datetime,
+) -> Job:
+    """Send an image once, to the very device that the plan saw. What did not arrive for certain is left to the next look."""
+    moved = _moved(action, inventory) or host_runs(job, inventory)
+    item = job.items[position]
+    found = _found(action, inventory)
+    if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
+        # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
+        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, expects=found.version)))
+    hidden = _hidden(action, inventory) if found is None else None
+    if hidden is not None and now <= job.deadline:
+        return with_item(job, position, replace(item.to(ItemState.PLANNED, now), message=hidden))
+    if moved is not None:
+        return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
+    try:
+        upload = tools.images.open(image_of(tools, action.image))
+    except AccError as exc:
+        return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
+    try:
+        task = bmcs[action.ref.bmc].push(action.ref, upload)
+    except BmcBusy as exc:
+        return with_item(job, position, item.to(ItemState.PLANNED, now, exc.message))
+    except ImageError as exc:
+        # It changed while it was sent: what has arrived is not what was checked.
+        return ended(job, position, ItemState.FAILED, now, str(exc))
+    except AccError as exc:
+        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        if _took_nothing(exc):
+            return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
+        # Whether it arrived is unknown: it stays as sent, and the next look decides.
+        return with_item(job, position, replace(item, message=exc.message))
+    LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
+    running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
+    return with_item(job, position, running)
+
+
+def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:
+    """Why nobody can tell whether the device is there: parts of what its BMC shows could not be read just now."""
+    gaps = () if inventory is None else inventory.gaps
+    return next((g.reason for g in gaps if g.ref.bmc == action.ref.bmc and g.hides), None)
+
+
+def _took_nothing(exc: AccError) -> bool:
+    """The BMC has said that it does not want the image, or was never sent it."""
+    if isinstance(exc, BmcRefused):
+        return exc.status is None or exc.status < 500
+    return not isinstance(exc, BmcUnreachable | BmcAnswerInvalid)
+
+
+def _moved(action: Flash | Program, inventory: Inventory | None) -> str | None:
+    """Why the device is not what the plan saw, or None when it is."""
+    if inventory is None or inventory.accelerator(action.accelerator) is None:
+        return 'the card is not there any more'
+    found = _found(action, inventory)
+    if found is None:
+        return f'{action.ref} does not belong to this card any more'
+    if not _same(found.version, action.expects):
+        return f'version {action.expects} was planned with, {found.version} is there now'
+    return None
+
+
+def _found(action: Flash | Program, inventory: Inventory | None) -> Component | None:
+    """What an action is for, as it is now."""
+    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
+    if accelerator is None:
+        return None
+    if isinstance(action, Flash):
+        items = accelerator.firmware
+    else:
+        items = tuple(s.item for s in accelerator.slots if s.slot_id == action.slot and s.item is not None)
+    return next((c for c in items if c.ref == action.ref), None)
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    return one == other or same_version(one, other)
