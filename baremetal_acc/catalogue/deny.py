@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.image import Digest, Fit, Image
 
-_PART = re.compile(r'\[[^\]]+\]|.', re.DOTALL)
+_PART = re.compile(r'\[(?:!?\][^\]]*|(?:![^\]]|[^\]!])[^\]]*)\]|.', re.DOTALL)
+"""A class of characters as fnmatch has it: a closing bracket right behind ``[`` or ``[!`` is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,11 @@ import fcntl
 import json
 import os
 import stat
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from baremetal_acc.catalogue.refused import CatalogueRefused
 from baremetal_acc.errors import AccError
@@ -23,6 +24,11 @@ FORMAT = 1
 
 MAX_SIZE = 1024 * 1024
 """Bytes. An entry takes some two hundred."""
+
+PATIENCE = 10.0
+"""Seconds to wait for another process that writes the file; ``PAUSE`` between two tries."""
+
+PAUSE = 0.05
 
 _SIGNED, _UNSIGNED = 'catalogues', 'unsigned'
 
@@ -48,13 +54,15 @@ class Serials:
         """
         # One name however it is spelt; a link stays one, so that it cannot be turned back to an older file.
         name = os.path.normpath(catalogue.absolute())
+        self._check_folder()
         if self._grown(self._read(), name, serial, digest, signed=signed) is None:
             return
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_folder()
             beside = self.path.with_name(f'{self.path.name}.lock')
             with open(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), 'rb') as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                _take(lock, beside)
                 # Read again: another process may have seen a newer one in between.
                 grown = self._grown(self._read(), name, serial, digest, signed=signed)
                 if grown is not None:
@@ -86,6 +94,22 @@ class Serials:
         rest = {key: one for key, one in known[_UNSIGNED].items() if key != name}
         return None if this == ours and others is None else {_SIGNED: {**known[_SIGNED], name: this}, _UNSIGNED: rest}
 
+    def _check_folder(self) -> None:
+        """Who may write the folder may take the file away, and with it what was seen.
+
+        :raises AccError: others may.
+        """
+        folder = self.path.parent
+        try:
+            found = folder.stat()
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise AccError(f'{folder}: cannot be read: {exc.strerror}') from exc
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            what = f'{folder}: others may write there, and could bring back an older catalogue'
+            raise AccError(what, hint=f'chmod go-w {folder}, or name another file by [baremetal_acc] catalogue_serial_file')
+
     def _read(self) -> Known:
         try:
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -112,10 +136,32 @@ class Serials:
         with suppress(FileNotFoundError):
             temporary.unlink()
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
-            stream.write(json.dumps({'format': FORMAT, **known}, indent=1).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+            try:
+                stream.write(json.dumps({'format': FORMAT, **known}, indent=1).encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            except OSError:
+                temporary.unlink()
+                raise
         temporary.replace(self.path)
+
+
+def _take(lock: BinaryIO, path: Path) -> None:
+    """Wait for the lock, but not for ever: nobody holds it for longer than a file takes to be written.
+
+    :raises AccError: somebody does.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                what = f'{path}: another process has held it for more than {PATIENCE:.0f} seconds'
+                raise AccError(what, hint='see which one (fuser), and end it') from None
+            time.sleep(PAUSE)
+        else:
+            return
 
 
 def _is_known(raw: dict[str, Any]) -> bool:

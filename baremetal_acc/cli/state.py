@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does the command line remember of a target from one run to the next? Its job, and what that proved."""
 
+import errno
 import fcntl
 import json
 import os
@@ -99,23 +100,29 @@ class Store:
         """
         path = self._path(target)
         try:
-            with path.open('rb') as stream:
-                data = stream.read(MAX_SIZE + 1)
+            _check_folders(self.root, path.parent)
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
+                found = os.fstat(stream.fileno())
+                data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(found.st_mode) else b''
         except FileNotFoundError:
             return TargetState(target=target)
         except OSError as exc:
-            raise AccError(f'{path}: cannot be read: {exc.strerror}') from exc
+            what = 'is a link' if exc.errno == errno.ELOOP else f'cannot be read: {exc.strerror}'
+            raise AccError(f'{path}: {what}') from exc
+        if others_may_write(found):
+            hint = f'see who did, then move {path} away'
+            raise AccError(f'{path}: others may write it, and could forge what was proven', hint=hint)
         hint = f'move {path} away to begin anew; locks then count as verified only after they were engaged again'
         try:
             raw = json.loads(data) if len(data) <= MAX_SIZE else None
             if not isinstance(raw, dict) or raw.get('format') != FORMAT:
                 raise StaleJob('another format')
-            found = decode(TargetState, raw)
+            state = decode(TargetState, raw)
         except (ValueError, RecursionError, StaleJob) as exc:
             raise StaleJob(f'{path}: cannot be used: {exc}', hint=hint) from None
-        if found.target != target or (found.job is not None and found.job.format != JOB_FORMAT):
+        if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
             raise StaleJob(f'{path}: belongs to another target or version', hint=hint)
-        return found
+        return state
 
     def write(self, state: TargetState) -> None:
         """Store it so that a reader sees the old state or the new one, whatever happens to us.
@@ -130,9 +137,13 @@ class Store:
             with suppress(FileNotFoundError):
                 temporary.unlink()
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
+                try:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                except OSError:
+                    temporary.unlink()
+                    raise
             temporary.replace(path)
             at = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -140,9 +151,10 @@ class Store:
             finally:
                 os.close(at)
         except OSError as exc:
-            raise AccError(
-                f'{path}: cannot be written: {exc.strerror}', hint='set XDG_STATE_HOME to a folder of yours'
-            ) from exc
+            elsewhere = exc.errno in (errno.EACCES, errno.EPERM)
+            # Another folder would begin with an empty memory, beside a job that may be writing.
+            hint = 'set XDG_STATE_HOME to a folder of yours' if elsewhere else 'see to that, then give the same command again'
+            raise AccError(f'{path}: cannot be written: {exc.strerror}', hint=hint) from exc
 
     @contextmanager
     def alone(self, target: str) -> Iterator[None]:
@@ -175,7 +187,21 @@ class Store:
     def _folder(self, path: Path) -> None:
         for each in (self.root, path):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = each.stat()
-            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
-                hint = f'chmod 700 {each}, or set XDG_STATE_HOME to a folder of yours'
-                raise AccError(f'{each}: others may write there, and could forge what was proven', hint=hint)
+            _check_folders(each)
+
+
+def _check_folders(*folders: Path) -> None:
+    """What stands there is ours alone.
+
+    :raises AccError: others may write there.
+    :raises OSError: there is none, or it cannot be asked for.
+    """
+    for folder in folders:
+        if others_may_write(folder.stat()):
+            hint = f'chmod 700 {folder}, or set XDG_STATE_HOME to a folder of yours'
+            raise AccError(f'{folder}: others may write there, and could forge what was proven', hint=hint)
+
+
+def others_may_write(found: os.stat_result) -> bool:
+    """Somebody else than the user who runs this owns the file or folder, or may write it."""
+    return found.st_uid != os.geteuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

@@ -5,7 +5,7 @@
 from fnmatch import fnmatchcase
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.catalogue import catalogue, deny
@@ -97,6 +97,16 @@ def test_patterns_that_match_one_name_overlap(one, other, name):
     if fnmatchcase(name, one) and fnmatchcase(name, other):
         assert deny.overlap(one, other)
     assert deny.overlap(one, other) == deny.overlap(other, one)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.text('a]*?[!-', max_size=6), st.text('a]*?[!-', max_size=6), st.text('a]![-', max_size=3))
+@example('[]a]*', 'a*', 'a')
+@example('[!]]', 'a', 'a')
+def test_patterns_with_classes_that_match_one_name_overlap(one, other, name):
+    """Also where a closing bracket is one of the characters."""
+    if fnmatchcase(name, one) and fnmatchcase(name, other):
+        assert deny.overlap(one, other)
 
 
 @settings(max_examples=300, deadline=None)

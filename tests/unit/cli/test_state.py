@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is remembered from run to run: it comes back as it was, is nobody else's business, and is never half written."""
 
+import errno
 import json
 import os
 import stat
@@ -72,6 +73,59 @@ def test_a_folder_where_others_may_write_is_refused(store):
     store.root.chmod(0o777)
     with pytest.raises(AccError, match=r'could forge what was proven.*chmod 700'):
         store.write(state())
+
+
+@pytest.mark.parametrize('place', ['', 'jobs', 'jobs/node-1.json'])
+def test_what_others_may_write_is_not_believed(store, place):
+    """Neither a verdict nor what is published rests on it; reading it is an error, not a fresh start."""
+    store.write(state())
+    (store.root / place).chmod(0o770)
+    with pytest.raises(AccError, match=r'others may write .*, and could forge what was proven'):
+        store.read('node-1')
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can give a file to somebody else')
+def test_what_somebody_else_owns_is_not_believed(store):
+    """Whatever its mode: its owner can change it."""
+    store.write(state())
+    os.chown(store.root / 'jobs' / 'node-1.json', 65534, 65534)
+    with pytest.raises(AccError, match='others may write it'):
+        store.read('node-1')
+
+
+def test_a_link_is_not_followed_and_a_pipe_not_waited_for(store, tmp_path):
+    """Nothing of ours makes either."""
+    store.write(state())
+    path = store.root / 'jobs' / 'node-1.json'
+    path.rename(tmp_path / 'elsewhere')
+    path.symlink_to(tmp_path / 'elsewhere')
+    with pytest.raises(AccError, match='is a link'):
+        store.read('node-1')
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    with pytest.raises(StaleJob, match='cannot be used'):
+        store.read('node-1')
+
+
+@pytest.mark.parametrize(
+    ('number', 'hint'),
+    [
+        (errno.ENOSPC, 'see to that, then give the same command again'),
+        (errno.EACCES, 'set XDG_STATE_HOME to a folder of yours'),
+    ],
+)
+def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, number, hint):
+    """And nothing beside it. Who has no room is not sent to another folder: a job that may be writing would be forgotten."""
+    store.write(state())
+
+    def fails(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, 'fsync', fails)
+    with pytest.raises(AccError, match=f'cannot be written: {os.strerror(number)} .{hint}'):
+        store.write(TargetState(target='node-1'))
+    assert state() == store.read('node-1')
+    assert ['node-1.json'] == [p.name for p in (store.root / 'jobs').iterdir()]
 
 
 @pytest.mark.parametrize(
