@@ -61,14 +61,6 @@ def copies() -> list[str]:
     return found
 
 
-@pytest.fixture(autouse=True)
-def none_is_left() -> Iterator[None]:
-    """Whatever a test does, its copies are gone afterwards."""
-    before = sorted(copies())
-    yield
-    assert before == sorted(copies())
-
-
 def test_who_has_an_image_open_shares_it(path):
     """Eight cards: one copy, read by each from its beginning; and what one closes stays open for the others."""
     before = len(copies())
