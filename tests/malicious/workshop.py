@@ -134,13 +134,14 @@ class Workshop:
     :ivar head: lines of the catalogue before its images.
     :ivar images: its images, by name.
     :ivar tail: text behind them.
+    :ivar command: how the command is run, for tests that run it.
     :ivar edit: what is done with the finished text of the catalogue.
     :ivar after: called when everything is on disk, such as to sign it, and then to change it.
     """
 
     folder: Path
     machine: Any
-    command: Command
+    command: Command | None = None
     head: list[str] = field(default_factory=lambda: ['format = 1'])
     images: dict[str, Entry] = field(default_factory=dict)
     tail: str = ''
@@ -249,6 +250,7 @@ class Workshop:
 
     def run(self, *arguments: str) -> Done:
         """Run the command."""
+        assert self.command is not None
         return self.command.run(self.folder, arguments)
 
     def apply(self) -> Done:
