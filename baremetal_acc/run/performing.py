@@ -39,7 +39,7 @@ def perform(
             case Engage() as action:
                 return engage(job, position, action, tools, bmcs, inventory, now)
             case Flash() | Program() as action:
-                return write(job, position, action, tools, bmcs, inventory, now)
+                return write(job, position, action, target, tools, bmcs, inventory, now)
             case Reset() as action:
                 return reset(job, position, action, target, tools, bmcs, now)
             case Publish():

@@ -8,13 +8,15 @@ from datetime import datetime
 
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.decide.images import same_version
+from baremetal_acc.decide.meanwhile import host_may_program
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnreachable, ImageError
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flash, ItemState, Job, Program
+from baremetal_acc.model.ref import HOST
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.power import host_runs
-from baremetal_acc.run.tools import Tools, image_of
+from baremetal_acc.run.tools import Target, Tools, image_of
 
 LOG = logging.getLogger(__name__)
 
@@ -23,6 +25,7 @@ def write(
     job: Job,
     position: int,
     action: Flash | Program,
+    target: Target,
     tools: Tools,
     bmcs: Bmcs,
     inventory: Inventory | None,
@@ -30,6 +33,9 @@ def write(
 ) -> Job:
     """Send an image once, to the very device that the plan saw. What did not arrive for certain is left to the next look."""
     moved = _moved(action, inventory) or host_runs(job, inventory)
+    if moved is None and isinstance(action, Program) and inventory is not None:
+        host, accelerator = inventory.bmc(HOST), inventory.accelerator(action.accelerator)
+        moved = host_may_program(job, action, target.node.exposure, host, accelerator)
     item = job.items[position]
     found = _found(action, inventory)
     if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:

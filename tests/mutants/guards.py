@@ -311,6 +311,20 @@ GUARDS = (
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
+        name="program a slot that a tenant's host could program meanwhile",
+        file=f'{RUN}/writing.py',
+        guard='        moved = host_may_program(job, action, target.node.exposure, host, accelerator)\n',
+        gone='        host_may_program(job, action, target.node.exposure, host, accelerator)\n',
+        tests='tests/faults/test_program.py',
+    ),
+    Guard(
+        name="look at the slot's way alone, and not at the firmware's",
+        file='baremetal_acc/decide/meanwhile.py',
+        guard=' or way.subject.scope is not Scope.SLOT]',
+        gone=']',
+        tests='tests/unit/decide/test_meanwhile.py',
+    ),
+    Guard(
         name='release while somebody has powered the held host on',
         file=f'{RUN}/locking.py',
         guard='    if running is not None:\n',
