@@ -11,6 +11,7 @@ from string import ascii_lowercase, ascii_uppercase
 from baremetal_acc.model.accelerator import Accelerator, Function, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Fit, Image, ImageKind
+from baremetal_acc.model.job import Flash, Program
 
 _PADDING = ' \t\r\n\v\f\0'
 
@@ -80,6 +81,38 @@ def function_image(
         and fnmatchcase(slot.slot_id.casefold(), image.component.casefold())
         and fits(image, accelerator, slot.item)
     )
+
+
+def unfit(
+    action: Flash | Program, image: Image, catalogue: Iterable[Image], accelerator: Accelerator, component: Component
+) -> str | None:
+    """Why what the catalogue calls by the name of a planned image must not be written, or None. Both may have changed since.
+
+    :param component: what is written, as it is now; of a slot its item.
+    """
+    if action.content is not None and image.content != action.content:
+        return another(image, action.content)
+    if not same_version(image.version, action.version):
+        return f'image {image.name} is version {image.version} now, and {action.version} was planned: plan anew'
+    if isinstance(action, Flash):
+        # What was planned may be a revocation: its kind is part of the content.
+        kind = ImageKind.FIRMWARE if action.content is None else image.kind
+        meant = meant_for(image, accelerator, component, kind)
+        denied = denial(catalogue, accelerator, component, image.version)
+    else:
+        slots = [
+            s for s in accelerator.slots if s.slot_id == action.slot and s.item is not None and s.item.ref == component.ref
+        ]
+        meant = any(image in function_image((image,), accelerator, slot, action.function) for slot in slots)
+        denied = image.denied
+    if not meant:
+        return f'image {image.name} is not for this device, as catalogue and BMC have it now: plan anew'
+    return None if denied is None else f'version {image.version} is denied: {denied}'
+
+
+def another(image: Image, content: str) -> str:
+    """That a name stands for something else than when it was planned with."""
+    return f'image {image.name} is another one than was planned ({image.content} instead of {content}): plan anew'
 
 
 # ------------------------------------------------------------------------------------------------------- what is there now

@@ -338,6 +338,7 @@ def _write(
     if restore is not None:
         for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
+    put_back = None if restore is None else draft.image(restore)
     action = Flash(
         accelerator=accelerator.id,
         component=component.id,
@@ -347,7 +348,9 @@ def _write(
         expects=over,
         reset=image.reset,
         order=max(i.order for i in (*before, image)),
+        content=image.content,
         restore=restore,
+        restore_content=None if put_back is None else put_back.content,
     )
     draft.writes.append(_Write(action=action, kind=image.kind, step=len(before)))
     if image.reset is not ResetKind.NONE:
@@ -444,6 +447,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         version=image.version,
         expects=slot.item.version,
         order=image.order,
+        content=image.content,
     )
     draft.writes.append(_Write(action=action, kind=image.kind))
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id))
@@ -614,7 +618,8 @@ def _check_images(draft: _Draft, writes: list[Flash | Program]) -> None:
     names |= {
         r for a in writes if isinstance(a, Program) and (i := draft.image(a.image)) and (r := i.restore) and draft.image(r)
     }
-    draft.actions += (CheckImage(image=name) for name in sorted(names))
+    checked = ((name, draft.image(name)) for name in sorted(names))
+    draft.actions += (CheckImage(image=name, content=None if image is None else image.content) for name, image in checked)
 
 
 def _resets(draft: _Draft, *, hold: bool, give_back: bool) -> None:

@@ -89,9 +89,11 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             expects=None if component is None else component.version,
             reset=ResetKind.NONE if image is None else image.reset,
             order=0 if image is None else image.order,
+            content=failed.restore_content,
             restore=None,
+            restore_content=None,
         )
-        why = _impossible(image, accelerator, component, inventory)
+        why = _impossible(image, action, accelerator, component, inventory)
         back = Item(action=action, since=now, restoring=True)
         if why is not None:
             back = replace(back.to(ItemState.FAILED, now, why), untouched=True)
@@ -104,11 +106,13 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
 
 
 def _impossible(
-    image: Image | None, accelerator: Accelerator | None, component: Component | None, inventory: Inventory
+    image: Image | None, action: Flash, accelerator: Accelerator | None, component: Component | None, inventory: Inventory
 ) -> str | None:
     """Why an image cannot be put back on a device, or None."""
     if image is None:
         return 'this image is not in the catalogue any more'
+    if action.content is not None and image.content != action.content:
+        return images.another(image, action.content)
     if image.denied is not None:
         return f'the catalogue denies it: {image.denied}'
     if accelerator is None:

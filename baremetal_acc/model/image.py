@@ -93,6 +93,11 @@ class Image:
     function: str | None = None
     uuid: str | None = None
 
+    @property
+    def content(self) -> str:
+        """What it is, whatever it is called: its kind, and the digest of its bytes. Names may be used again."""
+        return f'{self.kind} {self.digest}'
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:

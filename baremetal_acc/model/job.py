@@ -25,9 +25,13 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckImage:
-    """Read an image and compare size and digest with the catalogue."""
+    """Read an image and compare size and digest with the catalogue.
+
+    :ivar content: as of :class:`Flash`.
+    """
 
     image: str
+    content: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,10 @@ class Flash:
 
     :ivar ref: the SoftwareInventory, the one Target of the update.
     :ivar expects: the version the plan saw; another one refuses.
-    :ivar restore: name of the image to put back when this one fails; None where there is none.
+    :ivar content: ``Image.content`` of the image that was planned: another one of that name is not written. None in jobs that
+        were stored before there was such a field.
+    :ivar restore: name of the image to put back when this one fails; None where there is none. ``restore_content`` is its
+        content.
     """
 
     accelerator: AcceleratorId
@@ -61,7 +68,9 @@ class Flash:
     expects: str | None
     reset: ResetKind = ResetKind.NONE
     order: int = 0
+    content: str | None = None
     restore: str | None = None
+    restore_content: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +79,7 @@ class Program:
 
     :ivar ref: the SoftwareInventory of the slot, the one Target of the update.
     :ivar expects: the version the item had when the plan was made; another one refuses.
+    :ivar content: as of :class:`Flash`.
     """
 
     accelerator: AcceleratorId
@@ -80,6 +90,7 @@ class Program:
     version: str
     expects: str | None
     order: int = 0
+    content: str | None = None
 
 
 class ResetPurpose(StrEnum):

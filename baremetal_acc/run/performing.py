@@ -33,7 +33,7 @@ def perform(
                 if tools.placement is not None:
                     tools.placement.withdraw(action.accelerators)
             case CheckImage() as action:
-                tools.images.open(image_of(tools, action.image))
+                tools.images.open(image_of(tools, action.image, action.content))
             case Release() as action:
                 return release(job, position, action, tools, bmcs, inventory, now)
             case Engage() as action:

@@ -9,6 +9,7 @@ from typing import Protocol
 from baremetal_acc.bmc.api import BmcAddress, Connection, Upload
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
+from baremetal_acc.decide.images import another
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.image import Image
@@ -81,12 +82,15 @@ class Tools:
     patience: Patience = field(default_factory=Patience)
 
 
-def image_of(tools: Tools, name: str) -> Image:
-    """The image of a name in the catalogue of now.
+def image_of(tools: Tools, name: str, content: str | None) -> Image:
+    """The image of a name in the catalogue of now, if it is still the one that was planned.
 
-    :raises AccError: the catalogue names it no more.
+    :param content: ``Image.content`` of what was planned; None: nobody has kept it.
+    :raises AccError: the catalogue names it no more, or calls something else by its name.
     """
     found = next((i for i in tools.catalogue if i.name == name), None)
     if found is None:
         raise AccError(f'image {name} is not in the catalogue any more')
+    if content is not None and found.content != content:
+        raise AccError(another(found, content))
     return found

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.decide.advance import describe, ended, with_item
-from baremetal_acc.decide.images import same_version
+from baremetal_acc.decide.images import same_version, unfit
 from baremetal_acc.decide.meanwhile import host_may_program
 from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnreachable, ImageError
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flash, ItemState, Job, Program
 from baremetal_acc.model.ref import HOST
@@ -47,7 +48,11 @@ def write(
     if moved is not None:
         return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
     try:
-        upload = tools.images.open(image_of(tools, action.image))
+        image = image_of(tools, action.image, action.content)
+        why = _unfit(action, image, tools, inventory)
+        if why is not None:
+            return ended(job, position, ItemState.FAILED, now, why, untouched=True)
+        upload = tools.images.open(image)
     except AccError as exc:
         return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
     try:
@@ -66,6 +71,15 @@ def write(
     LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
     running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
     return with_item(job, position, running)
+
+
+def _unfit(action: Flash | Program, image: Image, tools: Tools, inventory: Inventory | None) -> str | None:
+    """Why an image is not for the device as it is now, or None. The catalogue may be another one than when it was planned."""
+    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
+    found = _found(action, inventory)
+    if accelerator is None or found is None:
+        return f'{action.ref} does not belong to this card any more'
+    return unfit(action, image, tools.catalogue, accelerator, found)
 
 
 def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:

@@ -25,8 +25,13 @@ from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reache
 FIRMWARE_ONLY = f'format = 1\n[[rule]]\nmatch = {{ kind = "FPGA" }}\nfirmware = {{ FPGA1_FW = "{NEW}" }}\n'
 
 
-def turned(shop: Workshop, change: Callable[[Tools], Tools]) -> Outcome:
-    """Make the plan for the firmware and turn its job to its end, on a clock of our own."""
+def turned(
+    shop: Workshop, change: Callable[[Tools], Tools], between: Callable[[Job, Tools], Tools] = lambda _, tools: tools
+) -> Outcome:
+    """Make the plan for the firmware and turn its job to its end, on a clock of our own.
+
+    :param between: what the tools are for the next turn; Ironic and a command that is given again load them anew.
+    """
     shop.baseline = FIRMWARE_ONLY
     shop.lay()
     target, tools = shop.session()
@@ -39,6 +44,7 @@ def turned(shop: Workshop, change: Callable[[Tools], Tools]) -> Outcome:
     )
     tools = change(tools)
     for _ in range(200):
+        tools = between(job, tools)
         job, outcome = tick(job, target, tools, now)
         if not isinstance(outcome, Wait):
             return outcome

@@ -805,7 +805,7 @@ def test_no_plan_that_passes_does_what_must_not_be_done(scene):
         assert image.denied is None
         assert image.fits[0].pci == f'{card.pci.vendor_id}:{card.pci.device_id}'
         assert image.security_version >= (scene.rules.rules[0].security_floor or 0)
-        assert CheckImage(image=image.name) in result.actions
+        assert CheckImage(image=image.name, content=image.content) in result.actions
     check_flashes(scene, images, [a for a in writes if isinstance(a, Flash)])
     assert {ImageKind.FUNCTION} >= {images[a.image].kind for a in writes if isinstance(a, Program)}
 
