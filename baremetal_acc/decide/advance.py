@@ -272,8 +272,11 @@ def _busy_for_too_long(job: Job, sight: Sight, now: datetime, patience: Patience
     under_way = {a.ref.bmc for _, i, a in _open_writes(job) if i.state is not ItemState.PLANNED}
     for position, item, action in tuple(_open_writes(job)):
         bmc = action.ref.bmc
-        busy = 0 < sight.foreign.get(bmc, 0) < UNASKED and bmc not in under_way
-        if item.restoring and item.state is ItemState.PLANNED and busy and now - item.since > patience.stall:
+        if not item.restoring or item.state is not ItemState.PLANNED:
+            continue
+        if bmc in under_way:
+            job = with_item(job, position, replace(item, since=now))  # its turn has not come: that is no fault of the BMC's
+        elif 0 < sight.foreign.get(bmc, 0) < UNASKED and now - item.since > patience.stall:
             why = f'an update keeps BMC {bmc} busy, and did so for {patience.stall}'
             job = ended(job, position, ItemState.FAILED, now, why, untouched=True)
     return job
@@ -364,11 +367,16 @@ def _stands_in_the_way(failed: Action, action: Action) -> bool:
 
 
 def _next_writes(job: Job, sight: Sight) -> list[int]:
-    """Writes that may begin now: of each BMC lower orders first, one at a time to a card, and no more than the BMC takes."""
+    """Writes that may begin now: of each BMC lower orders first, one at a time to a card, and no more than the BMC takes.
+
+    Where something is to be put back, a BMC gets one write at a time.
+    """
     open_writes = list(_open_writes(job))
     under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
     load = Counter(a.ref.bmc for a in under_way)
     cards = {a.accelerator for a in under_way}
+    # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once.
+    careful = {a.ref.bmc for _, i, a in open_writes if i.restoring}
     lowest: dict[BmcName, int] = {}
     for _, _, a in open_writes:
         lowest[a.ref.bmc] = min(a.order, lowest.get(a.ref.bmc, a.order))
@@ -376,7 +384,7 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     for position, item, action in open_writes:
         bmc = action.ref.bmc
         others = sight.foreign.get(bmc, 0)
-        free = dict(job.parallel).get(bmc, 1) - load[bmc] - others
+        free = (1 if bmc in careful else dict(job.parallel).get(bmc, 1)) - load[bmc] - others
         if item.restoring and others:
             continue  # it may be the very write that has failed, going on under whatever name
         due_now = item.state is ItemState.PLANNED and action.order == lowest[bmc]

@@ -210,7 +210,7 @@ CASES: dict[str, Case] = {
     'memory-exhausted-by-parallel-pushes': Case(
         number='F43',
         meets=fault('memory-exhausted'),
-        ends=Ending.QUARANTINED,
+        ends=Ending.RESTORED,
         says='forgotten the update',
         address={'parallel_updates': 2},
     ),

@@ -9,7 +9,7 @@ import pytest
 from baremetal_acc.model.job import Done, Failed
 from tests.faults.cases import CASES, Case, Ending
 from tests.faults.left_out import chosen
-from tests.faults.rig import NEW, OLD, Rig
+from tests.faults.rig import EROT, NEW, OLD, Rig
 
 
 @pytest.mark.parametrize('name', chosen(CASES))
@@ -22,6 +22,17 @@ def test_a_job_that_meets_a_fault_ends_as_the_table_says(name: str, rig: Callabl
     found.turn()
     found.judge(opens_by_itself=case.opens)
     _ended(found, case)
+
+
+def test_two_cards_that_failed_for_each_other_are_put_back_one_after_the_other(rig: Callable[..., Rig]) -> None:
+    """F43. The BMC says that it takes two images at once, and has the memory for one."""
+    found = rig(address={'parallel_updates': 2})
+    assert () == found.begin()
+    found.machine.fault('memory-exhausted')
+    found.turn()
+    found.judge()
+    assert (OLD[EROT], OLD[EROT]) == (found.version(0), found.version(1))
+    assert 2 == found.reasons.count('is restored to'), found.reasons
 
 
 def _ended(rig: Rig, case: Case) -> None:

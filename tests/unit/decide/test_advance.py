@@ -238,6 +238,28 @@ def test_nothing_is_put_back_while_any_update_of_others_runs():
     assert ([], [flash(1)]) == (due(value, Sight(foreign={HOST: 1})), due(value, Sight(foreign={HOST: 0})))
 
 
+def test_a_bmc_on_which_something_is_put_back_gets_one_write_at_a_time():
+    """Two at once may be what made them fail, and there is no third time. Another BMC is not concerned."""
+    value = restoring(job(flash(0), flash(1), flash(2), flash(3, bmc=DPU), flash(4, bmc=DPU), parallel=9), 0, 1)
+    assert [flash(0), flash(3, bmc=DPU), flash(4, bmc=DPU)] == due(value)
+    running = ended(value, 0, ItemState.RUNNING, v.NOW)
+    assert [flash(3, bmc=DPU), flash(4, bmc=DPU)] == due(running)
+    first_is_over = ended(value, 0, ItemState.DONE, v.NOW)
+    assert flash(1) == due(first_is_over)[0]
+    both_are_over = ended(first_is_over, 1, ItemState.DONE, v.NOW)
+    assert flash(2) == due(both_are_over)[0]
+
+
+def test_what_waits_for_its_turn_to_be_put_back_does_not_wait_for_a_busy_bmc():
+    """However long the one before it took, the BMC was not kept busy by others."""
+    value = ended(restoring(job(flash(0), flash(1), parallel=9), 0, 1), 0, ItemState.RUNNING, v.NOW)
+    late = v.NOW + timedelta(minutes=50)
+    sight = Sight(writes={0: WriteSight(seen=Seen.WORKING, percent=5)}, foreign={HOST: 0})
+    value = ended(advance(value, sight, late, PATIENCE).job, 0, ItemState.DONE, late)
+    after = advance(value, Sight(foreign={HOST: 1}), late + PATIENCE.poll, PATIENCE).job
+    assert ItemState.PLANNED is after.items[1].state
+
+
 def test_nothing_is_written_in_the_turn_in_which_a_write_is_given_up():
     """Its task may still run, and was counted as our own in the look of this turn."""
     value = restoring(ended(job(flash(0), flash(1)), 0, ItemState.RUNNING, v.NOW), 1)
