@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from baremetal_acc import run
 from baremetal_acc.catalogue.refused import CatalogueRefused
+from baremetal_acc.catalogue.store import holding
 from baremetal_acc.cli import exits, publisher, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
@@ -27,7 +28,7 @@ from baremetal_acc.cli.progress import Progress
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
-from baremetal_acc.cli.work import Prepared, Request, Verb
+from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, WriteFailed
@@ -70,6 +71,8 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
         """Targets, devices, and how to go about it."""
         session.add_arguments(parser, writes=self.WRITES)
         work.add_device_argument(parser)
+        # A plan has long lines: where somebody reads it, it has the width of what he reads it on.
+        parser.set_defaults(fit_width=sys.stdout.isatty() or parser.get_default('fit_width'))
         how = parser.add_argument_group('execution')
         if self.WRITES:
             how.add_argument('--execute', action='store_true', help='do it; without this the plan is printed only')
@@ -116,7 +119,8 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
             progress = Progress(sys.stderr, quiet=self.app.options.verbose_level == 0)
             results = Execution(using, tools, request, placements, progress).run()
         else:
-            results = dry_run(using, tools, request, placements)
+            with holding():
+                results = dry_run(using, tools, request, placements)
         for result in results:
             # A job that was resumed keeps the verb that it was begun with.
             result.document['verb'] = result.document['verb'] or request.verb.value
@@ -222,6 +226,7 @@ class _Running:
     devices: frozenset[AcceleratorId] | None
     slots: tuple[str, ...]
     labels: dict[AcceleratorId, str]
+    sendings: Sendings
     made: Plan | None = None
     due: float = 0.0
     last: tuple[Inventory, Verdict] | None = None
@@ -262,7 +267,9 @@ class Execution:
                 except AccError as exc:
                     self._results[entry.name] = _failure(entry, exc)
             running = []
-            for entry, begun in each(ready, self._begin):
+            with holding():
+                all_begun = each(ready, self._begin)
+            for entry, begun in all_begun:
                 if isinstance(begun, AccError):
                     self._results[entry.name] = _failure(entry, begun)
                 elif begun is not None:
@@ -328,7 +335,7 @@ class Execution:
         text.note(f'{entry.name}: {_unfinished(found)}; looking at what became of it')
         tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
         target = self._targets[entry.name]
-        inventory = run.observe(target, tools, datetime.now(UTC))
+        inventory, sendings = work.observe(target, tools, datetime.now(UTC))
         one = _Running(
             entry=entry,
             target=target,
@@ -338,6 +345,7 @@ class Execution:
             devices=devices,
             slots=slots,
             labels=work.labels(inventory),
+            sendings=sendings,
         )
         one.job = found
         return self._hooked(one)
@@ -380,6 +388,7 @@ class Execution:
             devices=prepared.devices,
             slots=tuple(slot for slot, _ in request.functions),
             labels=prepared.labels,
+            sendings=prepared.sendings,
             made=prepared.made,
         )
         one.save(replace(job, engagements=kept))
@@ -409,7 +418,9 @@ class Execution:
             one = min(left, key=lambda r: r.due)
             time.sleep(max(0.0, one.due - time.monotonic()))
             try:
-                job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
+                # What several cards are sent in one turn is copied once.
+                with holding():
+                    job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
             except AccError as exc:
                 self._progress.clear()
                 self._results[one.entry.name] = _failure(one.entry, exc)
@@ -448,7 +459,7 @@ class Execution:
             'verb': one.verb.value,
             'executed': True,
             'outcome': word,
-            **_actions(one.job, one.made, one.labels),
+            **_actions(one),
             'verdict': None if verdict is None else render.verdict(verdict),
             'quarantined': list(one.job.quarantined),
             'error': render.failure(error),
@@ -505,7 +516,7 @@ def _document(prepared: Prepared, word: str) -> dict[str, Any]:
         'verb': '',
         'executed': False,
         'outcome': word,
-        **_states(render.plan(prepared.made, prepared.labels)),
+        **_states(render.plan(prepared.made, prepared.labels, prepared.sendings)),
         'verdict': render.verdict(prepared.verdict),
         'quarantined': [],
         'error': render.failure(refused),
@@ -533,30 +544,51 @@ def _states(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, 'actions': [{**a, **planned} for a in body['actions']]}
 
 
-def _actions(job: Job, made: Plan | None, labels: dict[AcceleratorId, str]) -> dict[str, Any]:
+def _actions(one: _Running) -> dict[str, Any]:
     """What was done, action by action; notes are those of the plan that the job was begun with."""
-    notes = [] if made is None else render.plan(made, labels)['notes']
+    notes = [] if one.made is None else render.plan(one.made, one.labels)['notes']
     done = [
-        {**render.action(i.action, labels), 'state': i.state.value, 'message': i.message, 'restoring': i.restoring}
-        for i in job.items
+        {
+            **render.action(i.action, one.labels, one.sendings),
+            'state': i.state.value,
+            'message': i.message,
+            'restoring': i.restoring,
+        }
+        for i in one.job.items
     ]
     return {'actions': done, 'refusals': [], 'notes': notes}
 
 
 def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for a in body['actions']:
-        what = a['subject'] or a['image'] or ''
-        change = ' -> '.join(_plain(x) for x in (a['from'], a['to']) if x is not None)
-        if a['uri'] and a['action'] in ('release', 'engage', 'reset'):
-            what = (what, ' '.join(filter(None, (a['bmc'], a['uri'], a['field']))))
-        reset = f'then {a["reset"]}' if a['reset'] not in (None, 'none') and a['action'] != 'reset' else None
         state = (a['state'], a['message']) if a['message'] else a['state']
         action = 'put back' if a['restoring'] and a['action'] == 'flash' else a['action']
-        rows.append((body['target'], a['device'], action, what, tuple(filter(None, (change, reset))), state))
+        rows.append((body['target'], a['device'], action, _what(a), _change(a), state))
     rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]
     rows += [(body['target'], n['device'], 'note', None, n['text'], None) for n in body['notes']]
     return rows
+
+
+def _what(a: dict[str, Any]) -> tuple[str, ...]:
+    """What is written, and where: line by line."""
+    place = ' '.join(filter(None, (a['bmc'], a['uri'])))
+    image = f'image {a["image"]}' if a['subject'] and a['image'] else a['image']
+    return tuple(filter(None, (a['subject'], place, a['field'], image)))
+
+
+def _change(a: dict[str, Any]) -> tuple[str, ...]:
+    """What becomes of it, how and when: line by line."""
+    change = ' -> '.join(_plain(x) for x in (a['from'], a['to']) if x is not None)
+    lines = [change]
+    needs = None if a['reset'] in (None, 'none') else a['reset']
+    if a['action'] in ('flash', 'program'):
+        lines += [f'by {", ".join(filter(None, (a["way"], a["apply_time"])))}' if a['way'] else '', f'order {a["order"]}']
+    if a['action'] == 'flash':
+        lines.append(f'restore image {a["restore"]}' if a['restore'] else 'no restore image')
+    if needs:
+        lines.append(f'by {needs}' if a['action'] == 'reset' else f'then {needs}')
+    return tuple(filter(None, (*lines, *(f'why: {why}' for why in a['why']))))
 
 
 def _plain(value: Any) -> str:

@@ -8,7 +8,8 @@ type.
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from baremetal_acc.decide import evidence
 from baremetal_acc.errors import AccError
@@ -31,11 +32,16 @@ from baremetal_acc.model.job import (
     Withdraw,
 )
 from baremetal_acc.model.lock import LockReading, LockState, WritePath
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, BmcName
+
+if TYPE_CHECKING:  # a command that plans nothing does not wait for what speaks to BMCs
+    from baremetal_acc.bmc.redfish.update import Sending
 
 FORMAT = 1
 
 Json = dict[str, Any]
+
+_NOT_KNOWN: Mapping[BmcName, 'Sending'] = MappingProxyType({})
 
 _LOCKED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 
@@ -211,13 +217,14 @@ def _slot(s: ReconfigurationSlot) -> Json:
 # ------------------------------------------------------------------------------------------------------- plans, verdicts
 
 
-def plan(made: Plan, labels: Mapping[AcceleratorId, str]) -> Json:
+def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, 'Sending'] = _NOT_KNOWN) -> Json:
     """A plan.
 
     :param labels: what to call the devices.
+    :param sendings: how an image is sent to each BMC.
     """
     return {
-        'actions': [action(a, labels) for a in made.actions],
+        'actions': [action(a, labels, sendings) for a in made.actions],
         'refusals': [
             {'accelerator': r.accelerator, 'device': r.label, 'subject': r.subject, 'reason': r.reason} for r in made.refusals
         ],
@@ -225,10 +232,11 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str]) -> Json:
     }
 
 
-def action(a: Action, labels: Mapping[AcceleratorId, str]) -> Json:
+def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, 'Sending'] = _NOT_KNOWN) -> Json:
     """One action, always with the same keys.
 
-    ``from`` and ``to`` are versions, names or literal values; ``reset`` is what brings it in force.
+    ``from`` and ``to`` are versions, names or literal values; ``reset`` is what brings it in force. What is sent to a BMC says
+    how (``way``), when the BMC is asked to apply it, in which turn, and what is put back if it fails.
     """
     body: Json = {
         'action': type(a).__name__.lower(),
@@ -242,6 +250,11 @@ def action(a: Action, labels: Mapping[AcceleratorId, str]) -> Json:
         'from': None,
         'to': None,
         'reset': None,
+        'way': None,
+        'apply_time': None,
+        'order': None,
+        'restore': None,
+        'why': [],
     }
     match a:
         case Withdraw():
@@ -254,16 +267,22 @@ def action(a: Action, labels: Mapping[AcceleratorId, str]) -> Json:
             body |= {'subject': a.mechanism, 'field': a.field, 'to': 'locked', 'reset': a.needs.value}
         case Flash():
             body |= {'subject': a.component, 'image': a.image, 'from': a.expects, 'to': a.version, 'reset': a.reset.value}
+            body |= {'order': a.order, 'restore': a.restore, **_sent(sendings.get(a.ref.bmc))}
         case Program():
             body |= {'subject': a.slot, 'image': a.image, 'from': a.expects, 'to': f'{a.function} {a.version}'}
+            body |= {'order': a.order, **_sent(sendings.get(a.ref.bmc))}
         case Reset():
             body |= {'subject': a.purpose.value, 'bmc': a.system.bmc, 'uri': a.system.uri, 'reset': a.kind.value}
-            body['to'] = {'hold': 'off', 'resume': 'on', 'enforce': 'reset'}[a.purpose.value]
+            body |= {'to': {'hold': 'off', 'resume': 'on', 'enforce': 'reset'}[a.purpose.value], 'why': list(a.why)}
         case Publish():
             pass
     if isinstance(a, Release | Engage | Flash | Program):
         body |= {'accelerator': a.accelerator, 'device': labels.get(a.accelerator), 'bmc': a.ref.bmc, 'uri': a.ref.uri}
     return body
+
+
+def _sent(how: 'Sending | None') -> Json:
+    return {} if how is None else {'way': how.way.value, 'apply_time': how.apply_time}
 
 
 def verdict(judged: Verdict) -> Json:

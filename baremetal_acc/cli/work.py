@@ -3,12 +3,15 @@
 """What has to be done to a target for a verb, and does the result hold? Made from one look; writes nothing."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
+from baremetal_acc import run
+from baremetal_acc.bmc.api import ImageServer, Reader, Writer
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import TargetState
@@ -33,9 +36,16 @@ from baremetal_acc.model.job import (
     Release,
     Verdict,
 )
-from baremetal_acc.model.ref import HOST, AcceleratorId
+from baremetal_acc.model.lock import LockReading, WritePath
+from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.run import Target, Tools
+
+if TYPE_CHECKING:
+    from baremetal_acc.bmc.redfish.update import Sending
+
+Sendings = Mapping[BmcName, 'Sending']
+"""How an image is sent to each BMC that takes one."""
 
 COMMAND_LINE_RULE = 'command line'
 """Name of the rule that stands for ``program --slot``."""
@@ -90,6 +100,7 @@ class Prepared:
     :ivar devices: the devices that are meant, None for all.
     :ivar unmet: what does not hold of that which the verb is about.
     :ivar made: what is to be done; without actions when nothing is.
+    :ivar sendings: how an image is sent to each BMC.
     """
 
     entry: TargetEntry
@@ -102,6 +113,7 @@ class Prepared:
     devices: frozenset[AcceleratorId] | None
     unmet: tuple[Finding, ...]
     made: Plan
+    sendings: Sendings
 
     @property
     def labels(self) -> dict[AcceleratorId, str]:
@@ -126,7 +138,7 @@ def look(
     target = using.target(entry) if target is None else target
     lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
     now = datetime.now(UTC)
-    inventory = observe(target, tools, now)
+    inventory, sendings = observe(target, tools, now)
     devices = _devices(inventory, request)
     if request.verb is Verb.PROGRAM:
         devices = _with_slots(inventory, devices, request.functions)
@@ -161,8 +173,59 @@ def look(
         verdict=verdict,
         devices=devices,
         unmet=unmet,
-        made=_with_images_checked(made, tools),
+        made=_with_images_checked(_with_ways_checked(made, sendings), tools),
+        sendings=sendings,
     )
+
+
+def observe(target: Target, tools: Tools, now: datetime) -> tuple[Inventory, Sendings]:
+    """Look, and note how an image would be sent to each BMC: of the same look, so that nothing is asked twice.
+
+    :raises BmcError: a BMC cannot be spoken to.
+    """
+    noted = _Noted({address.name: address.images for address in target.bmcs})
+    inventory = run.observe(target, replace(tools, mechanisms=(*tools.mechanisms, noted)), now)
+    return inventory, noted.found
+
+
+class _Noted:
+    """Reads with the mechanisms that lock, and locks nothing: it gives no reading, but notes what the look has read."""
+
+    name = 'noted'
+    blocks: frozenset[WritePath] = frozenset()
+
+    def __init__(self, images: Mapping[BmcName, ImageServer | None]) -> None:
+        self.found: dict[BmcName, Sending] = {}
+        self._images = images
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
+        """None."""
+        # Imported here: who only asks for help does not wait for it.
+        from baremetal_acc.bmc.redfish.update import sending
+
+        for reader in readers:
+            how = None if reader.name in self.found else sending(reader, self._images.get(reader.name))
+            if how is not None:
+                self.found[reader.name] = how
+        return ()
+
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """There is no reading of this one."""
+        raise NotImplementedError
+
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """There is no reading of this one."""
+        raise NotImplementedError
+
+
+def _with_ways_checked(made: Plan, sendings: Sendings) -> Plan:
+    """The plan with a refusal for each BMC that would be sent nothing, as it would be found out later otherwise."""
+    refusals = []
+    for name in sorted({a.ref.bmc for a in made.actions if isinstance(a, Flash | Program)}):
+        how = sendings.get(name)
+        if how is not None and how.obstacle is not None:
+            refusals.append(Refusal(accelerator=None, label=made.target, subject=f'BMC {name}', reason=how.obstacle))
+    return replace(made, refusals=(*made.refusals, *refusals))
 
 
 def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Verdict:
@@ -317,7 +380,12 @@ def _functions_exist(tools: Tools, functions: tuple[tuple[str, str], ...]) -> No
 
 
 def _with_images_checked(made: Plan, tools: Tools) -> Plan:
-    """The plan with a refusal for each image that is not what the catalogue describes: a dry run tells it too."""
+    """The plan with a refusal for each image that is not what the catalogue describes: a dry run tells it too.
+
+    Of a plan that is refused already no image is opened: nobody waits for what is not sent.
+    """
+    if made.refusals:
+        return made
     by_name = {i.name: i for i in tools.catalogue}
     refusals = []
     for action in made.actions:

@@ -51,6 +51,11 @@ class Part(StrEnum):
 EVERYTHING = frozenset({Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK, Part.PUBLISH})
 """The whole straight path."""
 
+_SERVE = (
+    'for that set option [baremetal_acc] image_server_host, in the configuration of the machine that this runs on, to the '
+    'address at which BMCs reach it'
+)
+
 _MOST_NAMES = 4
 """Of devices in one text."""
 
@@ -77,6 +82,7 @@ class _Draft:
     catalogue: tuple[Image, ...]
     actions: list[Action] = field(default_factory=list)
     released: set[Release] = field(default_factory=set)
+    again: frozenset[AcceleratorId] = frozenset()
     opened: set[tuple[AcceleratorId, str, Ref, str]] = field(default_factory=set)
     writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -107,6 +113,7 @@ def plan(
     parts: frozenset[Part] = EVERYTHING,
     hold: bool = False,
     only: frozenset[AcceleratorId] | None = None,
+    again: frozenset[AcceleratorId] = frozenset(),
 ) -> Plan:
     """Bring a target from what was seen to what the baseline demands.
 
@@ -117,8 +124,9 @@ def plan(
     :param hold: the host is powered off before anything is released or written and given back after everything is locked: for
         nodes on which a tenant's code can run.
     :param only: only these devices, None for all. Where the host is held, the locks of the others are engaged too.
+    :param again: devices that are written whatever they show, since nobody believes them: the quarantined ones.
     """
-    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue))
+    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again)
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
     _refuse_the_unseen(draft, baseline, node, chosen)
     for accelerator in chosen:
@@ -222,7 +230,8 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
     if denied is not None:
         draft.refuse(accelerator, subject, f'version {version} is denied: {denied}')
         return
-    if images.same_version(component.version, version) and not _other_staged(component, version):
+    fits = images.same_version(component.version, version) and not _other_staged(component, version)
+    if fits and accelerator.id not in draft.again:
         return
     if len(found) != 1:
         draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule))
@@ -417,7 +426,8 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     found = images.function_image(draft.catalogue, accelerator, slot, function)
     good = [i for i in found if i.denied is None]
     denied = images.denied_functions(draft.catalogue, accelerator, slot)
-    if any(images.holds(slot, i) for i in good) and not denied and not images.other_staged(slot, good):
+    fits = any(images.holds(slot, i) for i in good) and not denied and not images.other_staged(slot, good)
+    if fits and accelerator.id not in draft.again:
         return
     if len(good) != 1:
         reason = _not_one(good, function, wanted.functions_rule)
@@ -492,8 +502,10 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
     elif facts.update is None:
         yield f'BMC {facts.name} has no UpdateService'
     elif not facts.update.push:
-        offer = 'can only fetch images itself (SimpleUpdate)' if facts.update.pull else 'offers no way to send an image'
-        yield f'BMC {facts.name} {offer}; images are pushed (MultipartHttpPushUri)'
+        if facts.update.pull:
+            yield f'BMC {facts.name} can only fetch images itself (SimpleUpdate): {_SERVE}'
+        else:
+            yield f'BMC {facts.name} offers no way to send an image, neither MultipartHttpPushUri nor SimpleUpdate'
     elif facts.update.max_size is not None and image.size_bytes > facts.update.max_size:
         yield f'image {image.name} has {image.size_bytes} bytes, BMC {facts.name} takes {facts.update.max_size}'
 

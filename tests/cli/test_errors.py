@@ -173,7 +173,7 @@ def test_a_bmc_without_update_service_is_refused(desk, emulated_machine):
 
 
 def test_a_bmc_that_only_pulls_is_refused(desk, emulated_machine):
-    """It is said that images are pushed, and what the BMC offers instead."""
+    """It is said what the BMC offers, which option is to be set, and where; nothing is written."""
     from baremetal_acc.emulator.redfish.view import Options
 
     machine = emulated_machine('acc-server', options={'host': Options(push=False)})
@@ -182,6 +182,7 @@ def test_a_bmc_that_only_pulls_is_refused(desk, emulated_machine):
     assert 4 == done.code, done.err
     assert 1 == len(done.errors)
     assert 'BMC host can only fetch images itself (SimpleUpdate)' in done.errors[0]
+    assert 'set option [baremetal_acc] image_server_host, in the configuration of the machine' in done.errors[0]
     assert [] == machine.log()
 
 

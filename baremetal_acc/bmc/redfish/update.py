@@ -13,10 +13,12 @@ import logging
 import secrets
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePath
 from typing import BinaryIO
 
-from baremetal_acc.bmc.api import ImageServer, Upload
+from baremetal_acc.bmc.api import ImageServer, Reader, Upload
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
@@ -28,10 +30,14 @@ from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
 
+_ROOT = '/redfish/v1'
+
 CHUNK = 256 * 1024
 
 APPLY_TIMES = ('Immediate', 'OnReset')
 """Those that need no maintenance window, the preferred first."""
+
+MULTIPART = 'MultipartHttpPushUri'
 
 SIMPLE_UPDATE = '#UpdateService.SimpleUpdate'
 
@@ -42,6 +48,66 @@ TASK_BEAT = 5.0
 """Seconds between two looks at the task of a BMC that fetches: one that has failed fetches no more."""
 
 
+class Way(StrEnum):
+    """How an image gets to a BMC: in the request, or by being fetched from us."""
+
+    MULTIPART_PUSH = 'multipart-push'
+    PULL = 'pull'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """How :func:`push` would send an image.
+
+    :ivar apply_time: the OperationApplyTime that it would ask for; None: the BMC is asked for none, since it offers none.
+    :ivar obstacle: why nothing would be sent, None when something would.
+    """
+
+    way: Way
+    apply_time: str | None
+    obstacle: str | None = None
+
+
+def sending(reader: Reader, images: ImageServer | None) -> Sending | None:
+    """How an image would be sent to the BMC of a look; None when it would not. The BMC is not asked.
+
+    :param images: where BMCs find us; None: nothing is served.
+    """
+    root = reader.peek(_ROOT)
+    link = None if root is None else View.of(root, []).link('UpdateService')
+    service = reader.peek(link or f'{_ROOT}/UpdateService')
+    if service is None:
+        return None
+    view = View.of(service, [])
+    if unavailable(view) is not None:
+        return None
+    if view.text(MULTIPART) is not None:
+        way = Way.MULTIPART_PUSH
+    elif images is not None and pull_target(view) is not None:
+        way = Way.PULL
+    else:
+        return None
+    try:
+        when = asked_time(view, way)
+    except BmcUnsupported as exc:
+        return Sending(way=way, apply_time=None, obstacle=exc.what)
+    obstacle = None if way is Way.MULTIPART_PUSH or images is None else _other_protocol(view, images)
+    return Sending(way=way, apply_time=when, obstacle=obstacle)
+
+
+def asked_time(view: View, way: Way) -> str | None:
+    """The OperationApplyTime that is asked for; None when the BMC is asked for none.
+
+    :raises BmcUnsupported: only maintenance windows are offered.
+    """
+    match way:
+        case Way.MULTIPART_PUSH:
+            return apply_time(view, view.part(f'{MULTIPART}@Redfish.OperationApplyTimeSupport'))
+        case Way.PULL:
+            support = view.part('Actions', SIMPLE_UPDATE, '@Redfish.OperationApplyTimeSupport')
+            return None if support is None else apply_time(view, support)
+
+
 def facts(view: View, parallel: int, *, serves: bool = False) -> UpdateFacts:
     """How an UpdateService takes images.
 
@@ -50,7 +116,7 @@ def facts(view: View, parallel: int, *, serves: bool = False) -> UpdateFacts:
     enabled = unavailable(view) is None
     limit = view.integer('MaxImageSizeBytes')
     return UpdateFacts(
-        push=enabled and (view.text('MultipartHttpPushUri') is not None or (serves and pull_target(view) is not None)),
+        push=enabled and (view.text(MULTIPART) is not None or (serves and pull_target(view) is not None)),
         pull=enabled and pull_target(view) is not None,
         parallel=parallel,
         max_size=limit if limit is not None and limit > 0 else None,
@@ -106,15 +172,14 @@ def push(
     reason = unavailable(view)
     if reason is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
-    uri = view.text('MultipartHttpPushUri')
+    uri = view.text(MULTIPART)
     limit = view.integer('MaxImageSizeBytes')
     if limit is not None and 0 < limit < upload.size_bytes:
         what = f'the image has {upload.size_bytes} bytes, it takes at most {limit} (MaxImageSizeBytes)'
         raise BmcRefused(bmc=connector.label, uri=view.ref.uri, what=what)
     if uri is None:
         return _let_fetch(connector, view, target, upload, images)
-    support = view.part('MultipartHttpPushUri@Redfish.OperationApplyTimeSupport')
-    parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': apply_time(view, support)}
+    parameters = {'Targets': [target.uri], '@Redfish.OperationApplyTime': asked_time(view, Way.MULTIPART_PUSH)}
     with upload.open() as file:
         body = Multipart(parameters, upload, file)
         answer = connector.send('POST', uri, stream=body, headers={'Content-Type': body.content_type})
@@ -130,22 +195,33 @@ def _let_fetch(connector: Connector, view: View, target: Ref, upload: Upload, im
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what)
     if images is None:
         what = 'it can only pull an image (SimpleUpdate); pushing one (MultipartHttpPushUri) is not offered'
-        hint = 'set image_server_host to the address at which BMCs reach this machine'
+        hint = 'set option [baremetal_acc] image_server_host to the address at which BMCs reach this machine'
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what, hint=hint)
-    protocol = 'HTTP' if images.certificate is None else 'HTTPS'
-    allowed = action.body.get('TransferProtocol@Redfish.AllowableValues')
-    if isinstance(allowed, list) and allowed and protocol not in allowed:
-        offered = ', '.join(short(str(v)[:40]) for v in allowed[:5])
-        what = f'it fetches images by {offered}, and they are served by {protocol}'
-        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=what, hint='see image_server_certificate')
+    other = _other_protocol(view, images)
+    if other is not None:
+        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint='see image_server_certificate')
     with Fetched(upload, images, connector.label) as served:
-        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': protocol, 'Targets': [target.uri]}
-        support = action.part('@Redfish.OperationApplyTimeSupport')
-        if support is not None:
-            body['@Redfish.OperationApplyTime'] = apply_time(view, support)
+        body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), 'Targets': [target.uri]}
+        time_asked = asked_time(view, Way.PULL)
+        if time_asked is not None:
+            body['@Redfish.OperationApplyTime'] = time_asked
         accepted = task.accepted(connector, connector.send('POST', uri, body=body), target.bmc)
         _until_fetched(connector, served, accepted)
     return accepted
+
+
+def _protocol(images: ImageServer) -> str:
+    return 'HTTP' if images.certificate is None else 'HTTPS'
+
+
+def _other_protocol(view: View, images: ImageServer) -> str | None:
+    """Why the BMC cannot fetch what we serve, None when it can."""
+    action = view.part('Actions', SIMPLE_UPDATE)
+    allowed = None if action is None else action.body.get('TransferProtocol@Redfish.AllowableValues')
+    if not isinstance(allowed, list) or not allowed or _protocol(images) in allowed:
+        return None
+    offered = ', '.join(short(str(v)[:40]) for v in allowed[:5])
+    return f'it fetches images by {offered}, and they are served by {_protocol(images)}'
 
 
 def _until_fetched(connector: Connector, served: Fetched, accepted: TaskReading | None) -> None:

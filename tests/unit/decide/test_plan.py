@@ -220,6 +220,7 @@ def test_a_device_that_is_not_safe_to_write_is_refused(change, reason):
     [
         (None, 'has no UpdateService'),
         (UpdateFacts(push=False, pull=True), 'can only fetch images itself (SimpleUpdate)'),
+        (UpdateFacts(push=False, pull=True), 'for that set option [baremetal_acc] image_server_host, in the configuration of'),
         (UpdateFacts(push=False, pull=False), 'offers no way to send an image'),
         (UpdateFacts(push=True, pull=True, max_size=999), 'image gpu-new has 1000 bytes, BMC host takes 999'),
     ],

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is the plan that is printed the plan that is executed? What it says of images, times and resets, and what the BMCs got."""
+
+import hashlib
+import http.client
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.desk import BASELINE, CONF, NEW_GPU
+
+APPLY_TIME = '@Redfish.OperationApplyTime'
+
+PULLING = """
+image_server_host = 127.0.0.1
+image_server_listen = 127.0.0.1
+"""
+
+
+def digest(desk, image: str) -> str:
+    return f'sha256:{hashlib.sha256((desk.folder / f"{image}.img").read_bytes()).hexdigest()}'
+
+
+def sent_by_plan(desk, actions, way: str) -> list[tuple[str, ...]]:
+    """BMC, target, time and bytes of each image, by what the plan says."""
+    writes = [a for a in actions if a['action'] in ('flash', 'program')]
+    assert {way} == {a['way'] for a in writes}
+    return [(a['bmc'], a['uri'], a['apply_time'], digest(desk, a['image'])) for a in writes]
+
+
+def resets_by_plan(actions) -> list[tuple[str, str, str]]:
+    return [(a['bmc'], a['uri'], a['to']) for a in actions if a['action'] == 'reset']
+
+
+def resets_of(machine) -> list[tuple[str, str, str]]:
+    """What the journal of the emulator says of power."""
+    types = {'ForceOff': 'off', 'On': 'on'}
+    end = '/Actions/ComputerSystem.Reset'
+    found = [e for e in machine.log() if e['path'].endswith(end)]
+    return [(e['bmc'], e['path'].removesuffix(end), types.get(e['body']['ResetType'], 'reset')) for e in found]
+
+
+def stages(machine) -> list[str]:
+    """Kinds of writes in the order in which they reached the BMCs, each run of one kind once."""
+    kinds = []
+    for entry in machine.log():
+        if entry['path'].endswith('ComputerSystem.Reset'):
+            kind = 'reset'
+        elif 'UpdateService' in entry['path'] and entry['method'] == 'POST':
+            kind = 'image'
+        else:
+            kind = 'lock'
+        if kinds[-1:] != [kind]:
+            kinds.append(kind)
+    return kinds
+
+
+def test_the_plan_that_is_printed_is_the_plan_that_is_executed(desk, emulated_machine):
+    """The same images, at the same targets, with the same times; the same resets; in the order that was printed."""
+    machine = emulated_machine('acc-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    printed = desk.run('plan', '-f', 'json', *desk.options)
+    assert 3 == printed.code, printed.err
+    actions = printed.document['targets'][0]['actions']
+    assert printed.document == desk.run('plan', '-f', 'json', *desk.options).document
+    assert [] == machine.log()
+
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+    pushed = [e for e in machine.log() if e['path'].endswith('update-multipart')]
+    reached = [(e['bmc'], *e['body']['Targets'], e['body'][APPLY_TIME], e['digest']) for e in pushed]
+    expected = sent_by_plan(desk, actions, 'multipart-push')
+    assert 5 == len(expected)
+    assert expected == reached
+    assert resets_by_plan(actions) == resets_of(machine)
+    assert ['reset', 'image', 'lock', 'reset'] == stages(machine)
+    told = done.document['targets'][0]['actions']
+    changing = ('state', 'message', 'restoring')
+    assert [{k: v for k, v in a.items() if k not in changing} for a in actions] == [
+        {k: v for k, v in a.items() if k not in changing} for a in told
+    ]
+
+
+def test_a_plan_says_what_is_put_back_in_which_turn_and_why_a_host_is_reset(desk, emulated_machine):
+    """In the document, and in the table for people."""
+    machine = emulated_machine('acc-server')
+    desk.prepare(machine)
+    catalogue = (desk.folder / 'catalogue.toml').read_text()
+    old = (desk.folder / 'gpu-new.img').read_bytes()
+    entry = desk._entry('gpu-old', 'firmware', old, 'HGX_FW_GPU_*', '95.0', 'fits = [{ pci = "0x10de:0x2330" }]')
+    catalogue = catalogue.replace('restore = "none"', 'restore = "gpu-old"', 1).replace(
+        '"power-cycle" }', '"power-cycle", order = 3 }', 1
+    )
+    desk.write('catalogue.toml', '\n'.join((catalogue, *entry, 'restore = "none"', '')))
+    target = desk.run('plan', '-f', 'json', *desk.options).document['targets'][0]
+    flashes = {a['subject']: (a['order'], a['restore']) for a in target['actions'] if a['action'] == 'flash'}
+    assert {'FPGA1_FW': (0, None), 'HGX_FW_GPU_0': (3, 'gpu-old'), 'HGX_FW_GPU_1': (3, 'gpu-old')} == flashes
+    hold, resume = (next(a for a in target['actions'] if a['subject'] == purpose) for purpose in ('hold', 'resume'))
+    assert ['the host must not run while locks are open'] == hold['why']
+    assert 'give the host back' == resume['why'][0]
+    assert 3 == len([why for why in resume['why'] if ' firmware ' in why])
+    assert 'power-cycle' == resume['reset']
+    table = desk.run('plan', *desk.options).out
+    for text in (
+        'by multipart-push, Immediate',
+        'order 3',
+        'restore image gpu-old',
+        'no restore image',
+        'why: give the host back',
+    ):
+        assert text in table
+
+
+def test_a_bmc_that_only_fetches_is_served_and_the_address_is_gone_afterwards(desk, emulated_machine):
+    """The plan says that it is fetched, and when it is applied; the BMC gets those bytes; then nobody listens there."""
+    from baremetal_acc.emulator.redfish.view import Options
+
+    machine = emulated_machine('acc-server', flash_seconds=0.1, options={'*': Options(push=False)})
+    desk.prepare(machine)
+    desk.write('acc.conf', CONF + PULLING)
+    actions = desk.run('plan', '-f', 'json', *desk.options).document['targets'][0]['actions']
+    expected = sent_by_plan(desk, actions, 'pull')
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+    truth = machine.truth()
+    assert NEW_GPU == truth['components']['host/HGX_FW_GPU_0']['active']['version'].strip()
+    told = [e for e in machine.log() if e['path'].endswith('UpdateService.SimpleUpdate')]
+    fetched = {f['uri']: f['digest'] for f in truth['fetches']}
+    assert expected == [(e['bmc'], *e['body']['Targets'], e['body'][APPLY_TIME], fetched[e['body']['ImageURI']]) for e in told]
+    assert 5 == len(fetched)
+    for address in fetched:
+        parts = urlsplit(address)
+        assert '127.0.0.1' == parts.hostname
+        assert parts.path not in done.err + done.out
+        connection = http.client.HTTPConnection('127.0.0.1', parts.port, timeout=5)
+        with pytest.raises(ConnectionRefusedError):
+            connection.request('GET', parts.path)
+
+
+def test_no_image_of_a_plan_that_is_refused_is_opened(desk, emulated_machine):
+    """A wrong image is told when all else is right: nobody waits for what is not sent."""
+    machine = emulated_machine('acc-server')
+    desk.prepare(machine)
+    (desk.folder / 'gpu-new.img').write_bytes(b'evil')
+    alone = desk.run('plan', *desk.options)
+    assert 4 == alone.code
+    assert 'image gpu-new: ' in alone.errors[0]
+    desk.write('baseline.toml', BASELINE.replace('count = 2', 'count = 3'))
+    both = desk.run('plan', *desk.options)
+    assert 4 == both.code
+    assert re.search('3 devices must match, 2 do', both.errors[0])
+    assert 'image gpu-new: ' not in both.errors[0]
