@@ -22,7 +22,8 @@ class Seen(StrEnum):
     ``working``: our task runs. ``succeeded``: our task says that it succeeded, and the version is not (yet) there. ``failed``:
     it says that it failed. ``stalled``: it claims to run, has not moved for long, and the version is not there. ``other``: it
     says that it succeeded, and another version is staged. ``vanished``: the BMC has forgotten the task, and the version is not
-    there. ``nothing``: no task was ever seen, and the version is not there. ``silent``: the BMC does not answer.
+    there. ``nothing``: no task was ever seen, and the version is not there. ``missing``: the BMC shows the card, and not the
+    component. ``silent``: the BMC does not answer, or does not show the card.
     """
 
     RUNNING = 'running'
@@ -35,6 +36,7 @@ class Seen(StrEnum):
     OTHER = 'other'
     VANISHED = 'vanished'
     NOTHING = 'nothing'
+    MISSING = 'missing'
     SILENT = 'silent'
 
 
@@ -82,6 +84,7 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
     (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
+    (_S, Seen.MISSING): _settle(_S, 'the card is there, and what was written is not'),
     (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
     # The BMC has a task for it.
     (_R, Seen.RUNNING): _DONE,
@@ -94,6 +97,7 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_R, Seen.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
     (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
+    (_R, Seen.MISSING): _settle(_R, 'the card is there, and what was written is not'),
     (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
 }
 """Every state in which a write is looked at, with everything a look can show.

@@ -40,6 +40,9 @@ Place = tuple[AcceleratorId, Ref]
 
 LockPlace = tuple[str, Ref, str]
 
+_MOST_PARTS = 6
+"""Of the firmware that a card shows; a sentence is no inventory."""
+
 
 # --------------------------------------------------------------------------------------------------- what is to be put back
 
@@ -255,7 +258,9 @@ def wrong(job: Job, inventory: Inventory) -> dict[int, str]:
         if isinstance(action, Flash) and item.state in (ItemState.DONE, ItemState.STAGED):
             component = _component(inventory.accelerator(place[0]), place[1])
             if not _shows(component, action.version):
-                found[position] = f'in the end it {_found(component)}, expected {action.version}'
+                found[position] = (
+                    f'in the end it {found_in(inventory.accelerator(place[0]), component)}, expected {action.version}'
+                )
     return found
 
 
@@ -289,7 +294,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
             if last.restoring:
                 restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
             continue
-        shows = 'could not be looked at in the end' if inventory is None else _found(component)
+        shows = 'could not be looked at in the end' if inventory is None else found_in(accelerator, component)
         sentence = (
             f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
             'Write a good image to it, or replace the card, before anybody uses it'
@@ -335,11 +340,25 @@ def _shows(component: Component | None, version: str) -> bool:
     return component.staged is None or images.same_version(component.staged, version)
 
 
-def _found(component: Component | None) -> str:
+def found_in(accelerator: Accelerator | None, component: Component | None) -> str:
+    """What a component shows, in a few words; where its card shows no such one, what the card shows in place of it."""
     if component is None:
-        return 'is not shown any more'
+        return 'is not shown any more' if accelerator is None else f'is not shown any more; {_parts_of(accelerator)}'
     runs = 'does not tell its version' if component.version is None else f'runs {component.version}'
     return runs if component.staged is None else f'{runs}, with {component.staged} staged'
+
+
+def _parts_of(accelerator: Accelerator) -> str:
+    """The firmware that a card shows, as short as a sentence may be."""
+    shown = sorted(f'{c.id or "the card itself":.60} {c.version or "without a version":.60}' for c in accelerator.firmware)
+    more = f' and {len(shown) - _MOST_PARTS} more' if len(shown) > _MOST_PARTS else ''
+    return f'the card shows {", ".join(shown[:_MOST_PARTS]) or "no firmware"}{more}'
+
+
+def part_of(accelerator: Accelerator, ref: Ref) -> Component | None:
+    """The firmware or the slot of a card that an update of this SoftwareInventory goes to."""
+    slots = (s.item for s in accelerator.slots if s.item is not None)
+    return next((c for c in (*accelerator.firmware, *slots) if c.ref == ref), None)
 
 
 def _component(accelerator: Accelerator | None, ref: Ref) -> Component | None:
@@ -366,4 +385,4 @@ def _system_of(inventory: Inventory, ref: Ref) -> Ref | None:
     return None if facts is None else facts.system
 
 
-__all__ = ['End', 'due', 'judge', 'put_back', 'wrong']
+__all__ = ['End', 'due', 'found_in', 'judge', 'part_of', 'put_back', 'wrong']

@@ -8,13 +8,17 @@ from datetime import datetime
 
 from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls
 from baremetal_acc.decide.flash import Seen, classify
-from baremetal_acc.errors import AccError
+from baremetal_acc.decide.merge import merge
+from baremetal_acc.decide.restore import found_in, part_of
+from baremetal_acc.errors import AccError, BmcRefused
 from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
+
+_NOT_THERE = (404, 410)
 
 
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
@@ -35,7 +39,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 foreign[name] = _foreign(bmcs, name, own_tasks)
             if item.state is not ItemState.PLANNED:
                 stalled = stalls(item, now, patience)
-                writes[position] = _write_sight(item, action, bmcs, busy=foreign[name] > 0, stalled=stalled)
+                writes[position] = _write_sight(item, action, bmcs, now, busy=foreign[name] > 0, stalled=stalled)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             resets[position] = _reset_came(item, action, bmcs)
     return Sight(writes=writes, resets=resets, foreign=foreign)
@@ -66,7 +70,8 @@ def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> int:
         return UNASKED
 
 
-def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, *, busy: bool, stalled: bool) -> WriteSight:
+def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime, *, busy: bool, stalled: bool) -> WriteSight:
+    runs = False
     try:
         bmc = bmcs[action.ref.bmc]
         task = bmc.task(item.task) if item.task is not None else None
@@ -76,6 +81,9 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, *, busy: bool,
             return WriteSight(seen=seen, percent=task.percent, message=task.message)
         component = bmc.component(action.ref)
     except AccError as exc:
+        shown = _shown_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.status in _NOT_THERE else None
+        if shown is not None:
+            return WriteSight(seen=Seen.ELSEWHERE if busy else Seen.MISSING, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)
     seen = classify(
         task=None if task is None else task.state,
@@ -87,6 +95,19 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, *, busy: bool,
         stalled=stalled,
     )
     return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs)
+
+
+def _shown_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:
+    """What the card shows in place of a component that its BMC does not know any more; None where it is not shown itself."""
+    try:
+        look = bmcs[action.ref.bmc].look(now)
+    except AccError as exc:
+        LOG.info('%s', exc)
+        return None
+    card = next((a for a in merge(look.accelerators) if a.id == action.accelerator), None)
+    if card is None or any(gap.hides for gap in look.gaps) or part_of(card, action.ref) is not None:
+        return None
+    return f'{action.ref.uri} {found_in(card, None)}'
 
 
 def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:

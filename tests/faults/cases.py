@@ -283,7 +283,7 @@ CASES: dict[str, Case] = {
         number='F16',
         meets=fault('item-renamed', **CARD),
         ends=Ending.QUARANTINED,
-        says='HGX_FW_ERoT_GPU_0 is not shown any more',
+        says='HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_0_1',
     ),
     'cards-swap-before-the-write': Case(
         number='F17', meets=fault('cards-swapped'), ends=Ending.HELD, says='does not belong to this card any more'

@@ -647,6 +647,20 @@ GUARDS = (
         tests='tests/unit/run/test_restore.py',
     ),
     Guard(
+        name='judge a component whose card may not be shown wholly',
+        file=f'{RUN}/sighting.py',
+        guard=' or any(gap.hides for gap in look.gaps)',
+        gone='',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
+        name='judge a component of a busy BMC',
+        file=f'{RUN}/sighting.py',
+        guard='Seen.ELSEWHERE if busy else Seen.MISSING',
+        gone='Seen.MISSING',
+        tests='tests/unit/run/test_restore.py',
+    ),
+    Guard(
         name='put back beside another write',
         file=ADVANCE,
         guard='(1 if bmc in careful else dict(job.parallel).get(bmc, 1))',

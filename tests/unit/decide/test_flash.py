@@ -44,7 +44,7 @@ def test_a_succeeded_task_is_an_end_only_where_a_reset_shows_the_version(state):
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
-@pytest.mark.parametrize('seen', [Seen.VANISHED, Seen.NOTHING])
+@pytest.mark.parametrize('seen', [Seen.VANISHED, Seen.NOTHING, Seen.MISSING])
 def test_what_vanished_settles_and_then_fails(state, seen):
     """With a reason, and without another state."""
     for reset in ResetKind:

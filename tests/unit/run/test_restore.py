@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A flash that failed is put back once; where that does not help the device is quarantined, and its locks are closed."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from baremetal_acc.decide import restore
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
+from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
 from tests.unit.decide import values as v
@@ -509,3 +509,89 @@ def test_a_bmc_that_was_not_asked_whether_it_is_busy_gets_no_image():
     bench = with_connection(restorable(Machine()), Others)
     _, outcome = bench.run(bench.job(hold=True))
     assert isinstance(outcome, Done)
+
+
+# ------------------------------------------------------------------------------------------------ a component that is gone
+
+
+@dataclass
+class Renaming(Machine):
+    """A machine whose firmware item has another name once an image has arrived.
+
+    :ivar shows: the card is shown meanwhile; ``hides``: a part of the inventory could not be read; ``others``: so many updates
+        run that are not ours; ``comes_back``: after so many looks at the item it is there again.
+    """
+
+    shows: bool = True
+    hides: bool = False
+    others: int = 0
+    comes_back: int = 10_000
+
+    @property
+    def renamed(self) -> bool:
+        return bool(self.sent) and not any(self.tasks.values()) and self.comes_back > 0
+
+
+class Renamed(Connection):
+    def look(self, now):
+        found = super().look(now)
+        if not self.machine.renamed:
+            return found
+        new = replace(v.component('GPU_0_1', v.NEW), ref=v.ref('UpdateService/FirmwareInventory/GPU_0_1'))
+        gaps = (Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),) if self.machine.hides else ()
+        cards = (v.gpu(firmware=(new,), locks=()),) if self.machine.shows else ()
+        return replace(found, accelerators=cards, gaps=gaps)
+
+    def component(self, ref):
+        if self.machine.renamed:
+            self.machine.comes_back -= 1
+            raise BmcRefused(bmc='host', what='no such resource', status=404)
+        return super().component(ref)
+
+    def active_tasks(self):
+        foreign = v.ref('TaskService/Tasks/foreign')
+        extra = [TaskReading(ref=foreign, state=TaskState.ACTIVE, raw='Running/OK')] * self.machine.others
+        return super().active_tasks() + (extra if self.machine.sent else [])
+
+
+def renamed(**how):
+    return with_connection(restorable(Renaming(reset_needed=False, **how), reset=ResetKind.NONE), Renamed)
+
+
+def test_a_component_that_its_card_shows_no_more_is_judged_when_it_had_the_time_to_settle():
+    """F16. The card is quarantined long before the deadline; the reasons name what was written and what is there now."""
+    bench = renamed()
+    _, outcome = finish(bench, timeout=timedelta(hours=5))
+    assert (v.GPU,) == outcome.quarantined
+    assert ['gpu-new'] == pushes(bench)
+    (told,) = [r for r in outcome.reasons if 'is quarantined' in r]
+    assert 'GPU_0 is not shown any more; the card shows GPU_0_1 2.0' in told
+    assert 'the deadline has passed' not in outcome.reasons
+    assert timedelta(minutes=5) > bench.now - v.NOW
+
+
+@pytest.mark.parametrize('how', [{'shows': False}, {'hides': True}, {'others': 1}], ids=str)
+def test_a_component_is_waited_for_while_its_card_is_not_shown_or_may_not_be_or_its_bmc_is_busy(how):
+    """Only the deadline ends that."""
+    bench = renamed(**how)
+    _, outcome = finish(bench, timeout=timedelta(minutes=30))
+    assert 'the deadline has passed' in outcome.reasons
+    assert (v.GPU,) == outcome.quarantined
+
+
+def test_a_component_that_is_shown_again_in_time_is_done():
+    """A BMC may list its items one after the other."""
+    bench = renamed(comes_back=3)
+    _, outcome = bench.run(bench.job())
+    assert isinstance(outcome, Done)
+    assert v.NEW == bench.machine.version
+
+
+def test_what_a_card_shows_is_told_in_a_sentence_that_ends():
+    """A BMC may show hundreds of items with names of any length."""
+    many = tuple(v.component(f'{n:03}' + 'x' * 500, 'y' * 500) for n in range(300))
+    told = restore.found_in(v.gpu(firmware=many), None)
+    assert told.startswith('is not shown any more; the card shows 000xxx')
+    assert told.endswith(' and 294 more')
+    assert 1000 > len(told)
+    assert 'is not shown any more; the card shows no firmware' == restore.found_in(v.gpu(firmware=()), None)
