@@ -461,9 +461,12 @@ def _upload(image: Image, copy: _Copy) -> Upload:
 
 
 def _is_still(image: Image, copy: _Copy) -> bool:
-    """The bytes of a copy, to its end, are those that the catalogue describes."""
+    """The bytes of a copy, to its end, are those that the catalogue describes, and can be read."""
     found, position = hashlib.new(image.digest.algorithm), 0
-    while piece := copy.at(position, _CHUNK):
-        found.update(piece)
-        position += len(piece)
+    try:
+        while piece := copy.at(position, _CHUNK):
+            found.update(piece)
+            position += len(piece)
+    except OSError:
+        return False
     return position == image.size_bytes and found.hexdigest() == image.digest.value

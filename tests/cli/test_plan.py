@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from baremetal_acc.bmc.redfish.update import Sending, Way
+from baremetal_acc.cli import work
+from baremetal_acc.model.job import Flash, Plan
+from baremetal_acc.model.ref import HOST
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
+from tests.unit.catalogue import web
+from tests.unit.decide import values as v
 
 APPLY_TIME = '@Redfish.OperationApplyTime'
 
@@ -152,3 +158,37 @@ def test_no_image_of_a_plan_that_is_refused_is_opened(desk, emulated_machine):
     assert 4 == both.code
     assert re.search('3 devices must match, 2 do', both.errors[0])
     assert 'image gpu-new: ' not in both.errors[0]
+
+
+def test_what_a_bmc_would_not_be_sent_is_refused_before_a_job_begins():
+    """Once for each BMC that is to be sent something, with its reason."""
+    flashes = tuple(
+        Flash(accelerator=v.GPU, component=name, ref=v.ref(name), image='x', version='2', expects='1') for name in ('A', 'B')
+    )
+    made = Plan(target='node-1', actions=flashes)
+    good = Sending(way=Way.MULTIPART_PUSH, apply_time='Immediate')
+    bad = Sending(way=Way.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at AtMaintenanceWindowStart')
+    assert made == work._with_ways_checked(made, {HOST: good})
+    assert made == work._with_ways_checked(made, {})
+    refused = work._with_ways_checked(made, {HOST: bad}).refusals
+    assert ['node-1, BMC host: it applies images only at AtMaintenanceWindowStart'] == [str(r) for r in refused]
+    assert () == work._with_ways_checked(Plan(target='node-1', actions=()), {HOST: bad}).refusals
+
+
+def test_cards_that_get_an_image_in_one_turn_get_one_copy_of_it(desk, emulated_machine):
+    """Asked for at a server when the plan is made, when the job checks it, and once for two cards; never kept in between."""
+    server = web.Server()
+    try:
+        machine = emulated_machine('acc-server', flash_seconds=0.1)
+        desk.prepare(machine, parallel_updates=8)
+        server.answers['/gpu-new.img'] = web.body((desk.folder / 'gpu-new.img').read_bytes())
+        catalogue = (desk.folder / 'catalogue.toml').read_text()
+        desk.write('catalogue.toml', catalogue.replace('"gpu-new.img"', f'"{server.origin}/gpu-new.img"'))
+        desk.write('acc.conf', f'{CONF}image_hosts = {server.origin}\n')
+        done = desk.run('apply', '--execute', *desk.options)
+        assert 0 == done.code, done.err
+        got = digest(desk, 'gpu-new')
+        assert 2 == len([e for e in machine.log() if e['digest'] == got])
+        assert 3 == len(server.requests)
+    finally:
+        server.stop()

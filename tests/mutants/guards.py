@@ -409,6 +409,20 @@ GUARDS = (
         tests='tests/unit/catalogue/test_copies.py',
     ),
     Guard(
+        name='open the images of a plan that is refused',
+        file='baremetal_acc/cli/work.py',
+        guard='    if made.refusals:\n        return made\n',
+        gone='',
+        tests='tests/cli/test_plan.py::test_no_image_of_a_plan_that_is_refused_is_opened',
+    ),
+    Guard(
+        name='begin a job for a BMC that would be sent nothing',
+        file='baremetal_acc/cli/work.py',
+        guard='        if how is not None and how.obstacle is not None:',
+        gone='        if False:',
+        tests='tests/cli/test_plan.py::test_what_a_bmc_would_not_be_sent_is_refused_before_a_job_begins',
+    ),
+    Guard(
         name='read an image from anywhere',
         file=STORE,
         guard='        if not any(path.is_relative_to(os.path.realpath(folder)) for folder in self.folders):',
