@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from ironic import objects
+from ironic.common import exception
 from oslo_log import log
 
 from baremetal_acc.errors import AccError, StaleJob
@@ -70,11 +72,13 @@ class Quarantine:
     """A device that nobody may use: a write to it failed, and what was there before could not be put back.
 
     :ivar why: what it shows, and what was tried.
+    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
     """
 
     device: AcceleratorId
     since: datetime
     why: str
+    firmware: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +184,9 @@ def store(node: Any, memory: Memory) -> None:
     """Put it into the node's fields and save the node.
 
     :raises AccError: it is too large.
+    :raises NodeLocked: see :func:`held`.
     """
+    held(node)
     state = encode(replace(memory, seen=None, drift=None))
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
@@ -203,6 +209,26 @@ def store(node: Any, memory: Memory) -> None:
         )
     node.set_driver_internal_info(KEY, value)
     node.save()
+
+
+def held(node: Any) -> None:
+    """See that a node that we have locked is still ours, right before something is written.
+
+    A conductor that stood still for longer than ``[conductor] heartbeat_timeout`` counts as gone: Ironic gives its nodes to
+    another one, and does not tell it. So what it goes on with may be long over, and the node be somebody else's.
+
+    :raises NodeLocked: somebody has taken it away, whether or not it is free again.
+    """
+    if node.reservation is None:
+        return
+    now = objects.Node.get_by_id(node.obj_context, node.id)
+    if now.reservation != node.reservation or _stored(now) != _stored(node):
+        raise exception.NodeLocked(node=node.uuid, host=now.reservation or 'another conductor, meanwhile')
+
+
+def _stored(node: Any) -> str:
+    """Our key, as text that compares."""
+    return json.dumps((node.driver_internal_info or {}).get(KEY), sort_keys=True)
 
 
 def busy(driver_internal_info: Any) -> bool:

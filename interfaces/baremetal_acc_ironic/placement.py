@@ -3,7 +3,7 @@
 """How does a job of one node speak to placement? With Ironic's own means of authentication, group ``[placement]``."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ironic.common import exception, keystone
 from ironic.conf import CONF
@@ -25,15 +25,16 @@ _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false whe
 
 
 def shell(
-    node_uuid: str, instance_uuid: str | None, quarantined: frozenset[AcceleratorId] = frozenset()
+    node_uuid: str, instance_uuid: str | None, quarantined: frozenset[AcceleratorId], held: Callable[[], None]
 ) -> PlacementShell | None:
     """What jobs of a node tell placement; None if nothing is to be published.
 
     :param quarantined: devices that are not offered, whatever they show.
+    :param held: raises when the node is not ours any more; nothing is told then.
     """
     if not CONF[GROUP].publish:
         return None
-    return _NodeInPlacement(node_uuid, instance_uuid, quarantined)
+    return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held)
 
 
 class _NodeInPlacement:
@@ -42,19 +43,24 @@ class _NodeInPlacement:
     :param consumer: the node's own instance: what it holds stays, and nobody else can claim it.
     """
 
-    def __init__(self, node_uuid: str, consumer: str | None, quarantined: frozenset[AcceleratorId]) -> None:
+    def __init__(
+        self, node_uuid: str, consumer: str | None, quarantined: frozenset[AcceleratorId], held: Callable[[], None]
+    ) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
         self._quarantined = quarantined
+        self._held = held
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         meant = None if accelerators is None else frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
+        self._held()
         _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer)
 
     def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         tree = providers.tree(inventory, withheld(verdict, self._quarantined), self._node_uuid, functions)
+        self._held()
         _publisher().publish(tree, consumer=self._consumer)
 
 

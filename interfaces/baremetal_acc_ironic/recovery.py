@@ -77,7 +77,10 @@ TENANT_STATES = frozenset(
 
 
 def recover(task: Any) -> None:
-    """One turn of it. The task holds the node exclusively; nothing is raised."""
+    """One turn of it. The task holds the node exclusively.
+
+    :raises NodeLocked: it does not any more; nothing else is raised.
+    """
     node = task.node
     if node.provision_state not in STATES:
         return
@@ -96,6 +99,8 @@ def recover(task: Any) -> None:
             _begin(task, mind, job)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were worked on')
+    except exception.NodeLocked:
+        raise  # what becomes of it is for the conductor that has it
     except Exception as exc:
         LOG.warning('Node %s: locks are not back yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
@@ -112,7 +117,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     inventory = run.observe(target, tools, work.now())
     marked = drift.looked(task, marked, inventory, NAME, job.items)
     before = marked.quarantined
-    marked = quarantine.after(marked, job, inventory, work.now(), all_good=False)
+    marked = quarantine.after(marked, job, inventory, work.now(), whole=False)
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
@@ -150,7 +155,7 @@ def _owes_power(job: Job) -> bool:
 
 def _turn(task: Any, mind: Memory, job: Job) -> None:
     final: list[Inventory] = []
-    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout))
+    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
     tools = tools_of(
         task,
         mind,
@@ -195,6 +200,7 @@ def _maintain(node: Any, reason: str) -> None:
     """Nobody shall use the node before somebody has looked at it."""
     if node.maintenance and node.maintenance_reason == reason:
         return
+    memory.held(node)
     node.maintenance = True
     node.maintenance_reason = reason
     node.save()

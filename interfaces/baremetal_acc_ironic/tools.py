@@ -19,6 +19,7 @@ from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, placement, record, steps
+from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import withheld
 from baremetal_acc_ironic.target import target as target_of
@@ -57,7 +58,9 @@ def tools(
         made,
         baseline=steps.overridden(made.baseline, mind.overrides),
         known=mind.known,
-        placement=placement.shell(task.node.uuid, task.node.instance_uuid, _withheld(mind)),
+        placement=placement.shell(
+            task.node.uuid, task.node.instance_uuid, _withheld(mind), held=lambda: memory.held(task.node)
+        ),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,
     )
@@ -123,5 +126,6 @@ def show(
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:
     """Ironic's power sync must agree with what a job did to the host; a DPU's own System is not Ironic's business."""
     if system.bmc == HOST and power in _POWER:
+        memory.held(task.node)
         task.node.power_state = _POWER[power]
         task.node.save()

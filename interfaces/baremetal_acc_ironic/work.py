@@ -133,7 +133,16 @@ def _planned(
         mind = replace(mind, overrides=(*asked, *others))
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
-    made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=step.parts, hold=hold, only=only)
+    made = plan(
+        inventory,
+        tools.baseline,
+        target.node,
+        tools.catalogue,
+        parts=step.parts,
+        hold=hold,
+        only=only,
+        again=quarantine.devices(mind),
+    )
     raise_if_unsafe(made)
     job = _job(task, step, made, mind, flow)
     if step is steps.UNLOCK and made.actions:
@@ -279,7 +288,10 @@ def _requester(context: Any) -> str | None:
 
 
 def turn(task: Any) -> None:
-    """Go on with the job of a node that waits in one of our steps. The task holds the node exclusively; nothing is raised."""
+    """Go on with the job of a node that waits in one of our steps. The task holds the node exclusively.
+
+    :raises NodeLocked: it does not any more; nothing else is raised.
+    """
     node = task.node
     try:
         mind = memory.load(node)
@@ -294,7 +306,10 @@ def turn(task: Any) -> None:
         _turn(task, mind, job, resume=True)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were worked on')
+    except exception.NodeLocked:
+        raise  # what becomes of it is for the conductor that has it
     except StaleJob as exc:
+        memory.held(node)
         outcome.fail(task, str(exc))
     except AccError as exc:
         _stumbled(task, exc)
@@ -347,7 +362,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         # It had ended before, and the conductor died before it could say so.
         _say(task, job, resume=resume)
         return True
-    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout))
+    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
     if mind.unplanned:
         planned = _plan_late(task, mind, job, clock)
         if planned is None:
@@ -409,10 +424,13 @@ def _end(
 
     :raises StepFailed: as :func:`_turn`.
     """
+    memory.held(task.node)
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None
-    mind = quarantine.after(mind, job, None if look is None else look[0], now(), all_good=whole)
+    mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
+    if whole:
+        reasons = tuple(quarantine.reasons(mind))  # no rule says what such a device has to run, so nothing was written to it
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
         mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)
@@ -436,6 +454,7 @@ def _end(
 def _say(task: Any, job: Job, *, resume: bool) -> None:
     if job.reasons and not resume:
         raise StepFailed(job.reasons[0])
+    memory.held(task.node)
     if job.reasons:
         outcome.fail(task, job.reasons[0])
     elif resume:

@@ -95,6 +95,8 @@ class Workers:
         """In the worker."""
         try:
             turn(task)
+        except exception.NodeLocked as exc:
+            LOG.warning('Node %s was taken over by another conductor while its turn stood still here: %s', uuid, exc)
         finally:
             self._leave(uuid)
 
@@ -127,13 +129,16 @@ def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
 
 
 class Clock:
-    """How long a turn may take, and which BMCs were silent in it.
+    """How long a turn may take, which BMCs were silent in it, and whether the node is still ours.
 
     Past its end no further tick is begun, and looks get no more time than one answer may take. What must be done at once, such
     as powering off a host whose locks are open, is still tried: to forbid it would be worse than a turn that is late.
+
+    :ivar held: raises, once the node is not ours any more; asked before every write.
     """
 
-    def __init__(self, limit: timedelta) -> None:
+    def __init__(self, limit: timedelta, held: Callable[[], None] = lambda: None) -> None:
+        self.held = held
         self._end = time.monotonic() + limit.total_seconds()
         self._silent: dict[str, BmcUnreachable] = {}
 
@@ -169,9 +174,15 @@ class Clock:
 
 _READS = frozenset({'look', 'component', 'task', 'active_tasks', 'power', 'last_reset'})
 
+_NEITHER = frozenset({'address', 'session', 'close'})
+"""Everything else writes."""
+
 
 class _Bounded:
-    """A connection whose silence is remembered. Writes go through: one that was not sent must not look like one that was."""
+    """A connection whose silence is remembered, and that writes to a node of ours only.
+
+    Writes are never answered by a remembered silence: one that was not sent must not look like one that was.
+    """
 
     def __init__(self, connection: Connection, address: BmcAddress, clock: Clock) -> None:
         self._connection = connection
@@ -187,6 +198,12 @@ class _Bounded:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._connection, name)
-        if name not in _READS:
+        if name in _NEITHER:
             return found
+        if name not in _READS:
+            return lambda *arguments, **named: self._write(lambda: found(*arguments, **named))
         return lambda *arguments, **named: self._clock.ask(self._address, lambda: found(*arguments, **named))
+
+    def _write(self, write: Callable[[], Any]) -> Any:
+        self._clock.held()
+        return write()

@@ -2,13 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What if another conductor takes a node over in mid flash, Ironic's own timeouts strike, or somebody aborts?"""
 
+import contextlib
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
-from ironic.common import hash_ring, rpc, states
+from ironic.common import exception, hash_ring, rpc, states
 from ironic.conductor import manager as conductor_manager
 from ironic.conductor import task_manager
 from oslo_utils import timeutils
 
+from baremetal_acc.decide.advance import current
+from baremetal_acc.model.job import Stage
+from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import work
 from tests.ironic.case import GPU_NEW, GPU_OLD
 from tests.ironic.test_jobs import GPU_0, UPDATE, JobCase
@@ -38,6 +44,89 @@ class TestTakeover(JobCase):
         self.service._check_orphan_nodes(self.context)
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert (2, GPU_NEW, (True, True)) == (len(self.uploads()), self.version(GPU_0), self.closed())
+
+
+class TestOnlyThoughtDead(JobCase):
+    """A conductor stands still between storing an intent and acting on it; Ironic gives the node away; then it goes on."""
+
+    def goes_on(self, stage: Stage, taken: Callable[[], None]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Poll until this stage was stored as under way, let the node be taken, go on.
+
+        :returns: what the other conductor relies on: as it left it, and after we went on.
+        """
+        kept = memory.store
+        self.addCleanup(setattr, memory, 'store', kept)
+        left: list[tuple[Any, ...]] = []
+
+        def store(node: Any, mind: memory.Memory) -> None:
+            kept(node, mind)
+            job = mind.job
+            if job is not None and current(job) is stage and any(i.state.begun and not i.state.ended for i in job.items):
+                memory.store = kept
+                taken()
+                self.machine.reset_log()
+                left.append(self.row())
+
+        memory.store = store
+        for _ in range(200):
+            # At the end of the turn Ironic gives back a lock that it has not any more, and says so.
+            with contextlib.suppress(exception.NodeLocked):
+                self.poll()
+            if left:
+                return left[0], self.row()
+        raise AssertionError(f'the stage never came: {self.mind}')
+
+    def taken_over(self) -> None:
+        """The other conductor is at work on it."""
+        self.dbapi.release_node('test-host', self.node.id)
+        self.dbapi.reserve_node('other-host', self.node.id)
+
+    def finished_elsewhere(self) -> None:
+        """The other conductor has done its turn, and another worker of ours has the lock now."""
+        self.taken_over()
+        info = dict(self.dbapi.get_node_by_id(self.node.id).driver_internal_info)
+        info[memory.KEY] = info[memory.KEY] | {'lifecycle': 7}
+        self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
+        self.dbapi.release_node('other-host', self.node.id)
+        self.dbapi.reserve_node('test-host', self.node.id)
+
+    def row(self) -> tuple[Any, ...]:
+        """What the other conductor relies on."""
+        node = self.dbapi.get_node_by_id(self.node.id)
+        return node.provision_state, node.driver_internal_info[memory.KEY], node.maintenance, node.power_state
+
+    def test_no_host_is_powered_off_that_another_one_has(self) -> None:
+        """Nothing reaches the BMC, and the node stays as the other one left it."""
+        self.clean()
+        left, after = self.goes_on(Stage.HOLD, self.taken_over)
+        assert ([], left) == (self.machine.log(), after)
+
+    def test_no_image_is_sent_to_a_node_that_another_one_has(self) -> None:
+        """The other one goes on: what was stored as sent and never was is not sent by itself, and the node fails locked."""
+        self.clean()
+        left, after = self.goes_on(Stage.WRITE, self.taken_over)
+        assert ([], left) == (self.machine.log(), after)
+        self.dbapi.release_node('other-host', self.node.id)
+        assert (states.CLEANFAIL, (True, True)) == (self.settle(), self.closed())
+
+    def test_no_lock_is_touched_of_a_node_that_another_one_has(self) -> None:
+        """Not even to close it: that is for whoever has the node, and may have it open for a write."""
+        self.clean()
+        left, after = self.goes_on(Stage.ENGAGE, self.taken_over)
+        assert ([], left) == (self.machine.log(), after)
+
+    def test_it_writes_nothing_to_a_node_that_another_one_had(self) -> None:
+        """That the lock has our name says nothing: what is stored is not what we stored."""
+        self.clean()
+        left, after = self.goes_on(Stage.WRITE, self.finished_elsewhere)
+        assert ([], left) == (self.machine.log(), after)
+
+    def test_a_node_that_nobody_took_is_gone_on_with(self) -> None:
+        """Standing still alone changes nothing."""
+        self.clean()
+        self.goes_on(Stage.WRITE, lambda: None)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (GPU_NEW, (True, True)) == (self.version(GPU_0), self.closed())
 
 
 class TestIronicsTimeouts(JobCase):
