@@ -77,7 +77,7 @@ def pushes(rig: Rig) -> list[Any]:
 
 
 def test_a_slot_is_not_programmed_while_a_tenants_host_could_program_it(fpga: Callable[..., Rig]) -> None:
-    """Nothing is sent, the reason says what is open and what to do, and the locks are no worse than before."""
+    """Nothing is sent, and the reason says what is open. The locks are closed all the same, so the next job programs it."""
     rig = fpga(hold=False)
     assert () == rig.begin()
     outcome = rig.turn()
@@ -86,6 +86,9 @@ def test_a_slot_is_not_programmed_while_a_tenants_host_could_program_it(fpga: Ca
     assert 'Slot1 is unlocked' in rig.reasons
     assert 'Slot0' not in rig.reasons, 'the other slot is not written'
     assert ([], None, False) == (pushes(rig), programmed(rig), outcome.wrote)
+    assert () == rig.begin()
+    assert isinstance(rig.turn(), Done), rig.reasons
+    assert 'aes' == programmed(rig)
 
 
 @pytest.mark.parametrize('scope', [Scope.SLOT, Scope.FIRMWARE])
