@@ -3,8 +3,9 @@
 """Which devices may nobody use, how is that told, and what ends it?
 
 A device whose last write did not end as it should, and that could not be put back either, is quarantined: its node goes to
-maintenance, nothing of it is offered, and no verification passes, whatever it shows, until a job that writes has ended well and
-found the device as the baseline wants it, or cleaning has found that of the whole node.
+maintenance, nothing of it is offered, and no verification passes. What it shows is believed by nobody: every job that writes
+firmware or functions writes it anew, though it seems to be as the baseline wants it. The quarantine ends when such a write, and
+all else of the job, has ended well, or when cleaning finds that the device is gone.
 """
 
 from collections.abc import Iterable
@@ -14,9 +15,8 @@ from typing import Any
 
 from baremetal_acc.decide import restore
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flow, Job, Met, Verdict
+from baremetal_acc.model.job import Finding, Flash, Flow, ItemState, Job, Met, Program, Verdict
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc_ironic import steps
 from baremetal_acc_ironic.node import Memory, Quarantine
 
 WAY_BACK = {
@@ -25,39 +25,50 @@ WAY_BACK = {
     Flow.SERVICE: 'clear maintenance, and service the node with update_accelerator_firmware, or undeploy it',
 }
 
-WRITERS = frozenset({steps.UPDATE.name, steps.PROGRAM.name})
-
 _REASON_CHARACTERS = 2000
 
 
-def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *, all_good: bool) -> Memory:
+def devices(mind: Memory) -> frozenset[AcceleratorId]:
+    """Those that are quarantined."""
+    return frozenset(q.device for q in mind.quarantined)
+
+
+def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *, whole: bool) -> Memory:
     """What is remembered, with the devices that a job left unusable and without those that it has put right.
 
     :param inventory: the final look, None if there was none.
-    :param all_good: the job was the whole path, and everything holds.
+    :param whole: the job was the whole path, and everything holds; a device that is gone then was replaced.
     """
-    if all_good:
-        return replace(mind, quarantined=())
     new = _left(job, inventory, now)
-    names = {q.device for q in new} | _put_right(job)
-    return replace(mind, quarantined=(*(q for q in mind.quarantined if q.device not in names), *new))
+    lifted = {q.device for q in new} | {q.device for q in mind.quarantined if _put_right(q, job)}
+    if whole and inventory is not None:
+        lifted |= devices(mind) - {a.id for a in inventory.accelerators}
+    return replace(mind, quarantined=(*(q for q in mind.quarantined if q.device not in lifted), *new))
 
 
 def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
     """The devices that a job has left unusable; each with the sentences that name it."""
     end = restore.judge(job, inventory)
-    devices = dict.fromkeys((*job.quarantined, *end.quarantined))
+    flashed = {i.action.accelerator for i in job.items if isinstance(i.action, Flash) and (i.restoring or i.state.begun)}
     return tuple(
-        Quarantine(device=d, since=now, why=' '.join(w for w in end.why if d in w) or f'{d} is quarantined') for d in devices
+        Quarantine(
+            device=d, since=now, why=' '.join(w for w in end.why if d in w) or f'{d} is quarantined', firmware=d in flashed
+        )
+        for d in dict.fromkeys((*job.quarantined, *end.quarantined))
     )
 
 
-def _put_right(job: Job) -> frozenset[AcceleratorId | None]:
-    """Devices whose firmware or functions a job that ended well was to put right, and that are as the baseline wants them."""
-    if job.reasons or job.verdict is None or job.step.split('#', 1)[0] not in WRITERS:
-        return frozenset()
-    asked = {f.accelerator for f in job.verdict.findings if f.subject.startswith(('firmware ', 'function '))}
-    return frozenset(asked - {f.accelerator for f in job.verdict.unmet})
+def _put_right(one: Quarantine, job: Job) -> bool:
+    """A job that ended well has written the device, what was spoilt of it, and found it as the baseline wants it."""
+    if job.reasons or job.verdict is None or one.device in {f.accelerator for f in job.verdict.unmet}:
+        return False
+    return any(
+        isinstance(i.action, Flash if one.firmware else Flash | Program)
+        and i.action.accelerator == one.device
+        and not i.restoring
+        and i.state in (ItemState.DONE, ItemState.STAGED)
+        for i in job.items
+    )
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:

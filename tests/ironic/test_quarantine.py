@@ -15,6 +15,7 @@ from baremetal_acc_ironic.node import Quarantine
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
 
 UPDATE = {'step': 'update_accelerator_firmware'}
+PROGRAM = {'step': 'program_accelerators'}
 GPU_0 = 'host/HGX_FW_GPU_0'
 
 
@@ -79,6 +80,58 @@ class TestCleaning(QuarantineCase):
         self.deploy()
         assert states.DEPLOYFAIL == self.settle()
         assert f'{self.gpu(0)} is quarantined since' in self.node.last_error
+
+
+class TestWhatItShows(QuarantineCase):
+    """The card, rewritten by its tenant perhaps, shows what is wanted all of a sudden, and runs something else."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.spoil()
+        self.clean()
+        assert states.CLEANFAIL == self.settle()
+        self.machine.clear_faults()
+        self.machine.fault('version-lies', device='GPU_0', version=GPU_NEW)
+        self.machine.reset_log()
+        self.clear()
+
+    def sent(self) -> int:
+        """Images that went to it."""
+        bodies = [e['body'] for e in self.machine.log() if isinstance(e['body'], dict)]
+        return sum(any('GPU_0' in target for target in body.get('Targets', ())) for body in bodies)
+
+    def test_nothing_that_does_not_write_it_takes_the_quarantine_away(self) -> None:
+        """An update of another card, programming, which is a right of its own, and locking."""
+        other = {'args': {'devices': [self.gpu(1)]}}
+        for step in (UPDATE | other, PROGRAM, PROGRAM | other, {'step': 'lock_accelerators'}):
+            self.clear()
+            self.clean(step)
+            assert states.MANAGEABLE == self.settle(), (step, self.node.last_error)
+            assert ([self.gpu(0)], 0) == (self.quarantined(), self.sent()), step
+
+    def test_cleaning_writes_it_anew(self) -> None:
+        """What it shows counts for nothing; then it really runs what it shows."""
+        assert GPU_OLD == self.version(GPU_0)
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert ([], GPU_NEW, 1) == (self.quarantined(), self.version(GPU_0), self.sent())
+
+    def test_cleaning_fails_as_long_as_it_takes_nothing(self) -> None:
+        """It stays quarantined."""
+        self.spoil()
+        self.clean()
+        assert states.CLEANFAIL == self.settle()
+        assert ([self.gpu(0)], GPU_OLD) == (self.quarantined(), self.version(GPU_0))
+        assert self.node.maintenance
+
+    def test_cleaning_fails_where_no_rule_says_what_it_has_to_run(self) -> None:
+        """Nothing can be written to it then."""
+        path = self._folder / 'baseline.toml'
+        path.write_text(path.read_text().replace('firmware = {', '# firmware = {'))
+        self.clean()
+        assert states.CLEANFAIL == self.settle()
+        assert f'{self.gpu(0)} is quarantined since' in self.node.last_error
+        assert ([self.gpu(0)], 0) == (self.quarantined(), self.sent())
 
 
 class TestService(QuarantineCase):
