@@ -123,6 +123,7 @@ class Bmcs:
         self._tools = tools
         self._stack = stack
         self._open: dict[BmcName, Connection] = {}
+        self._seen: dict[BmcName, Look] = {}
 
     def __getitem__(self, name: BmcName) -> Connection:
         if name not in self._open:
@@ -130,6 +131,15 @@ class Bmcs:
                 raise BmcError(bmc=name, what='the target has no BMC of that name any more')
             self._open[name] = self._stack.enter_context(self._tools.connect(self._addresses[name]))
         return self._open[name]
+
+    def look(self, name: BmcName, now: datetime) -> Look:
+        """What a BMC shows, without locks. It is read once in a tick, however many want to know.
+
+        :raises BmcError: it could not be read.
+        """
+        if name not in self._seen:
+            self._seen[name] = self[name].look(now)
+        return self._seen[name]
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime,
 def _shown_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:
     """What the card shows in place of a component that its BMC does not know any more; None where it is not shown itself."""
     try:
-        look = bmcs[action.ref.bmc].look(now)
+        look = bmcs.look(action.ref.bmc, now)
     except AccError as exc:
         LOG.info('%s', exc)
         return None

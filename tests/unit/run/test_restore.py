@@ -13,8 +13,11 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
+from baremetal_acc.model.ref import HOST
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Images, Machine, Mechanism, restorable
+from tests.unit.run.world import Card, World
+from tests.unit.run.world import Connection as WorldConnection
 
 
 def pushes(bench):
@@ -595,3 +598,25 @@ def test_what_a_card_shows_is_told_in_a_sentence_that_ends():
     assert told.endswith(' and 294 more')
     assert 1000 > len(told)
     assert 'is not shown any more; the card shows no firmware' == restore.found_in(v.gpu(firmware=()), None)
+
+
+def test_a_bmc_is_looked_at_once_in_a_turn_however_many_of_its_components_are_gone():
+    """A look is a hundred requests to a BMC that has just been busy."""
+    world = World(cards=[Card(number=n, bmc=HOST) for n in range(4)], parallel=4, reset_needed=False)
+    job = world.job(hold=False, timeout=timedelta(hours=1))
+    while sum(i.state is ItemState.RUNNING for i in job.items) < 4:
+        job, _ = world.turn(job)
+    world.go_on(timedelta(minutes=5))
+    for card in world.cards:
+        card.present = False
+    looks = []
+
+    class Counting(WorldConnection):
+        def look(self, now):
+            looks.append(now)
+            return super().look(now)
+
+    world.tools = replace(world.tools, connect=lambda address: Counting(world, address.name))
+    job, _ = world.turn(job)
+    assert 4 == sum(i.state is ItemState.RUNNING for i in job.items)
+    assert 1 == len(looks)
