@@ -22,7 +22,6 @@ from oslo_utils import uuidutils
 
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
-from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
@@ -330,25 +329,37 @@ def _is_current(task: Any, job: Job, mind: Memory) -> bool:
 
 
 def _stumbled(task: Any, exc: AccError) -> None:
-    """The tick itself failed: try again while waiting can help, up to the job's deadline."""
+    """The tick itself failed: try again while waiting can help, up to the job's deadline.
+
+    A job that has changed something waits for whatever it may be. Its files are read anew at each turn, and somebody may be
+    writing them: half a catalogue for a second must not leave cards open that are being written.
+    """
     job = memory.load(task.node).job
-    if exc.waiting_helps and job is not None and now() <= job.deadline:
+    if job is not None and (exc.waiting_helps or touched(job)) and now() <= job.deadline:
         LOG.warning('Node %s: %s', task.node.uuid, exc)
     else:
         _abandon(task, str(exc))
 
 
 def _abandon(task: Any, why: str) -> None:
-    """End a job that cannot be turned any more. What it left open is marked, and cleaning or locking brings it back."""
-    mind = memory.load(task.node)
+    """End a job that cannot be turned any more. Recovery closes what it has opened, and judges what it has written."""
+    node = task.node
+    mind = memory.load(node)
     job = mind.job
-    if job is not None:
-        end = restore.judge(job, None)
-        reasons = tuple(dict.fromkeys((*job.reasons, why, *end.why)))
-        ended = replace(job, reasons=reasons, quarantined=end.quarantined, ended=True)
+    if job is None:
+        return
+    reasons = tuple(dict.fromkeys((*job.reasons, why)))
+    if not touched(job):
         _end(
-            task, mind, ended, Failed(reasons=reasons, wrote=touched(job), quarantined=end.quarantined), None, None, resume=True
+            task, mind, replace(job, reasons=reasons, ended=True), Failed(reasons=reasons, wrote=False), None, None, resume=True
         )
+        return
+    told = outcome.sentence(node.name or node.uuid, _name(job), reasons, WAY_BACK[job.flow])
+    outcome.told(node, told, user=job.requester)
+    # What BMCs have said may be what makes it too large to be stored; the look of the recovery counts.
+    items = tuple(replace(item, message=None, task=None) for item in job.items)
+    memory.store(node, replace(mind, job=replace(job, items=items)))
+    outcome.fail(task, told)
 
 
 def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:

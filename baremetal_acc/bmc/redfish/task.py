@@ -18,6 +18,9 @@ from baremetal_acc.model.ref import BmcName, Ref
 
 _GOOD = frozenset({'OK', 'Warning'})
 
+MAX_PLACE = 512
+"""Characters of a task's URI: jobs are stored with one for each write, and Ironic gives them 48 KiB."""
+
 STATES: dict[str, TaskState | None] = {
     'New': TaskState.ACTIVE,
     'Starting': TaskState.ACTIVE,
@@ -100,23 +103,29 @@ def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading
     """The task that an accepted request started; None when it started none.
 
     The Task in the body comes first, then Location: bmcweb's Location is the monitor, whose URI dies when the task has ended.
-    A link off the BMC is not followed; the request was accepted all the same, so that counts as no task.
+    A link off the BMC is not followed, and none that is longer than MAX_PLACE; the request was accepted all the same, so that
+    counts as no task.
     """
     view = view_of(answer, name)
     if view is not None and isinstance(uri := view.body.get('@odata.id'), str) and _is_task(view):
-        try:
-            place = key(connector.path(uri))
-        except BmcAnswerInvalid:
-            return None
-        return reading(View(Ref(bmc=name, uri=place), view.body, []))
+        place = _place(connector, uri)
+        return None if place is None else reading(View(Ref(bmc=name, uri=place), view.body, []))
     location = answer.headers.get('Location') or answer.headers.get('Content-Location')
-    if not location:
-        return None
+    place = _place(connector, location) if location else None
+    return (
+        None
+        if place is None
+        else TaskReading(ref=Ref(bmc=name, uri=place), state=TaskState.ACTIVE, raw=f'HTTP {answer.status}')
+    )
+
+
+def _place(connector: Connector, uri: str) -> str | None:
+    """A place that a job can remember; None where it is none of this BMC, or too long."""
     try:
-        place = key(connector.path(location))
+        place = key(connector.path(uri))
     except BmcAnswerInvalid:
         return None
-    return TaskReading(ref=Ref(bmc=name, uri=place), state=TaskState.ACTIVE, raw=f'HTTP {answer.status}')
+    return place if len(place) <= MAX_PLACE else None
 
 
 def view_of(answer: Answer, name: BmcName) -> View | None:
