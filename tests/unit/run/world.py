@@ -67,6 +67,7 @@ TASKS = (
     'succeeds, broken by reset',
     'succeeds, bricked',
     'succeeds, away for a while',
+    'succeeds, under another id',
 )
 """How a write goes on, once it was taken: what its task says, and what becomes of the card."""
 
@@ -99,6 +100,7 @@ class Card:
     loses_lock: bool = False
     touched: bool = False
     released: bool = False
+    renamed: bool = False
 
     @property
     def id(self) -> AcceleratorId:
@@ -106,14 +108,18 @@ class Card:
 
     @property
     def item(self) -> Ref:
-        return Ref(bmc=self.bmc, uri=f'/redfish/v1/UpdateService/FirmwareInventory/GPU_{self.number}')
+        return Ref(bmc=self.bmc, uri=f'/redfish/v1/UpdateService/FirmwareInventory/{self.name}')
+
+    @property
+    def name(self) -> str:
+        return f'GPU_{self.number}_B' if self.renamed else f'GPU_{self.number}'
 
     @property
     def lock(self) -> Ref:
         return Ref(bmc=self.bmc, uri=f'/redfish/v1/Chassis/RoT_{self.number}')
 
     def component(self):
-        return replace(v.component(f'GPU_{self.number}', self.version, staged=self.staged), ref=self.item)
+        return replace(v.component(self.name, self.version, staged=self.staged), ref=self.item)
 
     def seen(self):
         uri = Ref(bmc=self.bmc, uri=f'/redfish/v1/Systems/1/Processors/GPU_{self.number}')
@@ -289,6 +295,7 @@ class World:
                     card.spoilt_by_reset = what == 'broken by reset'
                 else:
                     card.version, card.staged = task.version, None
+                card.renamed = card.renamed or what == 'under another id'
                 if what == 'away for a while':
                     self.vanish(card, timedelta(seconds=40))
 
@@ -374,10 +381,13 @@ class Connection:
         return Reader(self.session, self.bmc)
 
     def component(self, ref):
-        card = next(c for c in self.world.cards if c.item == ref)
-        if not card.present:
+        return self._card(ref).component()
+
+    def _card(self, ref):
+        card = next((c for c in self.world.cards if c.item == ref and c.present), None)
+        if card is None:
             raise BmcRefused(bmc=self.bmc, what='no such resource', status=404)
-        return card.component()
+        return card
 
     def push(self, target, upload):
         world = self.world
