@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of a node with a card that took neither its firmware nor the one before? Nobody gets it until it is good."""
 
+import types
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from ironic.common import faults, states
 
-from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import quarantine
@@ -172,3 +174,18 @@ def test_placement_hears_of_a_quarantined_device_as_of_one_that_is_not_met() -> 
     verdict = quarantine.withheld(Verdict(target='node-1', findings=()), frozenset({AcceleratorId('uuid:1')}))
     assert ['uuid:1'] == [f.accelerator for f in verdict.unmet]
     assert Verdict(target='node-1', findings=()) == quarantine.withheld(Verdict(target='node-1', findings=()), frozenset())
+
+
+@pytest.mark.parametrize('flow', [Flow.CLEAN, Flow.DEPLOY, Flow.SERVICE])
+def test_the_node_of_a_quarantined_card_goes_to_maintenance_whatever_the_flow(flow: Flow) -> None:
+    """Ironic itself does that in cleaning and servicing, not in a deploy. What stood there before is kept."""
+    one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
+    node = types.SimpleNamespace(maintenance=False, maintenance_reason='an old one')
+    quarantine.maintain(node, [one], flow)
+    assert node.maintenance is True
+    assert node.maintenance_reason.startswith(f'it burns (then {quarantine.WAY_BACK[flow]}')
+    assert 'an old one' not in node.maintenance_reason
+    node = types.SimpleNamespace(maintenance=True, maintenance_reason='a fan')
+    quarantine.maintain(node, [one], flow)
+    assert node.maintenance_reason.startswith('it burns')
+    assert node.maintenance_reason.endswith('before that: a fan')

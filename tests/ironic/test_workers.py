@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import futurist
 import pytest
 from futurist import rejection
+from ironic import objects
 from ironic.common import states
 from ironic.conductor import task_manager
 from ironic.db.sqlalchemy import models
@@ -145,11 +147,15 @@ class TestShare(ThreadCase):
             self.interface, self.service, self.context, [n.uuid for n in nodes], self.turn, 'the test'
         )
 
-    def free(self, nodes: list[Any]) -> bool:
-        """Nobody holds any of them."""
+    def held(self, nodes: list[Any]) -> set[str]:
+        """Those whose turn runs: a round has their lock before it ends, a turn keeps it to its end."""
         for node in nodes:
             node.refresh()
-        return all(node.reservation is None for node in nodes)
+        return {node.name for node in nodes if node.reservation is not None}
+
+    def free(self, nodes: list[Any]) -> bool:
+        """Nobody holds any of them."""
+        return not self.held(nodes)
 
     def test_no_more_turns_at_a_time_than_the_share_and_the_longest_waiting_first(self) -> None:
         """Every node comes to its turn before any has a second one, though the first are free again long before the last."""
@@ -158,8 +164,9 @@ class TestShare(ThreadCase):
             self.began.clear()
             self.round(nodes)
             self.round(nodes)
+            assert set(expected) == self.held(nodes)
             self.until(lambda: len(self.began) == 2)
-            assert expected == sorted(self.began, key=expected.index)
+            assert set(expected) == set(self.began)
             self.gate.release(2)
             self.until(lambda: self.free(nodes))
 
@@ -172,6 +179,7 @@ class TestShare(ThreadCase):
             self.service._executor = kept
         assert ([], True) == (self.began, self.free([node]))
         self.round([node])
+        assert {'waiting-0'} == self.held([node])
         self.until(lambda: self.began == ['waiting-0'])
 
     def test_a_node_that_cannot_be_turned_does_not_end_the_round(self) -> None:
@@ -182,6 +190,23 @@ class TestShare(ThreadCase):
         with task_manager.acquire(self.context, held.uuid):
             self.round([broken, held, gone, good])
         self.until(lambda: self.began == ['waiting-3'])
+
+    def test_a_node_that_is_locked_is_asked_for_once(self) -> None:
+        """The others do not wait until somebody gives it back: it comes with the next round."""
+        held, good = self.waiting_node(0), self.waiting_node(1)
+        asked: list[str] = []
+        reserve = objects.Node.reserve
+
+        def counted(context: Any, tag: str, node: Any) -> Any:
+            asked.append(node)
+            return reserve(context, tag, node)
+
+        with task_manager.acquire(self.context, held.uuid):
+            self.config(group='conductor', node_locked_retry_interval=0)
+            with mock.patch.object(objects.Node, 'reserve', counted):
+                self.round([held, good])
+        assert [held.uuid, good.uuid] == asked
+        assert {'waiting-1'} == self.held([held, good])
 
     def test_a_turn_that_fails_gives_its_place_back(self) -> None:
         """Whatever it raises."""
@@ -196,6 +221,7 @@ class TestShare(ThreadCase):
             )
             self.until(lambda: self.free(nodes))
         self.round(nodes)
+        assert 2 == len(self.held(nodes))
         self.until(lambda: len(self.began) == 2)
 
 

@@ -64,7 +64,7 @@ class Server:
                         return
                     head += piece
                 self.requests.append(head.decode('latin-1'))
-                self.answers[head.split()[1].decode('latin-1')](connection)
+                self.answers.get(head.split()[1].decode('latin-1'), _ABSENT)(connection)
 
 
 def body(data: bytes, *headers: str, status: str = '200 OK', length: int | None = None) -> Answer:
@@ -114,3 +114,6 @@ def dripping(first: bytes, drop: bytes, over: threading.Event) -> Answer:
             connection.sendall(drop)
 
     return answer
+
+
+_ABSENT = body(b'', status='404 Not Found')
