@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pymysql
 
-PACKAGE = 'mariadb-server'
+PACKAGES = 'mariadb-server-core mariadb-client-core'
+"""Of Debian; mariadb-server holds both, and starts a server of its own where systemd runs."""
 
 _PATH = os.pathsep.join([os.environ.get('PATH', ''), '/usr/sbin', '/usr/bin'])
 
@@ -26,7 +27,7 @@ class NotInstalled(Exception):
 def _program(name: str) -> str:
     found = shutil.which(name, path=_PATH)
     if found is None:
-        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGE}, or run make soak-takeover as root')
+        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or run make soak-takeover as root')
     return found
 
 

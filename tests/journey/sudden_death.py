@@ -14,6 +14,9 @@ from pathlib import Path
 STAGES = ('withdraw', 'check', 'hold', 'release', 'write', 'engage', 'reset', 'verify', 'publish')
 """In which a conductor can die in the middle of a flash."""
 
+ENDS = 3 * len(STAGES) + 3
+"""How many tests that makes: killed and started again, killed and taken over, stopped and taken over; and three more ways."""
+
 SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
 """Try all of them: half a minute each."""
 

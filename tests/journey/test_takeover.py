@@ -30,7 +30,7 @@ CLOSED = {'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled': False, 'HGX_FW_GPU_0/Write
 """From the beginning: the second blocks the BMC's own way, too, and has to be released."""
 
 OPEN: dict[str, bool] = {}
-"""The BMC takes an image at any time: what comes late is not refused by a lock."""
+"""The BMC takes an image at any time until locks are engaged; nothing has to be released."""
 
 SECONDS = 90.0
 
@@ -106,7 +106,8 @@ def running(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterat
     folder = tmp_path_factory.mktemp('takeover')
     death = Death(folder / 'death')
     command = [sys.executable, '-m', 'tests.journey.cluster', '--state', str(folder / 'state')]
-    command += ['--conf', str(documents / 'ironic.conf'), '--env', f'PYTHONPATH={death.folder}']
+    path = os.pathsep.join([str(death.folder), *filter(None, [os.environ.get('PYTHONPATH')])])
+    command += ['--conf', str(documents / 'ironic.conf'), '--env', f'PYTHONPATH={path}']
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -173,6 +174,24 @@ def right(node: Node) -> None:
     assert ([], ['PGPU']) == (node.open_ways(), node.offers())
 
 
+def conductor_of(node: Node) -> str:
+    """The host name of the conductor that Ironic gives a node to."""
+    found: str = node.services.ironic.take('GET', f'{node.path}?fields=conductor')['conductor']
+    return found
+
+
+def percent(node: Node) -> int:
+    """How far the BMC has come with what was sent to it; -1 before."""
+    return max((task['percent'] for task in node.machine.truth()['bmcs']['host']['tasks'].values()), default=-1)
+
+
+def powered_off(node: Node) -> int:
+    """How often the host was."""
+    return len([e for e in node.writes() if isinstance(e['body'], dict) and e['body'].get('ResetType') == 'ForceOff'])
+
+
+WAYS_TO_STAND_STILL = [*((stage, CLOSED) for stage in STAGES), ('write', OPEN)]
+
 if SOAK:
 
     @pytest.mark.parametrize('stage', STAGES)
@@ -183,8 +202,24 @@ if SOAK:
         finished(node, stage)
         assert not cluster.alive(killed)
 
-    @pytest.mark.parametrize('settings', [CLOSED, OPEN], ids=['closed', 'open'])
-    @pytest.mark.parametrize('stage', STAGES)
+    def test_a_killed_conductor_that_comes_back_leaves_the_node_in_peace(cluster: Cluster, emulated_machine: Any) -> None:
+        """It is back, and counts again, while the card is still being written for the other one: one image is sent."""
+        node = cleaning(cluster, emulated_machine, 'none', signal.SIGKILL, CLOSED, flash_seconds=60.0)
+        wait(lambda: percent(node) >= 2, 'the card is written')
+        host = conductor_of(node)
+        name = next(name for name, its in cluster.hosts.items() if its == host)
+        os.killpg(cluster.pids[name], signal.SIGKILL)
+        wait(lambda: conductor_of(node) != host, 'the other one has the node')
+        cluster.start(name)
+        wait(lambda: conductor_of(node) == host, 'it has the node again')
+        assert 0 <= percent(node) < 100, 'the card is not written any more'
+        assert 'available' == node.settle()['provision_state']
+        right(node)
+        assert (1, 1) == (len(node.uploads()), powered_off(node))
+
+    @pytest.mark.parametrize(
+        ('stage', 'settings'), WAYS_TO_STAND_STILL, ids=lambda given: given if isinstance(given, str) else 'open' * (not given)
+    )
     def test_a_conductor_that_was_only_thought_dead_writes_nothing_when_it_goes_on(
         stage: str, settings: dict[str, bool], cluster: Cluster, emulated_machine: Any
     ) -> None:
@@ -200,3 +235,18 @@ if SOAK:
         node.settle()
         right(node)
         assert before == node.machine.log(), 'it wrote to a BMC'
+        assert not node.show()['maintenance']
+
+    def test_a_conductor_that_goes_on_while_the_other_one_writes_does_not_disturb_it(
+        cluster: Cluster, emulated_machine: Any
+    ) -> None:
+        """It was about to power the host off, and the other one has done that and sent the image since."""
+        node = cleaning(cluster, emulated_machine, 'hold', signal.SIGSTOP, CLOSED, flash_seconds=15.0)
+        stopped = cluster.struck()
+        wait(lambda: percent(node) >= 2, 'the other one writes')
+        os.killpg(cluster.pids[stopped], signal.SIGCONT)
+        wait(lambda: cluster.death.over, 'the turn in which it was stopped is over')
+        assert 0 <= percent(node) < 100, 'the card is not written any more'
+        assert 'available' == node.settle()['provision_state']
+        right(node)
+        assert (1, 1) == (len(node.uploads()), powered_off(node))
