@@ -173,7 +173,7 @@ def dry_run(using: Session, tools: Tools, request: Request, placements: _Placeme
             raise target
         state = using.store.read(entry.name)
         if state.unfinished is not None:
-            text.warn(f'{entry.name}: {_unfinished(state.unfinished)}; apply --execute goes on with it')
+            text.warn(f'{entry.name}: {work.unfinished(state.unfinished)}; apply --execute goes on with it')
         prepared = work.look(using, entry, replace(tools, placement=placements.of(entry)), state, request, target)
         if request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)
@@ -281,7 +281,7 @@ class Execution:
                 for one in running:
                     if one.entry.name not in self._results:
                         text.error(
-                            f'{one.entry.name}: interrupted. {_unfinished(one.job)}; '
+                            f'{one.entry.name}: interrupted. {work.unfinished(one.job)}; '
                             f'apply --execute --target {one.entry.name} goes on with it'
                         )
                 raise
@@ -327,12 +327,12 @@ class Execution:
         if self._request.verb is Verb.APPLY and plain:
             return True
         raise Refused(
-            [f'{found.target}: {_unfinished(found)}'],
+            [f'{found.target}: {work.unfinished(found)}'],
             hint=f'apply --execute --target {found.target} (without other options) goes on with it',
         )
 
     def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
-        text.note(f'{entry.name}: {_unfinished(found)}; looking at what became of it')
+        text.note(f'{entry.name}: {work.unfinished(found)}; looking at what became of it')
         tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
         target = self._targets[entry.name]
         inventory, sendings = work.observe(target, tools, datetime.now(UTC))
@@ -584,7 +584,7 @@ def _change(a: dict[str, Any]) -> tuple[str, ...]:
     needs = None if a['reset'] in (None, 'none') else a['reset']
     if a['action'] in ('flash', 'program'):
         lines += [f'by {", ".join(filter(None, (a["way"], a["apply_time"])))}' if a['way'] else '', f'order {a["order"]}']
-    if a['action'] == 'flash':
+    if a['action'] == 'flash' and not a['restoring']:
         lines.append(f'restore image {a["restore"]}' if a['restore'] else 'no restore image')
     if needs:
         lines.append(f'by {needs}' if a['action'] == 'reset' else f'then {needs}')
@@ -594,7 +594,3 @@ def _change(a: dict[str, Any]) -> tuple[str, ...]:
 def _plain(value: Any) -> str:
     """A version as it is, and a value of a lock as the BMC writes it."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _unfinished(job: Job) -> str:
-    return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({run.doing(job)})'

@@ -54,6 +54,9 @@ COMMAND_LINE_RULE = 'command line'
 QUARANTINE = 'quarantine'
 """Subject of the finding that a device is quarantined."""
 
+JOB = 'job'
+"""Subject of the finding that a job has not ended: what it has begun nobody has judged."""
+
 
 class Verb(StrEnum):
     """A verb that writes. The name is stored in the job, so that a later run knows what the job was to reach."""
@@ -237,7 +240,9 @@ def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
-    """The verdict with one demand more for each device that was unlocked on purpose and not locked again, or is quarantined."""
+    """The verdict with one demand more for each device that was unlocked on purpose and not locked again, that is quarantined,
+    or that a job has to do with which has not ended.
+    """
     names = labels(inventory)
     marks = tuple(
         Finding(
@@ -263,7 +268,29 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
         )
         for mark in state.quarantined
     )
-    return replace(verdict, findings=(*verdict.findings, *marks, *quarantines))
+    job = state.unfinished
+    under_way = (
+        ()
+        if job is None
+        else tuple(
+            Finding(
+                accelerator=device,
+                label=verdict.target if device is None else names.get(device, device),
+                subject=JOB,
+                expected='none that has not ended',
+                found=f'{unfinished(job)}; apply --execute --target {job.target} goes on with it',
+                met=Met.NO,
+                rule='default',
+            )
+            for device in sorted(job.devices) or (None,)
+        )
+    )
+    return replace(verdict, findings=(*verdict.findings, *marks, *quarantines, *under_way))
+
+
+def unfinished(job: Job) -> str:
+    """What a job that was cut off was at, for people."""
+    return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({run.doing(job)})'
 
 
 def relevant(
@@ -277,6 +304,8 @@ def relevant(
     subjects = tuple(f'function {slot}'.casefold() for slot in slots)
 
     def counts(finding: Finding) -> bool:
+        if finding.subject == JOB:
+            return False  # it ends by going on with it, not by another one
         if devices is not None and finding.accelerator not in devices:
             return False
         # Whoever is not seen is not locked: a device that has vanished, or one that nobody can tell the rules of.

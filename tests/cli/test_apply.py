@@ -132,6 +132,9 @@ def test_a_killed_apply_is_looked_at_and_finished(desk, emulated_machine):
 
     warned = desk.run('plan', *desk.options)
     assert 'has not ended' in warned.err
+    judged = desk.run('verify', *desk.options)
+    assert 3 == judged.code
+    assert 'job: expected none that has not ended, found its apply of ' in judged.err
     refused = desk.run('lock', '--execute', *desk.options)
     assert 4 == refused.code
     assert 'apply --execute --target node-1' in refused.errors[0]

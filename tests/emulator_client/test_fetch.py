@@ -188,6 +188,49 @@ def test_a_flood_of_connections_does_not_become_a_flood_of_threads(monkeypatch: 
         assert [(200, IMAGE)] == answers
 
 
+def test_one_client_that_says_nothing_leaves_room_for_the_bmc() -> None:
+    """A host of the same network opens as many connections as it can, and says a letter on each."""
+    with Fetched(upload(IMAGE), HERE, 'bmc') as served, contextlib.ExitStack() as stack:
+        where = urlsplit(served.url)
+        idle = []
+        for _ in range(serve.MOST + 1):
+            other = socket.create_connection((where.hostname or '', where.port or 0), 20, source_address=('127.0.0.2', 0))
+            stack.enter_context(other)
+            with contextlib.suppress(OSError):
+                other.sendall(b'G')
+            idle.append(other)
+        assert (200, IMAGE) == ask(served.url)
+        for other in idle[serve.STRANGERS :]:
+            with contextlib.suppress(ConnectionResetError):
+                assert b'' == other.recv(1)
+
+
+@pytest.mark.parametrize('tls', [False, True])
+def test_who_does_not_ask_for_the_image_in_time_is_sent_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, tls: bool
+) -> None:
+    """However often it says another letter; who has asked may take his time."""
+    monkeypatch.setattr(serve, 'NAMING', 0.0)
+    where, context = HERE, None
+    if tls:
+        certificate = make_certificate(tmp_path, 'images')
+        where = ImageServer(host='127.0.0.1', listen='127.0.0.1', certificate=str(certificate.chain))
+        context = ssl.create_default_context(cafile=str(certificate.ca))
+    with Fetched(upload(IMAGE), where, 'bmc') as served:
+        parts = urlsplit(served.url)
+        with socket.create_connection((parts.hostname or '', parts.port or 0), 20) as silent:
+            assert b'' == silent.recv(1)
+        monkeypatch.setattr(serve, 'NAMING', 20.0)
+        with asking(served.url, context) as connection:
+            connection.request('HEAD', parts.path)
+            connection.getresponse().read()
+            monkeypatch.setattr(serve, 'NAMING', 0.0)
+            with socket.create_connection((parts.hostname or '', parts.port or 0), 20) as silent:
+                assert b'' == silent.recv(1)  # whoever was to be sent away is gone now
+            connection.request('GET', parts.path)
+            assert IMAGE == connection.getresponse().read()
+
+
 def test_no_more_than_a_few_are_served_at_a_time() -> None:
     """Each holds a connection; others are told to come later."""
     with contextlib.ExitStack() as stack:

@@ -13,6 +13,7 @@ import secrets
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,12 @@ CONNECTIONS = 4
 
 MOST = 64
 """Connections at a time, those that say nothing included: each has a thread."""
+
+STRANGERS = 16
+"""Connections of one client at a time that have not asked for the image yet: it leaves room for the BMC."""
+
+NAMING = 20.0
+"""Seconds in which a connection has to ask for the image, however slowly it speaks, TLS included."""
 
 TIMES = 3
 """The image is sent so many times at most: a BMC may begin anew, and is not served for ever."""
@@ -138,21 +145,50 @@ class _Server(ThreadingHTTPServer):
         self.image = image
         self.context = context
         self._room = threading.Semaphore(MOST)
+        self._guard = threading.Lock()
+        self._strangers: dict[Any, tuple[float, socket.socket]] = {}
         super().__init__(address, _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection, while there are not too many."""
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        """Begin a thread for a connection, while there are not too many, nor too many of one client."""
+        with self._guard:
+            many = sum(known[0] == client_address[0] for known in self._strangers) >= STRANGERS
+        if many or not self._room.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            with self._guard:
+                # A second handle of it: TLS takes the first one for itself.
+                self._strangers[client_address] = (time.monotonic(), request.dup())
+            super().process_request(request, client_address)
+        except (OSError, RuntimeError):  # no handle, or no thread, is left: the server closes the connection
+            self.knows(client_address)
+            self._room.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """In the thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.knows(client_address)
             self._room.release()
+
+    def knows(self, client_address: Any) -> None:
+        """It has asked for the image, or is gone."""
+        with self._guard:
+            known = self._strangers.pop(client_address, None)
+        if known is not None:
+            known[1].close()
+
+    def service_actions(self) -> None:
+        """Now and then: end what has not asked for the image in time. Its thread sees the end of the connection."""
+        latest = time.monotonic() - NAMING
+        with self._guard:
+            for since, connection in self._strangers.values():
+                if since < latest:
+                    with contextlib.suppress(OSError):
+                        connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away, or speaks no TLS, is nothing to print a trace for."""
@@ -183,6 +219,7 @@ class _Request(BaseHTTPRequestHandler):
         if not image.is_asked_for(self.path):
             self._refuse(HTTPStatus.NOT_FOUND)
             return
+        self.server.knows(self.client_address)
         with image.slot() as free:
             if not free:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
