@@ -6,6 +6,8 @@ Every card has firmware of its own that no image of another card fits, and a loc
 as there are cards.
 """
 
+from typing import Any
+
 from baremetal_acc.emulator.hw import board, gpu
 from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
 from baremetal_acc.emulator.image import Kind
@@ -65,50 +67,32 @@ def _add_card(maker: Maker, view: View, number: int, place: str) -> None:
         )
     )
     machine.ways.append(Way(device=device, component='gpu', path='pcie', target=firmware.key, locks=(lock.key,)))
-    serial, uuid = maker.serial(device, prefix='16'), maker.uuid(device)
+    card: dict[str, Any] = {
+        'manufacturer': 'NVIDIA',
+        'model': gpu.MODEL,
+        'serial': maker.serial(device, prefix='16'),
+        'part_number': gpu.PART_NUMBER,
+        'uuid': maker.uuid(device),
+        'chassis': board.CHASSIS,
+        'component': firmware.key,
+        'device': device,
+    }
     add_processor(
         view,
         processor,
         kind='GPU',
         name='Processor',
-        manufacturer='NVIDIA',
-        model=gpu.MODEL,
-        serial=serial,
-        part_number=gpu.PART_NUMBER,
-        uuid=uuid,
-        chassis=board.CHASSIS,
-        component=firmware.key,
+        **card,
         pcie_device=place,
         pcie_functions=[f'{place}/PCIeFunctions/0'],
-        device=device,
     )
     add_pcie_device(
         view,
         place,
         name='PCIe Device',
-        manufacturer='NVIDIA',
-        model=gpu.MODEL,
-        serial=serial,
-        part_number=gpu.PART_NUMBER,
-        uuid=uuid,
-        chassis=board.CHASSIS,
+        **card,
         processor=processor,
-        component=firmware.key,
-        device=device,
-        functions=(
-            {
-                'VendorId': '0x10de',
-                'DeviceId': '0x2330',
-                'SubsystemVendorId': '0x10de',
-                'SubsystemId': '0x16c1',
-                'ClassCode': '0x030200',
-                'DeviceClass': 'DisplayController',
-                'SegmentNumber': '0x0000',
-                'BusNumber': f'0x{0x1B + number * 0x10:02x}',
-                'DeviceNumber': '0x00',
-                'RevisionId': '0xa1',
-            },
-        ),
+        functions=(gpu.pci_function(number),),
     )
     add_item(
         view,

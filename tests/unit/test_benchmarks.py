@@ -475,6 +475,13 @@ def test_pauses_are_jumped_over_and_the_flash_still_takes_its_time():
     assert found.last - found.told['skipped'] <= found.real
 
 
+def test_our_periodic_flashes_a_fleet():
+    """What of Ironic's database is replaced there is all that a turn asks for."""
+    arguments = SimpleNamespace(flash_seconds=60.0, reset_seconds=5.0, delay=0.0, slots=4, poll=30.0, limit=120.0)
+    found = flash.measure(flash.OURS, flash.Case(name='fleet', nodes=2, cards=1), arguments)
+    assert ([], 2, 2, 2) == (found.told['failed'], found.flashed, found.locked, found.starts)
+
+
 @pytest.mark.parametrize('name', ['clock.py', 'clients/ironic_firmware.py'])
 def test_what_runs_beside_ironic_imports_nothing_of_ours(name: str):
     """Its environment is without us; the clock lies beside it."""

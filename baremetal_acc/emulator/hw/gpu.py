@@ -246,20 +246,7 @@ def _add_gpu(maker: Maker, view: View, number: int) -> None:
         processor=processor,
         component=gpu.key,
         device=device,
-        functions=(
-            {
-                'VendorId': '0x10de',
-                'DeviceId': '0x2330',
-                'SubsystemVendorId': '0x10de',
-                'SubsystemId': '0x16c1',
-                'ClassCode': '0x030200',
-                'DeviceClass': 'DisplayController',
-                'SegmentNumber': '0x0000',
-                'BusNumber': f'0x{0x1B + number * 0x10:02x}',
-                'DeviceNumber': '0x00',
-                'RevisionId': '0xa1',
-            },
-        ),
+        functions=(pci_function(number),),
     )
     add_chassis(
         view,
@@ -302,6 +289,22 @@ def _add_gpu(maker: Maker, view: View, number: int) -> None:
         related=[root],
         software_id='0xFF00',
     )
+
+
+def pci_function(number: int) -> dict[str, str]:
+    """The one PCI function of a card."""
+    return {
+        'VendorId': '0x10de',
+        'DeviceId': '0x2330',
+        'SubsystemVendorId': '0x10de',
+        'SubsystemId': '0x16c1',
+        'ClassCode': '0x030200',
+        'DeviceClass': 'DisplayController',
+        'SegmentNumber': '0x0000',
+        'BusNumber': f'0x{0x1B + number * 0x10:02x}',
+        'DeviceNumber': '0x00',
+        'RevisionId': '0xa1',
+    }
 
 
 def root_oem(view: View, policy: str) -> Callable[[], Body]:

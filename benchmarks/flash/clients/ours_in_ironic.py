@@ -167,6 +167,8 @@ def main() -> None:
         node = _node(conductor, number, bmc, arguments.parallel)
         conductor.nodes[node.uuid] = node
 
+    by_number = {node.id: node for node in conductor.nodes.values()}
+
     def resume(task: Any, _flow: object) -> None:
         conductor.over(task.node.uuid)
 
@@ -175,6 +177,7 @@ def main() -> None:
 
     patches: list[Any] = [
         mock.patch.object(nodes.Node, 'save'),
+        mock.patch.object(nodes.Node, 'get_by_id', lambda _context, number: by_number[number]),
         mock.patch.object(nodes.Node, 'touch_provisioning'),
         mock.patch.object(task_manager, 'acquire', conductor.acquire),
         mock.patch.object(inspect_utils, 'get_inspection_data', return_value={'inventory': {}, 'plugin_data': {}}),
@@ -217,6 +220,7 @@ def _node(conductor: Conductor, number: int, bmc: dict[str, Any], parallel: int)
         properties={},
         extra={},
         instance_uuid=None,
+        reservation='bench',
         owner=None,
         lessee=None,
         maintenance=False,
