@@ -136,7 +136,8 @@ def look(
 
     :param tools: with the baseline as the operator wrote it.
     :param target: when its passwords are known already.
-    :raises BmcError: a BMC cannot be spoken to. ``UsageError``: a device, slot or function is not there.
+    :raises BmcError: a BMC cannot be spoken to. ``UsageError``: a device, slot or function is not there, or images cannot be
+        served as the options say.
     """
     target = using.target(entry) if target is None else target
     lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
@@ -160,6 +161,7 @@ def look(
         hold=_hold(inventory, target) if request.hold is None else request.hold,
         only=devices,
     )
+    _check_serving(made, target, sendings)
     if request.verb is Verb.UNLOCK:
         nothing = not any(isinstance(a, Release) for a in made.actions) and not made.refusals
     else:
@@ -219,6 +221,20 @@ class _Noted:
     def release(self, writer: Writer, reading: LockReading) -> None:
         """There is no reading of this one."""
         raise NotImplementedError
+
+
+def _check_serving(made: Plan, target: Target, sendings: Sendings) -> None:
+    """Find out now whether BMCs that fetch can be served: not when the host is off already.
+
+    :raises UsageError: an option says what cannot be done.
+    """
+    from baremetal_acc.bmc.redfish import serve, update
+
+    written = {a.ref.bmc for a in made.actions if isinstance(a, Flash | Program)}
+    for address in target.bmcs:
+        how = sendings.get(address.name)
+        if address.name in written and address.images is not None and how is not None and how.way is update.Way.PULL:
+            serve.check(address.images)
 
 
 def _with_ways_checked(made: Plan, sendings: Sendings) -> Plan:

@@ -145,6 +145,28 @@ def test_a_bmc_that_only_fetches_is_served_and_the_address_is_gone_afterwards(de
             connection.request('GET', parts.path)
 
 
+@pytest.mark.parametrize(
+    ('option', 'says'),
+    [
+        ('image_server_ports = 99999', 'image_server_ports: no port from 99999 to 99999 of 127.0.0.1 can be listened at'),
+        ('image_server_ports = 9-8', 'the last is lower than the first'),
+        ('image_server_certificate = /nope.pem', 'image_server_certificate: /nope.pem cannot be used'),
+    ],
+)
+def test_images_that_cannot_be_served_are_told_before_a_host_is_powered_off(desk, emulated_machine, option, says):
+    """An option that cannot be right is a wrong configuration: nothing is begun."""
+    from baremetal_acc.emulator.redfish.view import Options
+
+    machine = emulated_machine('fpga-server', options={'*': Options(push=False)})
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nmatch = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n')
+    desk.write('acc.conf', f'{CONF}{PULLING}{option}\n')
+    done = desk.run('apply', '--execute', *desk.options)
+    assert 2 == done.code, done.err
+    assert says in done.errors[0]
+    assert [] == machine.log()
+
+
 def test_no_image_of_a_plan_that_is_refused_is_opened(desk, emulated_machine):
     """A wrong image is told when all else is right: nobody waits for what is not sent."""
     machine = emulated_machine('acc-server')

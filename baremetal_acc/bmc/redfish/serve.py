@@ -14,16 +14,18 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from baremetal_acc.bmc.api import ImageServer, Upload
 from baremetal_acc.errors import UsageError
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar('T')
 
 CHUNK = 256 * 1024
 
@@ -285,15 +287,32 @@ def _context(where: ImageServer) -> ssl.SSLContext | None:
     return context
 
 
+def check(where: ImageServer) -> None:
+    """Whether images could be served now; nothing listens afterwards.
+
+    :raises UsageError: no port of those that are allowed is free, or the certificate cannot be used.
+    """
+    _context(where)
+    _at_free_port(where, lambda port: socket.create_server((where.listen, port), family=_family(where)).close())
+
+
+def _family(where: ImageServer) -> socket.AddressFamily:
+    return socket.AF_INET6 if ':' in where.host else socket.AF_INET
+
+
 def _listening(where: ImageServer, image: Fetched, context: ssl.SSLContext | None) -> _Server:
     """A server at the first free port."""
-    family = socket.AF_INET6 if ':' in where.host else socket.AF_INET
+    return _at_free_port(where, lambda port: _Server((where.listen, port), _family(where), image, context))
+
+
+def _at_free_port(where: ImageServer, listen: Callable[[int], T]) -> T:
     first, last = where.ports
     failed: Exception | None = None
     for port in range(first, last + 1):
         try:
-            return _Server((where.listen, port), family, image, context)
+            return listen(port)
         except (OSError, OverflowError) as exc:
             failed = exc
-    what = f'no port from {first} to {last} of {where.listen or "this machine"} can be listened at: {failed}'
+    why = failed or 'the last is lower than the first'
+    what = f'no port from {first} to {last} of {where.listen or "this machine"} can be listened at: {why}'
     raise UsageError(argument='image_server_ports', what=what, hint='name free ports that BMCs can reach') from failed
