@@ -182,7 +182,9 @@ def expire(job: Job, now: datetime) -> Job:
     causes = (
         f'{describe(i.action)}: {i.message}'
         for i, before in zip(items, job.items, strict=True)
-        if i.state is ItemState.FAILED and not before.state.ended and before.state is not ItemState.PLANNED
+        if not before.state.ended
+        and stage(i.action) <= Stage.WRITE
+        and (before.message or before.state is not ItemState.PLANNED)
     )
     return replace(job, items=items, reasons=(*reasons, *causes))
 

@@ -84,11 +84,20 @@ def function_image(
 
 
 def unfit(
-    action: Flash | Program, image: Image, catalogue: Iterable[Image], accelerator: Accelerator, component: Component
+    action: Flash | Program,
+    image: Image,
+    catalogue: Iterable[Image],
+    accelerator: Accelerator,
+    component: Component,
+    *,
+    floor: int,
+    back: bool = False,
 ) -> str | None:
-    """Why what the catalogue calls by the name of a planned image must not be written, or None. Both may have changed since.
+    """Why what the catalogue calls by the name of a planned image must not be written, or None. All may have changed since.
 
     :param component: what is written, as it is now; of a slot its item.
+    :param floor: the security floor that the baseline sets now.
+    :param back: it is put back: over whatever a failed write has left.
     """
     if action.content is not None and image.content != action.content:
         return another(image, action.content)
@@ -107,7 +116,15 @@ def unfit(
         denied = image.denied
     if not meant:
         return f'image {image.name} is not for this device, as catalogue and BMC have it now: plan anew'
-    return None if denied is None else f'version {image.version} is denied: {denied}'
+    if by_name_only(image, accelerator, component):
+        return f'image {image.name} fits this device by vendor and model only'
+    if denied is not None:
+        return f'version {image.version} is denied: {denied}'
+    if image.security_version < floor:
+        return f'image {image.name} has security version {image.security_version}, the floor is {floor}'
+    if not back and not may_follow(image, component.version):
+        return f'image {image.name} may be written over {", ".join(image.via)} only: plan anew'
+    return None
 
 
 def another(image: Image, content: str) -> str:

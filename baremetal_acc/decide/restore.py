@@ -71,6 +71,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
     :param inventory: a look of now: what stands in the way has to be seen, not remembered.
     :param settle: a device that is not shown may come back within this time after its failure, and is waited for.
     """
+    catalogue = tuple(catalogue)
     by_name = {image.name: image for image in catalogue}
     added: list[Item] = []
     written: list[tuple[Accelerator, Component, Flash]] = []
@@ -96,7 +97,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             restore=None,
             restore_content=None,
         )
-        why = _impossible(image, action, accelerator, component, inventory)
+        why = _impossible(image, action, catalogue, accelerator, component, inventory)
         back = Item(action=action, since=now, restoring=True)
         if why is not None:
             back = replace(back.to(ItemState.FAILED, now, why), untouched=True)
@@ -109,21 +110,25 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
 
 
 def _impossible(
-    image: Image | None, action: Flash, accelerator: Accelerator | None, component: Component | None, inventory: Inventory
+    image: Image | None,
+    action: Flash,
+    catalogue: tuple[Image, ...],
+    accelerator: Accelerator | None,
+    component: Component | None,
+    inventory: Inventory,
 ) -> str | None:
-    """Why an image cannot be put back on a device, or None."""
+    """Why an image cannot be put back on a device, or None. Right before it is sent the security floor is asked for, too."""
     if image is None:
         return 'this image is not in the catalogue any more'
-    if action.content is not None and image.content != action.content:
-        return images.another(image, action.content)
     if image.denied is not None:
         return f'the catalogue denies it: {image.denied}'
     if accelerator is None:
         return 'the card is not there any more'
     if component is None:
         return 'the component does not belong to this card any more'
-    if not images.meant_for(image, accelerator, component):
-        return 'it does not fit what the BMC shows of this card now'
+    why = images.unfit(action, image, catalogue, accelerator, component, floor=0, back=True)
+    if why is not None:
+        return why
     if image.reset is not ResetKind.NONE and _system_of(inventory, component.ref) is None:
         return f'it needs a {image.reset}, and the BMC shows no System to reset'
     return None

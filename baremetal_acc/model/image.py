@@ -95,8 +95,8 @@ class Image:
 
     @property
     def content(self) -> str:
-        """What it is, whatever it is called: its kind, and the digest of its bytes. Names may be used again."""
-        return f'{self.kind} {self.digest}'
+        """What it is, whatever it is called: kind, security version and the digest of its bytes. Names are used again."""
+        return f'{self.kind} {self.security_version} {self.digest}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

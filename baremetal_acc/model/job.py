@@ -302,6 +302,7 @@ class Item:
     :ivar moved: when the progress of its task was last seen to move, UTC.
     :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
     :ivar untouched: it failed before anything of it could reach the device.
+    :ivar waiting: since when it is put off because its image is away, UTC.
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     """
 
@@ -315,6 +316,7 @@ class Item:
     moved: datetime | None = None
     stalled: bool = False
     untouched: bool = False
+    waiting: datetime | None = None
     restoring: bool = False
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':

@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.decide.advance import describe, ended, with_item
+from baremetal_acc.decide.baseline import demands
 from baremetal_acc.decide.images import same_version, unfit
 from baremetal_acc.decide.meanwhile import host_may_program
-from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnreachable, ImageError
+from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnreachable, ImageError, ImageMissing
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flash, ItemState, Job, Program
+from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.power import host_runs
@@ -49,11 +50,15 @@ def write(
         return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
     try:
         image = image_of(tools, action.image, action.content)
-        why = _unfit(action, image, tools, inventory)
+        why = _unfit(item, action, image, target, tools, inventory)
         if why is not None:
             return ended(job, position, ItemState.FAILED, now, why, untouched=True)
         upload = tools.images.open(image)
     except AccError as exc:
+        since = item.waiting or now
+        if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= job.deadline:
+            # Its folder, server or disk may be back in a moment, and a card that is not put back is lost to everybody.
+            return with_item(job, position, replace(item.to(ItemState.PLANNED, now, str(exc)), waiting=since))
         return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
     try:
         task = bmcs[action.ref.bmc].push(action.ref, upload)
@@ -73,13 +78,16 @@ def write(
     return with_item(job, position, running)
 
 
-def _unfit(action: Flash | Program, image: Image, tools: Tools, inventory: Inventory | None) -> str | None:
+def _unfit(
+    item: Item, action: Flash | Program, image: Image, target: Target, tools: Tools, inventory: Inventory | None
+) -> str | None:
     """Why an image is not for the device as it is now, or None. The catalogue may be another one than when it was planned."""
     accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
     found = _found(action, inventory)
     if accelerator is None or found is None:
         return f'{action.ref} does not belong to this card any more'
-    return unfit(action, image, tools.catalogue, accelerator, found)
+    floor = demands(tools.baseline, accelerator, target.node).security_floor
+    return unfit(action, image, tools.catalogue, accelerator, found, floor=floor, back=item.restoring)
 
 
 def _hidden(action: Flash | Program, inventory: Inventory | None) -> str | None:

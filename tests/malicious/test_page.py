@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.malicious import test_catalogues, test_images, test_signatures, test_swapped, test_web
+from tests.malicious import test_catalogues, test_images, test_renamed, test_signatures, test_swapped, test_web
 
 
 def names(table: Iterable[object]) -> list[str]:
@@ -18,6 +18,8 @@ def names(table: Iterable[object]) -> list[str]:
 TABLES = {
     'that are refused by the plan': test_images.TABLE,
     'changes after the check': test_swapped.TABLE,
+    'other meanings of a planned name': test_renamed.TABLE,
+    'other meanings of a way back': test_renamed.WAY_BACK,
     'signatures of an image': test_signatures.IMAGES,
     'that can never be right (code 2, before any BMC is asked)': test_catalogues.DOCUMENTS,
     'that must not be followed': test_catalogues.REFUSED,

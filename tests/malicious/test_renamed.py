@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.model.job import CheckImage, Failed, ItemState, Job
+from baremetal_acc.model.job import CheckImage, Failed, Flash, ItemState, Job
 from baremetal_acc.run import Tools
 from tests.malicious.test_swapped import turned
-from tests.malicious.workshop import NEW, Workshop, reached
+from tests.malicious.workshop import NEW, OLD, Workshop, pushed, reached, told
 
 
 def another_card(shop: Workshop) -> None:
@@ -51,6 +51,22 @@ def the_same_bytes_for_another_component(shop: Workshop) -> None:
     shop.images['fpga-new'] |= {'component': '"FPGA1_BMC"'}
 
 
+def the_same_bytes_of_a_lower_security_version(shop: Workshop) -> None:
+    shop.images['fpga-new'] |= {'security_version': '1'}
+
+
+def the_same_bytes_over_another_version_only(shop: Workshop) -> None:
+    shop.images['fpga-new'] |= {'apply': '{ reset = "power-cycle", via = ["1.5.0"] }'}
+
+
+def the_same_bytes_by_name_only(shop: Workshop) -> None:
+    shop.images['fpga-new'] |= {'fits': '[{ vendor = "Intel", model = "FPGA PAC D5005" }]'}
+
+
+def the_same_bytes_below_a_floor_that_was_raised(shop: Workshop) -> None:
+    shop.baseline += 'security_floor = 3\n'
+
+
 def nothing_any_more(shop: Workshop) -> None:
     del shop.images['fpga-new']
 
@@ -63,27 +79,83 @@ TABLE: tuple[tuple[Callable[[Workshop], None], str], ...] = (
     (the_same_bytes_as_another_version, f'is version 9.9.9 now, and {NEW} was planned'),
     (the_same_bytes_for_other_cards, 'is not for this device, as catalogue and BMC have it now'),
     (the_same_bytes_for_another_component, 'is not for this device, as catalogue and BMC have it now'),
+    (the_same_bytes_of_a_lower_security_version, 'is another one than was planned'),
+    (the_same_bytes_over_another_version_only, 'may be written over 1.5.0 only'),
+    (the_same_bytes_by_name_only, 'fits this device by vendor and model only'),
+    (the_same_bytes_below_a_floor_that_was_raised, 'has security version 2, the floor is 3'),
     (nothing_any_more, 'is not in the catalogue any more'),
 )
+
+
+def checked(job: Job) -> bool:
+    """All images have been."""
+    checks = [i.state for i in job.items if isinstance(i.action, CheckImage)]
+    assert checks
+    return all(state is ItemState.DONE for state in checks)
+
+
+def failed(job: Job) -> bool:
+    """The flash has."""
+    return any(isinstance(i.action, Flash) and i.state is ItemState.FAILED for i in job.items)
+
+
+def once(shop: Workshop, strike: Callable[[Workshop], None], when: Callable[[Job], bool]) -> Callable[[Job, Tools], Tools]:
+    """The operator's files are changed at that moment, and read anew from then on."""
+    left = [strike]
+
+    def between(job: Job, tools: Tools) -> Tools:
+        if left and when(job):
+            left.pop()(shop)
+            shop.lay()
+            return shop.session()[1]
+        return tools
+
+    return between
 
 
 @pytest.mark.parametrize(('strike', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
 def test_a_name_that_stands_for_something_else_now_is_not_written(strike, says, clocked):
     """The job fails with the image and the reason; nothing has reached a BMC, and no host was restarted for it."""
-    left = [strike]
-
-    def between(job: Job, tools: Tools) -> Tools:
-        checks = [i.state for i in job.items if isinstance(i.action, CheckImage)]
-        assert checks
-        if left and all(state is ItemState.DONE for state in checks):
-            left.pop()(clocked)
-            clocked.lay()
-            return clocked.session()[1]
-        return tools
-
-    outcome = turned(clocked, lambda tools: tools, between)
-    assert not left, 'the catalogue was changed'
+    outcome = turned(clocked, lambda tools: tools, once(clocked, strike, checked))
     assert isinstance(outcome, Failed)
     assert [r for r in outcome.reasons if 'fpga-new' in r and says in r], outcome.reasons
     assert [] == reached(clocked.machine)
     assert 0 == clocked.machine.truth()['systems']['host']['resets']
+
+
+def older_bytes(shop: Workshop) -> None:
+    data = build_image(model='d5005', component='fpga', version='1.0.0', security_version=1, size_bytes=20_000)
+    shop.path('older.img').write_bytes(data)
+    shop.describe('fpga-old', data)
+    shop.images['fpga-old'] |= {'source': '"older.img"', 'security_version': '1', 'version': '"1.0.0"'}
+
+
+def a_twin_that_is_denied(shop: Workshop) -> None:
+    shop.tail += f'\n[[deny]]\nfits = [{{ pci = "0x8086:0x0b2b" }}]\nversion = "{OLD}"\nreason = "it burns"\n'
+
+
+def by_name_only(shop: Workshop) -> None:
+    shop.images['fpga-old'] |= {'fits': '[{ vendor = "Intel", model = "FPGA PAC D5005" }]'}
+
+
+def below_a_floor_that_was_raised(shop: Workshop) -> None:
+    shop.baseline += 'security_floor = 3\n'
+
+
+WAY_BACK: tuple[tuple[Callable[[Workshop], None], str], ...] = (
+    (older_bytes, 'is another one than was planned'),
+    (a_twin_that_is_denied, 'it burns'),
+    (by_name_only, 'fits this device by vendor and model only'),
+    (below_a_floor_that_was_raised, 'has security version 2, the floor is 3'),
+)
+
+
+@pytest.mark.parametrize(('strike', 'says'), WAY_BACK, ids=[row[0].__name__ for row in WAY_BACK])
+def test_a_way_back_that_the_operator_would_not_go_any_more_is_not_gone(strike, says, clocked):
+    """The flash has failed, and what would put it back is refused by now: nobody uses the card, and that is said."""
+    clocked.machine.fault('task-fails', count=1)
+    outcome = turned(clocked, lambda tools: tools, once(clocked, strike, failed))
+    assert isinstance(outcome, Failed), outcome
+    assert [r for r in outcome.reasons if 'fpga-old' in r and says in r], outcome.reasons
+    assert [told(clocked.new_file)] == pushed(clocked.machine)
+    assert 1 == len(outcome.quarantined)
