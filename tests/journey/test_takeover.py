@@ -217,9 +217,7 @@ if SOAK:
         right(node)
         assert (1, 1) == (len(node.uploads()), powered_off(node))
 
-    @pytest.mark.parametrize(
-        ('stage', 'settings'), WAYS_TO_STAND_STILL, ids=lambda given: given if isinstance(given, str) else 'open' * (not given)
-    )
+    @pytest.mark.parametrize(('stage', 'settings'), WAYS_TO_STAND_STILL, ids=[*STAGES, 'write-at-open-locks'])
     def test_a_conductor_that_was_only_thought_dead_writes_nothing_when_it_goes_on(
         stage: str, settings: dict[str, bool], cluster: Cluster, emulated_machine: Any
     ) -> None:
