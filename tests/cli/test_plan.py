@@ -5,14 +5,19 @@
 import hashlib
 import http.client
 import re
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
 
+from baremetal_acc.bmc import find as find_driver
 from baremetal_acc.bmc.redfish.update import Sending, Way
+from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.cli import work
-from baremetal_acc.model.job import Flash, Plan
+from baremetal_acc.decide.baseline import Baseline
+from baremetal_acc.model.job import CheckImage, Flash, Plan, Refusal
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.run import Tools
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
 from tests.unit.catalogue import web
 from tests.unit.decide import values as v
@@ -180,6 +185,22 @@ def test_no_image_of_a_plan_that_is_refused_is_opened(desk, emulated_machine):
     assert 4 == both.code
     assert re.search('3 devices must match, 2 do', both.errors[0])
     assert 'image gpu-new: ' not in both.errors[0]
+
+
+def test_images_are_opened_where_nothing_else_is_refused(tmp_path):
+    """A file that is not there is a refusal of a plan that has none, and no matter of one that has some."""
+    image = v.image(source=str(tmp_path / 'absent'))
+    tools = Tools(
+        connect=find_driver.connecting(tmp_path),
+        mechanisms=(),
+        baseline=Baseline(rules=()),
+        catalogue=(image,),
+        images=FileStore(folders=(tmp_path,)),
+    )
+    made = Plan(target='node-1', actions=(CheckImage(image=image.name),))
+    assert 1 == len(work._with_images_checked(made, tools).refusals)
+    refused = replace(made, refusals=(Refusal(accelerator=None, label='node-1', subject='x', reason='y'),))
+    assert refused == work._with_images_checked(refused, tools)
 
 
 def test_what_a_bmc_would_not_be_sent_is_refused_before_a_job_begins():

@@ -413,7 +413,7 @@ GUARDS = (
         file='baremetal_acc/cli/work.py',
         guard='    if made.refusals:\n        return made\n',
         gone='',
-        tests='tests/cli/test_plan.py::test_no_image_of_a_plan_that_is_refused_is_opened',
+        tests='tests/cli/test_plan.py::test_images_are_opened_where_nothing_else_is_refused',
     ),
     Guard(
         name='begin a job for a BMC that would be sent nothing',
