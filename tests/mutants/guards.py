@@ -635,8 +635,8 @@ GUARDS = (
     Guard(
         name='put back an image that is for another card',
         file=RESTORE,
-        guard='    if not images.meant_for(image, accelerator, component):\n',
-        gone='    if False:\n',
+        guard='    if why is not None:\n        return why\n    if image.reset',
+        gone='    if image.reset',
         tests='tests/unit/run/test_restore.py',
     ),
     Guard(

@@ -222,6 +222,19 @@ def test_an_image_that_must_not_be_put_back_is_not(what):
     assert (v.GPU,) == outcome.quarantined
 
 
+def test_no_host_is_powered_off_again_for_an_image_that_cannot_be_put_back():
+    """The catalogue calls an image for another card by its name now: nothing is opened for that."""
+    bench = restorable(Machine(closed=True, protects_all=True, spoils=(v.NEW,), spoils_when_reset=True))
+    job = bench.job(hold=True)
+    (old,) = bench.others
+    bench.tools = replace(bench.tools, catalogue=(bench.image, replace(old, fits=(replace(old.fits[0], model='A100'),))))
+    items = tuple(i for i in job.items if getattr(i.action, 'image', None) != 'gpu-old')
+    _, outcome = bench.run(replace(job, items=items))
+    once = ['withdraw', 'power Off', 'release', 'push gpu-new off open', 'engage', 'power On', 'withdraw everything']
+    assert once == bench.machine.log
+    assert (v.GPU,) == outcome.quarantined
+
+
 def test_an_image_that_has_changed_since_the_check_is_not_put_back():
     """The very bytes are checked again."""
     bench = restorable(Machine(task_ends=TaskState.FAILED))
