@@ -278,7 +278,7 @@ class Fleet(Generic[T, R]):
     def _one(self, number: int, item: T) -> None:
         try:
             result = self._work(item)
-        except BaseException as exc:  # noqa: BLE001 - it is raised again where results are waited for
+        except BaseException as exc:  # noqa: BLE001 - raised again where results are waited for: what never came is waited for
             self._ended.put((number, None, exc, time.monotonic()))
         else:
             self._ended.put((number, result, None, time.monotonic()))

@@ -12,7 +12,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,29 +151,17 @@ class Workshop:
     after: list[Callable[[], object]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        def firmware(version: str) -> bytes:
-            return build_image(model='d5005', component='fpga', version=version, security_version=2, size_bytes=20_000)
+        def firmware(name: str, version: str, restore: str) -> Entry:
+            data = build_image(model='d5005', component='fpga', version=version, security_version=2, size_bytes=20_000)
+            more = {'version': f'"{version}"', 'restore': f'"{restore}"', 'apply': reset}
+            return entry(self.path(f'{name}.img'), data, component='"FPGA1_FW"', **more)
 
         gzip = build_image(kind='function', model='d5005', component='slot', version='3.1', function='gzip', size_bytes=9_000)
         gpu = build_image(model='h100', component='gpu', version='96.00.74.00.0D', security_version=2, size_bytes=9_000)
         reset = '{ reset = "power-cycle" }'
         self.images = {
-            'fpga-new': entry(
-                self.path('fpga-new.img'),
-                firmware(NEW),
-                component='"FPGA1_FW"',
-                version=f'"{NEW}"',
-                restore='"fpga-old"',
-                apply=reset,
-            ),
-            'fpga-old': entry(
-                self.path('fpga-old.img'),
-                firmware(OLD),
-                component='"FPGA1_FW"',
-                version=f'"{OLD}"',
-                restore='"none"',
-                apply=reset,
-            ),
+            'fpga-new': firmware('fpga-new', NEW, 'fpga-old'),
+            'fpga-old': firmware('fpga-old', OLD, 'none'),
             'gzip-3': entry(
                 self.path('gzip-3.img'), gzip, kind='function', component='"Slot*"', version='"3.1"', function='"gzip"'
             ),
@@ -256,6 +244,22 @@ class Workshop:
     def apply(self) -> Done:
         """What the operator does."""
         return self.run('apply', '--execute', *self.options)
+
+    def refused(self, code: int) -> str:
+        """Lay it and apply it: that ends with this code, in one line, and nothing has been written to a BMC. The line."""
+        self.lay()
+        done = self.apply()
+        assert code == done.code, done.err
+        assert 1 == len(done.errors), done.err
+        assert 'Traceback' not in done.err
+        assert [] == reached(self.machine)
+        return done.errors[0]
+
+
+def unsaid(error: str, says: Iterable[str]) -> list[str]:
+    """What a line does not say, and the line itself if that is anything."""
+    missing = [text for text in says if text not in error]
+    return [*missing, error] if missing else []
 
 
 def reached(machine: Any) -> list[str]:
