@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from baremetal_acc.catalogue import address
 from baremetal_acc.catalogue.deny import Denial
@@ -29,9 +29,6 @@ from baremetal_acc.catalogue.load import Demand, Trusting
 from baremetal_acc.catalogue.refused import ImageDenied, ImageUntrusted
 from baremetal_acc.errors import DocumentError, ImageError, ImageMismatch, ImageMissing
 from baremetal_acc.model.image import Image, Upload
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 _CHUNK = 1024 * 1024
 
@@ -320,7 +317,7 @@ class _Reading(io.RawIOBase):
         """It is."""
         return True
 
-    def readinto(self, buffer: 'Buffer', /) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         """The next bytes."""
         if self._copy is None:
             raise ValueError('the image is closed')

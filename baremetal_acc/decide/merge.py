@@ -1,25 +1,35 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices that several BMCs of a target report are one and the same."""
+"""Which devices that several BMCs of a target report are one and the same, and whose word counts for what?
+
+The host's BMC is the operator's. A further one sits on a card, such as a DPU, and whoever has taken over that card may have
+taken over its BMC. It is asked about network cards, its own above all. Whatever else it shows is a device of its own, and never
+stands for one of the host's, however it is called: else it could give a host's GPU another model, or show one that is gone.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from baremetal_acc.model.accelerator import Accelerator, Kind, PciIds
-from baremetal_acc.model.ref import HOST
+from baremetal_acc.model.ref import HOST, AcceleratorId
 
-_Key = tuple[str, Kind, str]
+_NETWORK = frozenset({Kind.DPU, Kind.NIC})
+"""The host's BMC may see a DPU as the NIC that it also is."""
+
+_Key = tuple[str, str]
 
 
 def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     """One accelerator for each physical device, sorted by id.
 
-    Two BMCs mean the same device when they give the same UUID, or the same serial number, and kinds that can be one thing.
-    Both repeat on real machines: what one BMC gives to several devices says nothing.
+    Two BMCs mean the same network card when they give the same UUID, or the same serial number. Both repeat on real machines:
+    what one BMC gives to several devices says nothing.
+
+    The id of a device that a further BMC shows has that BMC in it, ``uuid:...@dpu``, so that none of the host's can have it.
     """
     merged: list[Accelerator] = []
-    found = list(accelerators)
+    found = [a if a.primary.bmc == HOST else _apart(a) for a in accelerators]
     times = Counter((a.primary.bmc, key) for a in found for key in _keys(a))
     repeated = {key for (_, key), number in times.items() if number > 1}
     # A BMC may show thousands of devices: each is compared with those alone that share something with it.
@@ -42,16 +52,20 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     return tuple(sorted(merged, key=lambda a: a.id))
 
 
-def _keys(a: Accelerator) -> Iterator[_Key]:
-    """What identifies a device across BMCs, the best first.
+def _apart(a: Accelerator) -> Accelerator:
+    """A device of a further BMC under an id that no device of the host can have."""
+    identity = AcceleratorId(f'{a.id}@{a.primary.bmc}')
+    return replace(a, id=identity, locks=tuple(replace(r, accelerator=identity) for r in a.locks))
 
-    The host's BMC may see a DPU as the NIC that it also is. Other kinds are not mixed: no card hides another one by its UUID.
-    """
-    kind = Kind.NIC if a.kind is Kind.DPU else a.kind
+
+def _keys(a: Accelerator) -> Iterator[_Key]:
+    """What identifies a network card across BMCs, the best first. Other kinds are not looked for on another BMC."""
+    if a.kind not in _NETWORK:
+        return
     if a.uuid:
-        yield ('uuid', kind, a.uuid.casefold())
+        yield ('uuid', a.uuid.casefold())
     if a.serial:
-        yield ('serial', kind, a.serial.casefold())
+        yield ('serial', a.serial.casefold())
 
 
 def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> bool:
@@ -62,12 +76,12 @@ def _same(a: Accelerator, b: Accelerator, repeated: set[_Key]) -> bool:
 
 
 def _one_product(a: Accelerator, b: Accelerator) -> bool:
-    """Both are network cards of one part number: their UUIDs may be those of two resources.
+    """Both are of one part number: their UUIDs may be those of two resources.
 
     A DPU's own BMC gives the UUID of its System, the host's BMC that of its network function (a UUID that holds a MAC was seen:
     recordings/lenovo/sr670v2-8xl40-bluefield2). Serial number and part number are those of the card.
     """
-    return {a.kind, b.kind} <= {Kind.DPU, Kind.NIC} and bool(a.part_number) and _fold(a.part_number) == _fold(b.part_number)
+    return bool(a.part_number) and _fold(a.part_number) == _fold(b.part_number)
 
 
 def _fold(text: str | None) -> str:
@@ -75,8 +89,9 @@ def _fold(text: str | None) -> str:
 
 
 def _join(first: Accelerator, second: Accelerator) -> Accelerator:
-    """Everything of both; where both say something, the first."""
-    ids = {name: getattr(first.pci, name) or getattr(second.pci, name) for name in PciIds.__dataclass_fields__}
+    """Everything of both; where both say something, the first. PCI ids are the host's to tell, which enumerates its bus."""
+    host, own = (first, second) if first.primary.bmc == HOST else (second, first)
+    ids = {name: getattr(host.pci, name) or getattr(own.pci, name) for name in PciIds.__dataclass_fields__}
     locks = first.locks + tuple(replace(r, accelerator=first.id) for r in second.locks)
     return replace(
         first,

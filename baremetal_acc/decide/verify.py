@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does what was read hold up to the baseline? Absent, unreadable and unknown are all *not met*."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -136,6 +137,9 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
 
     if not inventory.accelerators:
         yield finding(node.name, 'accelerators', 'none', Met.NO, 'default')
+    for identity, times in Counter(a.id for a in inventory.accelerators).items():
+        if times > 1:
+            yield finding(str(identity), 'one card', f'{times} devices of this identity', Met.NO, 'default', identity)
     for vanished in sorted(known - seen):
         yield finding(str(vanished), 'the card seen before', _ABSENT, Met.NO, 'default', vanished)
     for gap in inventory.gaps:

@@ -262,6 +262,51 @@ def test_no_device_hides_another_kind_of_device_by_its_uuid():
     assert {Kind.GPU, Kind.DPU} == {a.kind for a in merge([gpu, dpu])}
 
 
+RULES = '''
+format = 1
+[[rule]]
+name = "h100"
+match = { %s }
+firmware = { "HGX_FW_GPU_*" = "96.00.74.00.01" }
+block = []
+[[rule]]
+name = "rest"
+block = []
+'''
+
+
+@pytest.mark.parametrize('match', ['pci = "0x10de:0x2330"', 'model = "*H100*"', 'kind = "GPU"'])
+@pytest.mark.parametrize('kind', [Kind.GPU, Kind.DPU])
+def test_a_further_bmc_takes_no_card_of_the_host_out_of_its_rules(match, kind):
+    """It gives the UUID of the host's GPU, whose firmware was rewritten, with other ids: the GPU is judged all the same."""
+    host = behind('host', firmware=(v.component('HGX_FW_GPU_0', version='66.6'),), locks=())
+    ids = {'vendor': 'Lab', 'model': 'Lab', 'part_number': '1', 'pci': PciIds(vendor_id='0x1234', device_id='0x0001')}
+    claimed = behind('dpu', kind=kind, firmware=(), locks=(), **ids)
+    assert host.uuid == claimed.uuid
+    rules = baseline.parse(RULES % match, 'b')
+    verdict = verify(v.inventory(*merge([host, claimed])), rules, v.NODE, (), (), lifecycle=1)
+    assert [host.id] == [f.accelerator for f in verdict.unmet if f.subject == 'firmware HGX_FW_GPU_0']
+
+
+@pytest.mark.parametrize('kind', [Kind.GPU, Kind.DPU])
+def test_a_further_bmc_does_not_stand_for_a_card_of_the_host_that_is_gone(kind):
+    """Whatever it shows of it."""
+    host = behind('host', locks=())
+    claimed = behind('dpu', kind=kind, locks=())
+    (there,) = merge([claimed])
+    assert (host.id, f'{host.id}@dpu') == (claimed.id, there.id)
+    rules = baseline.parse(RULES % 'kind = "FPGA"', 'b')
+    verdict = verify(v.inventory(there), rules, v.NODE, (), (), lifecycle=1, known=frozenset({host.id}))
+    assert [(host.id, 'present')] == [(f.accelerator, f.subject) for f in verdict.unmet]
+
+
+def test_two_devices_of_one_identity_are_met_by_nothing():
+    """Nobody can tell which one is meant."""
+    twins = v.inventory(behind('host', locks=()), behind('host', locks=(), at='1'))
+    verdict = verify(twins, baseline.parse(RULES % 'kind = "FPGA"', 'b'), v.NODE, (), (), lifecycle=1)
+    assert ['2 devices of this identity'] == [f.found for f in verdict.unmet]
+
+
 def test_the_host_may_see_a_dpu_as_the_nic_that_it_is():
     """One device."""
     nic = behind('host', uuid='11111111-1111-1111-1111-111111111111', kind=Kind.NIC)

@@ -33,11 +33,11 @@ def test_one_card_seen_by_two_bmcs_is_one():
     own = card(DPU, 'Card1', pci=PciIds(), firmware=(v.component('NIC'),))
     seen_by_host = card(v.HOST, 'Slot3', firmware=(v.component('Slot3'),), locks=(v.reading(),))
     (one,) = merge([seen_by_host, own])
-    assert own.id == one.id
+    assert f'{own.id}@dpu' == one.id
     assert ('0x10de', '0x2330') == (one.pci.vendor_id, one.pci.device_id)
     assert {'NIC', 'Slot3'} == {c.id for c in one.firmware}
     assert {own.primary, seen_by_host.primary} == set(one.refs)
-    assert {own.id} == {r.accelerator for r in one.locks}
+    assert {one.id} == {r.accelerator for r in one.locks}
 
 
 def test_two_cards_of_one_serial_number_stay_two():
@@ -89,3 +89,10 @@ def test_the_worse_health_of_two_views_is_that_of_the_card():
     )
     (one,) = merge([host, own])
     assert ('Critical', 'Warning', 'Enabled') == (one.health, one.health_rollup, one.state)
+
+
+def test_what_the_host_tells_of_its_bus_counts():
+    """PCI ids choose rules and images: a card's own BMC does not change them."""
+    host, own = card(v.HOST, 'Slot3'), card(DPU, 'Card1', pci=PciIds(vendor_id='0x1234', device_id='0x0001', class_code='0x02'))
+    (one,) = merge([host, own])
+    assert ('0x10de', '0x2330', '0x02') == (one.pci.vendor_id, one.pci.device_id, one.pci.class_code)
