@@ -115,6 +115,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterat
         stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
+        start_new_session=True,  # whoever kills the whole group of a test run leaves it alive, to end the others
     )
     assert process.stdout is not None
     try:
