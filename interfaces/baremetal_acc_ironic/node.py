@@ -24,7 +24,7 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
 from baremetal_acc.model.lock import Engagement
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, Ref
 
 LOG = log.getLogger(__name__)
 
@@ -72,12 +72,14 @@ class Quarantine:
 
     :ivar why: what it shows, and what was tried.
     :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
+    :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
     """
 
     device: AcceleratorId
     since: datetime
     why: str
     firmware: bool = True
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,15 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.run import PlacementShell
+from baremetal_acc_ironic.node import Quarantine
 from baremetal_acc_ironic.opts import PLACEMENT
-from baremetal_acc_ironic.quarantine import withheld
+from baremetal_acc_ironic.quarantine import suspects, withheld
 
 _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false where there is no placement'
 
 
 def shell(
-    node_uuid: str, instance_uuid: str | None, quarantined: frozenset[AcceleratorId], held: Callable[[], None]
+    node_uuid: str, instance_uuid: str | None, quarantined: tuple[Quarantine, ...], held: Callable[[], None]
 ) -> PlacementShell | None:
     """What jobs of a node tell placement; None if nothing is to be published.
 
@@ -44,7 +45,7 @@ class _NodeInPlacement:
     """
 
     def __init__(
-        self, node_uuid: str, consumer: str | None, quarantined: frozenset[AcceleratorId], held: Callable[[], None]
+        self, node_uuid: str, consumer: str | None, quarantined: tuple[Quarantine, ...], held: Callable[[], None]
     ) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
@@ -59,7 +60,7 @@ class _NodeInPlacement:
 
     def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        tree = providers.tree(inventory, withheld(verdict, self._quarantined), self._node_uuid, functions)
+        tree = providers.tree(inventory, withheld(verdict, suspects(self._quarantined, inventory)), self._node_uuid, functions)
         self._held()
         _publisher().publish(tree, consumer=self._consumer)
 

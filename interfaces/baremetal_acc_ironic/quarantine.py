@@ -5,18 +5,20 @@
 A device whose last write did not end as it should, and that could not be put back either, is quarantined: its node goes to
 maintenance, nothing of it is offered, and no verification passes. What it shows is believed by nobody: every job that writes
 firmware or functions writes it anew, though it seems to be as the baseline wants it. The quarantine ends when such a write, and
-all else of the job, has ended well, or when cleaning finds that the device is gone.
+all else of the job, has ended well, or when cleaning finds that nothing stands in its place any more. A card that gives itself
+another name in its place stays quarantined; so does a new one, until it was written once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from baremetal_acc.decide import restore
+from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flash, Flow, ItemState, Job, Met, Program, Verdict
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc_ironic.node import Memory, Quarantine
 
 WAY_BACK = {
@@ -28,31 +30,45 @@ WAY_BACK = {
 _REASON_CHARACTERS = 2000
 
 
-def devices(mind: Memory) -> frozenset[AcceleratorId]:
-    """Those that are quarantined."""
-    return frozenset(q.device for q in mind.quarantined)
+def suspects(quarantined: Iterable[Quarantine], inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The devices that are quarantined, and those of an inventory that stand in the place of one, under whatever identity."""
+    quarantined = tuple(quarantined)
+    places = {ref for q in quarantined for ref in q.refs}
+    there = (a.id for a in inventory.accelerators if not places.isdisjoint(_parts(a)))
+    return frozenset((*(q.device for q in quarantined), *there))
+
+
+def _parts(accelerator: Accelerator) -> Iterator[Ref]:
+    """What of a device can be written."""
+    yield from (c.ref for c in accelerator.firmware)
+    yield from (s.item.ref for s in accelerator.slots if s.item is not None)
 
 
 def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *, whole: bool) -> Memory:
     """What is remembered, with the devices that a job left unusable and without those that it has put right.
 
     :param inventory: the final look, None if there was none.
-    :param whole: the job was the whole path, and everything holds; a device that is gone then was replaced.
+    :param whole: the job was the whole path, and everything holds; a device that is gone then was taken out.
     """
     new = _left(job, inventory, now)
     lifted = {q.device for q in new} | {q.device for q in mind.quarantined if _put_right(q, job)}
     if whole and inventory is not None:
-        lifted |= devices(mind) - {a.id for a in inventory.accelerators}
+        there = {a.id for a in inventory.accelerators}
+        lifted |= {q.device for q in mind.quarantined if there.isdisjoint(suspects([q], inventory))}
     return replace(mind, quarantined=(*(q for q in mind.quarantined if q.device not in lifted), *new))
 
 
 def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
     """The devices that a job has left unusable; each with the sentences that name it."""
     end = restore.judge(job, inventory)
-    flashed = {i.action.accelerator for i in job.items if isinstance(i.action, Flash) and (i.restoring or i.state.begun)}
+    written = [i.action for i in job.items if isinstance(i.action, Flash | Program) and (i.restoring or i.state.begun)]
     return tuple(
         Quarantine(
-            device=d, since=now, why=' '.join(w for w in end.why if d in w) or f'{d} is quarantined', firmware=d in flashed
+            device=d,
+            since=now,
+            why=' '.join(w for w in end.why if d in w) or f'{d} is quarantined',
+            firmware=any(isinstance(a, Flash) for a in written if a.accelerator == d),
+            refs=tuple(sorted({a.ref for a in written if a.accelerator == d})),
         )
         for d in dict.fromkeys((*job.quarantined, *end.quarantined))
     )
@@ -60,11 +76,13 @@ def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarant
 
 def _put_right(one: Quarantine, job: Job) -> bool:
     """A job that ended well has written the device, what was spoilt of it, and found it as the baseline wants it."""
-    if job.reasons or job.verdict is None or one.device in {f.accelerator for f in job.verdict.unmet}:
+    if job.reasons or job.verdict is None:
         return False
+    unmet = {f.accelerator for f in job.verdict.unmet}
     return any(
         isinstance(i.action, Flash if one.firmware else Flash | Program)
-        and i.action.accelerator == one.device
+        and (i.action.accelerator == one.device or i.action.ref in one.refs)
+        and i.action.accelerator not in unmet
         and not i.restoring
         and i.state in (ItemState.DONE, ItemState.STAGED)
         for i in job.items
@@ -77,7 +95,8 @@ def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
     if len(sentences) > _REASON_CHARACTERS:
         sentences = sentences[:_REASON_CHARACTERS] + '...'
     way = WAY_BACK.get(flow, WAY_BACK[Flow.CLEAN])
-    text = f'{sentences} (then {way}: cleaning takes the quarantine away once everything is at the baseline)'
+    ends = 'cleaning takes the quarantine away once it has written the device anew and everything is at the baseline'
+    text = f'{sentences} (then {way}: {ends})'
     others = node.maintenance_reason if node.maintenance else None
     node.maintenance_reason = text if not others or others == text else f'{text}; before that: {others[:_REASON_CHARACTERS]}'
     node.maintenance = True
@@ -86,6 +105,14 @@ def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
 def reasons(mind: Memory) -> list[str]:
     """Why no verification passes."""
     return [f'{q.device} is quarantined since {q.since:%Y-%m-%d %H:%M:%S} UTC: {q.why}' for q in mind.quarantined]
+
+
+def still_bad(mind: Memory) -> tuple[Quarantine, ...]:
+    """What a job does not offer, though it may hold: what is quarantined and not written by that very job."""
+    actions = () if mind.job is None else tuple(i.action for i in mind.job.items if not i.restoring)
+    writes = [a for a in actions if isinstance(a, Flash | Program)]
+    ours = {a.accelerator for a in writes} | {a.ref for a in writes}
+    return tuple(q for q in mind.quarantined if ours.isdisjoint({q.device, *q.refs}))
 
 
 def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:

@@ -16,12 +16,12 @@ from baremetal_acc.decide.verify import functions_in_play, judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
-from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.quarantine import withheld
+from baremetal_acc_ironic.quarantine import still_bad, suspects, withheld
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
 
@@ -59,17 +59,11 @@ def tools(
         baseline=steps.overridden(made.baseline, mind.overrides),
         known=mind.known,
         placement=placement.shell(
-            task.node.uuid, task.node.instance_uuid, _withheld(mind), held=lambda: memory.held(task.node)
+            task.node.uuid, task.node.instance_uuid, still_bad(mind), held=lambda: memory.held(task.node)
         ),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,
     )
-
-
-def _withheld(mind: Memory) -> frozenset[AcceleratorId]:
-    """Quarantined devices; not for the job that takes the quarantine away, which offers what holds."""
-    reconciles = mind.job is not None and mind.job.step.split('#', 1)[0] == steps.RECONCILE.name
-    return frozenset() if reconciles else frozenset(q.device for q in mind.quarantined)
 
 
 def seen(
@@ -116,7 +110,7 @@ def show(
     record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
-    verdict = withheld(verdict, frozenset(q.device for q in mind.quarantined))
+    verdict = withheld(verdict, suspects(mind.quarantined, inventory))
     functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
     wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
     traits = record.sync_traits(task, wanted, mind.traits)

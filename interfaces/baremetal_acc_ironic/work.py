@@ -140,7 +140,7 @@ def _planned(
         parts=step.parts,
         hold=hold,
         only=only,
-        again=quarantine.devices(mind),
+        again=quarantine.suspects(mind.quarantined, inventory),
     )
     raise_if_unsafe(made)
     job = _job(task, step, made, mind, flow)

@@ -126,6 +126,35 @@ class TestWhatItShows(QuarantineCase):
         assert ([self.gpu(0)], GPU_OLD) == (self.quarantined(), self.version(GPU_0))
         assert self.node.maintenance
 
+    def test_a_card_that_calls_itself_something_else_is_the_same_card(self) -> None:
+        """Another serial number and UUID in the same place: it is written anew all the same."""
+        self.machine.fault('card-exchanged', device='GPU_0')
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert ([], GPU_NEW, 1) == (self.quarantined(), self.version(GPU_0), self.sent())
+
+    def test_it_stays_quarantined_under_its_other_name_while_it_takes_nothing(self) -> None:
+        """And so does its place."""
+        self.machine.fault('card-exchanged', device='GPU_0')
+        self.spoil()
+        self.clean()
+        assert states.CLEANFAIL == self.settle()
+        assert GPU_OLD == self.version(GPU_0)
+        assert self.quarantined()
+        self.machine.clear_faults()
+        self.clear()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert ([], GPU_NEW) == (self.quarantined(), self.version(GPU_0))
+
+    def test_a_card_that_was_taken_out_is_not_waited_for(self) -> None:
+        """Nothing stands in its place."""
+        self.machine.clear_faults()
+        self.machine.fault('device-absent', device='GPU_0')
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert [] == self.quarantined()
+
     def test_cleaning_fails_where_no_rule_says_what_it_has_to_run(self) -> None:
         """Nothing can be written to it then."""
         path = self._folder / 'baseline.toml'
