@@ -232,7 +232,7 @@ class TestSilence(JobCase):
 
     def test_past_its_deadline_it_fails_and_says_so(self) -> None:
         """Locks that cannot be reached are marked as open."""
-        self.config(group='baremetal_acc', job_timeout=1.0, reset_timeout=1.0, settle_timeout=0.5)
+        self.config(group='baremetal_acc', job_timeout=3.0, reset_timeout=1.0, settle_timeout=0.5)
         self.clean()
         self.until_writing()
         self.machine.fault('refuse')
