@@ -70,8 +70,8 @@ class RedfishAccFirmware(RedfishFirmware):
         :raises MissingParameterValue: something is missing.
         """
         super().validate(task)
-        target_of(task)
         try:
+            target_of(task)
             assemble.documents(CONF)
         except AccError as exc:
             raise exception.InvalidParameterValue(str(exc)) from exc

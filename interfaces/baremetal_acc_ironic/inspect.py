@@ -11,7 +11,7 @@ from ironic.drivers.modules.redfish.inspect import RedfishInspect
 
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc_ironic import drift, opts, reading
+from baremetal_acc_ironic import drift, opts, policy, reading
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 
@@ -29,7 +29,8 @@ class RedfishAccInspect(RedfishInspect):
         """Inspect as Ironic does, then add the accelerators to what it stored.
 
         The devices that are found are those that must be there from now on: inspect a node again after its hardware was
-        changed. One that may only be hidden from this look must still be there.
+        changed. One that may only be hidden from this look must still be there; and all that were there before, if the project
+        that leases the node asks: its code may have hidden them.
 
         :raises HardwareInspectionFailure: Ironic's part or ours failed.
         """
@@ -42,4 +43,5 @@ class RedfishAccInspect(RedfishInspect):
 
     def _remember(self, task: Any, known: Inventory) -> None:
         mind = memory.load(task.node)
-        memory.store(task.node, replace(mind, known=frozenset(a.id for a in known.accelerators)))
+        before = mind.known if policy.as_lessee(task) else frozenset()
+        memory.store(task.node, replace(mind, known=before | {a.id for a in known.accelerators}))

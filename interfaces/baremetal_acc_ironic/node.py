@@ -109,6 +109,7 @@ class Memory:
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar quarantined: devices that nobody may use until they have been put right.
+    :ivar resource_class: what rules go by, whatever the node shows now; None until the first step of a node that has one.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -127,6 +128,7 @@ class Memory:
     opened: Opened | None = None
     quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
+    resource_class: str | None = None
     digest: str | None = None
     looked: datetime | None = None
     traits: frozenset[str] = frozenset()

@@ -29,7 +29,7 @@ without the group every call to a BMC fails with "no such option redfish-acc in 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts(TURNS, group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST], group=core.GROUP)
     conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
@@ -57,6 +57,20 @@ TURNS = [
     ),
 ]
 """How turns of jobs share Ironic's workers."""
+
+TRUST = [
+    cfg.BoolOpt(
+        'trust_ramdisk',
+        default=True,
+        help=(
+            "Leave the host on while locks are open and firmware is written in cleaning, if Ironic's ramdisk answers from it. "
+            'Ironic takes for its ramdisk whatever asks first with a MAC address of the node, which may be what a tenant has '
+            'left in its boot order. With false the host is powered off then, too; steps that need the ramdisk have to come '
+            'before ours.'
+        ),
+    ),
+]
+"""What is believed of the host."""
 
 IRONICS_OWN: list[tuple[str, list[Any]]] = [
     (
@@ -91,7 +105,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, TURNS),
+        (core.GROUP, [*TURNS, *TRUST]),
         (HARDWARE_TYPE, OPTIONS),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

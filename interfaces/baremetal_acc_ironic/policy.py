@@ -66,6 +66,12 @@ def middleware(app: Any) -> Any:
     return app
 
 
+def as_lessee(task: Any) -> bool:
+    """Who asks belongs to the project that leases the node, and not to the one that it belongs to."""
+    project = task.context.project_id
+    return project is not None and project == task.node.lessee and project != task.node.owner
+
+
 def shortcomings(conf: Any) -> Iterator[str]:
     """What of Ironic's configuration takes away from what this package is for; one sentence each, for the log at start."""
     if NAME not in (conf.api.middleware or []):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When must nobody switch a host? While its cards are written, and while its locks are open for somebody else's code.
+"""When must nobody switch a host? While cards are written; and for somebody else's code while locks are open or cards spoilt.
 
 Ironic's API lets tenants switch a node that waits in a service step, and lets it be undeployed; a host that is powered on then
 reaches open cards, and one that is cut off may spoil a card that is being written.
@@ -16,7 +16,9 @@ from oslo_log import log
 
 from baremetal_acc.decide.advance import current
 from baremetal_acc.errors import StaleJob
+from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import quarantine
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.recovery import TENANT_STATES
 
@@ -92,8 +94,15 @@ def _refuse(task: Any, power_state: str) -> None:
             f'(stage {"end" if at is None else at.name.lower()}, since {job.created:%Y-%m-%d %H:%M:%S} UTC, '
             f'until {job.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest)'
         )
-    if mind.opened is not None and power_state not in _OFF and node.provision_state in TENANT_STATES:
+    if power_state in _OFF or node.provision_state not in TENANT_STATES:
+        return
+    if mind.opened is not None:
         raise PowerRefused(
             f'node {node.uuid}: {power_state} is refused: locks of its accelerators are open since '
             f'{mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why}); service the node with lock_accelerators first'
+        )
+    if mind.quarantined:
+        raise PowerRefused(
+            f'node {node.uuid}: {power_state} is refused: {"; ".join(quarantine.reasons(mind))} '
+            f'(first {quarantine.WAY_BACK[Flow.SERVICE]})'
         )

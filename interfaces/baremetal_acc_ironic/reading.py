@@ -13,7 +13,7 @@ from baremetal_acc import run
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, outcome, quarantine, steps, work
+from baremetal_acc_ironic import drift, outcome, quarantine, resource_class, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
@@ -87,6 +87,7 @@ def verify(task: Any) -> None:
 
 def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     work.refuse_interrupted(mind)
+    mind = resource_class.settled(task, mind, steps.VERIFY, flow)
     target = target_of(task)
     tools = tools_of(task, mind)
     evidence = work.evidence(mind, flow)
@@ -103,6 +104,7 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     if mind.opened is not None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     reasons += quarantine.reasons(mind)
+    reasons += resource_class.contested(task.node, target.node, tools.baseline)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     return seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)

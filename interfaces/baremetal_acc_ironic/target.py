@@ -19,6 +19,7 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.run import Target
+from baremetal_acc_ironic import node as memory
 
 BMCS = 'acc_bmcs'
 EXPOSURE = 'acc_exposure'
@@ -47,11 +48,12 @@ def target(task: Any) -> Target:
 
     :raises InvalidParameterValue: driver_info is wrong; names the key.
     :raises MissingParameterValue: driver_info lacks something.
+    :raises StaleJob: what is remembered of the node cannot be read.
     """
     node = task.node
     facts = NodeFacts(
         name=node.name or node.uuid,
-        resource_class=node.resource_class,
+        resource_class=memory.load(node).resource_class or node.resource_class,
         owner=node.owner,
         traits=frozenset(node.traits.get_trait_names()) if node.traits else frozenset(),
         exposure=_exposure(node),

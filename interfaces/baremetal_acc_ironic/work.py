@@ -44,7 +44,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, outcome, quarantine, record, steps
+from baremetal_acc_ironic import drift, outcome, quarantine, record, resource_class, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
@@ -92,6 +92,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         flow = flow_of(task)
         arguments = step.arguments(given)
         mind = returned(task, memory.load(task.node), flow, step)
+        mind = resource_class.settled(task, mind, step, flow)
         if not step.takes_over:
             refuse_interrupted(mind)
         if mind.writing and mind.job is not None:
@@ -228,10 +229,13 @@ def summary(job: Job) -> str:
 
 
 def _hold(task: Any, flow: Flow) -> bool:
-    """The host must be off while locks are open: always, but in the operator's own ramdisk."""
+    """The host must be off while locks are open: always, but in the operator's own ramdisk.
+
+    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it.
+    """
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
-    return not (flow is Flow.CLEAN and in_ramdisk)
+    return not (flow is Flow.CLEAN and in_ramdisk and CONF[GROUP].trust_ramdisk)
 
 
 def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
@@ -440,8 +444,9 @@ def _end(
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None
     mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
-    if whole:
-        reasons = tuple(quarantine.reasons(mind))  # no rule says what such a device has to run, so nothing was written to it
+    if whole and tools is not None:
+        # No rule says what such a device has to run, so nothing was written to it.
+        reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
         mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)

@@ -91,6 +91,20 @@ class TestRamdisk(IronicCase):
         assert True is self.held(Flow.SERVICE, agent_url=agent)
         assert True is self.held(Flow.DEPLOY, agent_url=agent)
 
+    def test_with_trust_ramdisk_off_whatever_answers_as_the_ramdisk_is_powered_off(self) -> None:
+        """Ironic takes for its ramdisk what asks first with the node's MAC: that may be what a tenant left to be booted."""
+        self.config(group='baremetal_acc', trust_ramdisk=False)
+        step = {'interface': 'firmware', 'step': 'update_accelerator_firmware', 'priority': 0, 'requires_ramdisk': False}
+        self.node.driver_internal_info = {'agent_url': 'https://192.0.2.1:9999', 'clean_steps': [step]}
+        self.node.provision_state, self.node.target_provision_state = states.CLEANWAIT, states.MANAGEABLE
+        self.node.save()
+        self.service.continue_node_clean(self.context, self.node.uuid)  # as it does when the ramdisk has called
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        asked = [(e['path'].rsplit('/', 1)[-1], (e['body'] or {}).get('ResetType')) for e in self.machine.log()]
+        off = asked.index(('ComputerSystem.Reset', 'ForceOff'))
+        wrote = [n for n, (path, _) in enumerate(asked) if 'Reset' not in path]
+        assert off < min(wrote), asked
+
 
 class TestOperatorsOwn(IronicCase):
     """Nodes that no tenant gets."""
