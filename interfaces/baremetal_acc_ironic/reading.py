@@ -72,6 +72,7 @@ def verify(task: Any) -> None:
     with work.told_by(task, steps.VERIFY):
         flow = work.flow_of(task)
         mind = work.returned(task, memory.load(task.node), flow, steps.VERIFY)
+        mind = resource_class.settled(task, mind, steps.VERIFY, flow)
         try:
             mind = _verify(task, mind, flow)
         except Exception:
@@ -87,7 +88,6 @@ def verify(task: Any) -> None:
 
 def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     work.refuse_interrupted(mind)
-    mind = resource_class.settled(task, mind, steps.VERIFY, flow)
     target = target_of(task)
     tools = tools_of(task, mind)
     evidence = work.evidence(mind, flow)

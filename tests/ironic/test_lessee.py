@@ -105,6 +105,14 @@ class TestResourceClass(LesseeCase):
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert 'gold' == self.mind.resource_class
 
+    def test_the_first_step_of_all_may_be_a_verification_that_fails(self) -> None:
+        """From then on rules go by the class of that moment."""
+        self.node.driver_internal_info = {}
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        self.clean('verify_accelerators')
+        assert (states.CLEANFAIL, 'gold') == (self.settle(), self.mind.resource_class)
+
     def test_classes_that_no_rule_tells_apart_do_no_harm(self) -> None:
         """Nobody has to do anything."""
         self.edit(LESSEE_MEMBER, '/resource_class', 'silver')
