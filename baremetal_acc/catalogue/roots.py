@@ -59,30 +59,61 @@ def trust(paths: Sequence[Path]) -> Trust:
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.is_dir():
+            _check_around(path)
             yield path
             continue
         try:
-            found = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES and not p.name.startswith('.'))
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                # Who may add a file here makes himself a signer, and no sticky bit keeps him from it.
+                _check(path, os.fstat(folder), 'write there')
+                names = os.listdir(folder)
+            finally:
+                os.close(folder)
         except OSError as exc:
             raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+        found = sorted(p for p in map(path.joinpath, names) if p.suffix in _SUFFIXES and not p.name.startswith('.'))
         if not found:
             raise DocumentError(path=str(path), what=f'holds no trust root: no file that ends with {", ".join(_SUFFIXES)}')
-        yield from found
+        for one in found:
+            if one.is_symlink():
+                _check_around(one)
+            yield one
+
+
+def _check_around(path: Path) -> None:
+    """Who may write the folder of a file puts another in its place, unless the sticky bit keeps others' files.
+
+    :raises DocumentError: others may.
+    """
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        found = folder.stat()
+    except OSError:
+        return  # reading the file says what is wrong
+    if not found.st_mode & stat.S_ISVTX:
+        _check(folder, found, 'write there')
+
+
+def _check(path: Path, found: os.stat_result, do: str) -> None:
+    """:raises DocumentError: others than root and the user who runs this may write it."""
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        what = f'others may {do}, and could sign in your name'
+        hint = f'give it to root, and chmod go-w {path}'
+        raise DocumentError(path=str(path), what=what, hint=hint)
 
 
 def _read(path: Path) -> str:
-    hint = 'option [baremetal_acc] trust_roots names it'
+    hint = 'option [baremetal_acc] trust_roots or image_trust_roots names it'
     try:
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(mode) else b''
+            found = os.fstat(stream.fileno())
+            data = stream.read(MAX_SIZE + 1) if stat.S_ISREG(found.st_mode) else b''
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(found.st_mode):
         raise DocumentError(path=str(path), what='is no regular file', hint=hint)
-    if mode & stat.S_IWOTH:
-        what = 'everybody may write it, and could sign in your name'
-        raise DocumentError(path=str(path), what=what, hint=f'chmod o-w {path}')
+    _check(path, found, 'write it')
     if len(data) > MAX_SIZE:
         raise DocumentError(path=str(path), what=f'longer than {MAX_SIZE} bytes', hint=hint)
     return data.decode('latin-1')  # tools write names of all alphabets around the blocks

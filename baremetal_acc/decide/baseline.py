@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold: the operator's rules, and what they demand of one device of one node."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -19,6 +21,17 @@ HOST_PATHS = frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI, WritePat
 
 DEFAULT_RULE = 'default'
 """Name of what holds where no rule says anything."""
+
+_PART = re.compile(r'\[(?:!?\][^\]]*|(?:![^\]]|[^\]!])[^\]]*)\]|.', re.DOTALL)
+"""A part of a shell pattern as fnmatch has it: a class of characters, or one character."""
+
+_HEX = '0123456789abcdef'
+
+_IDS = ('0', 'x', *[_HEX] * 4, ':', '0', 'x', *[_HEX] * 4)
+"""The characters that a pair of PCI ids has, one place after the other."""
+
+_TRAIT = re.compile(r'[A-Z][A-Z0-9_]{0,254}')
+"""Source: placement, trait names: ``^[A-Z0-9_]+$``, at most 255; all of os-traits begin with a letter."""
 
 
 class Exposure(StrEnum):
@@ -228,6 +241,22 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     )
 
 
+def idle(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[str, ...]:
+    """Names of the rules that are for machines like this one, and surely for none of its devices.
+
+    Such a rule demands nothing here: nothing is wrong with that, unless its author meant one of these devices.
+    """
+    seen = tuple(accelerators)
+    return tuple(
+        rule.name
+        for rule in baseline.rules
+        if rule.count is None
+        and not rule.match.ids
+        and rule.match.node(node)
+        and not any(rule.match.device(a, node) or rule.match.undecided(a, node) for a in seen)
+    )
+
+
 def components(accelerator: Accelerator, pattern: str) -> tuple[Component, ...]:
     """The firmware components of a device whose SoftwareInventory Id matches a pattern."""
     return tuple(c for c in accelerator.firmware if c.id is not None and fnmatchcase(c.id.casefold(), pattern.casefold()))
@@ -266,6 +295,13 @@ def _rule(table: toml.Table, number: int) -> Rule:
         exposure=matched.choice('exposure', Exposure),
     )
     matched.finish()
+    if match.pci is not None and not _may_be_ids(match.pci):
+        what = f'{match.pci!r} is no pair of vendor and device id like "0x10de:0x2330", nor a pattern that one could match'
+        raise matched.error('pci', f'{what}: the rule would be for no device')
+    for trait in sorted(match.traits):
+        if not _TRAIT.fullmatch(trait):
+            what = f'{trait!r} is no trait: capital letters, digits and underlines, no pattern'
+            raise matched.error('traits', f'{what}: the rule would be for no device')
     accept = table.choices('accept', Acceptable)
     if accept is not None and not accept:
         raise table.error('accept', 'is empty: nothing could ever be accepted')
@@ -290,3 +326,17 @@ def _rule(table: toml.Table, number: int) -> Rule:
 
 def _like(text: str | None, pattern: str) -> bool:
     return text is not None and fnmatchcase(text.casefold(), pattern.casefold())
+
+
+def _may_be_ids(pattern: str) -> bool:
+    """There is a pair of PCI ids, as devices show it, that a shell pattern matches."""
+    # How many characters of the pair the parts so far may have taken.
+    places = {0}
+    for part in _PART.findall(pattern.casefold()):
+        if part == '*':
+            places = set(range(min(places), len(_IDS) + 1))
+        else:
+            places = {n + 1 for n in places if n < len(_IDS) and any(fnmatchcase(c, part) for c in _IDS[n])}
+        if not places:
+            return False
+    return len(_IDS) in places

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from baremetal_acc.decide import evidence, images
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, OnMissing, demands
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, OnMissing, demands, idle
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
@@ -144,6 +144,9 @@ def plan(
         # A host that is held is given back only when every lock of every device is proven, so all of them are engaged.
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
+    if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
+        for name in idle(baseline, inventory.accelerators, node):
+            draft.notes.append(Note(label=node.name, text=f'rule {name} matches no device here'))
     writes = _in_turn(draft.writes)
     draft.actions += writes
     releases = [a for a in draft.actions if isinstance(a, Release)]

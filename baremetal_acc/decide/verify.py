@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from baremetal_acc.decide import evidence, images
-from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, OnMissing, components, demands
+from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, OnMissing, components, demands, idle
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
@@ -150,6 +150,10 @@ def _presence(inventory: Inventory, baseline: Baseline, node: NodeFacts, known: 
             count = sum(1 for a in inventory.accelerators if rule.match.device(a, node))
             met = Met.YES if count == rule.count else Met.NO
             yield finding(node.name, f'{rule.count} devices', f'{count} devices', met, rule.name)
+    for name in idle(baseline, inventory.accelerators, node) if inventory.accelerators else ():
+        # No fault: a baseline is for many machines. But a name that was misspelt is seen here.
+        expected, found = 'its devices, if there are any', 'it matches no device here'
+        yield replace(finding(node.name, expected, found, Met.YES, name), subject=f'rule {name}')
 
 
 def _firmware(accelerator: Accelerator, wanted: Demands, unread: Mapping[tuple[Ref, str], str]) -> Iterator[Finding]:

@@ -249,7 +249,7 @@ BROKEN = {
         roots(lambda n: n.authority.issue().certificate.public_bytes(serialization.Encoding.PEM)),
         ('roots.pem', 'that of a CA'),
     ),
-    'a trust root that everybody may write': (lambda n: n.roots.chmod(0o666), ('roots.pem', 'everybody may write it')),
+    'a trust root that others may write': (lambda n: n.roots.chmod(0o664), ('roots.pem', 'others may write it')),
     'a pipe of trust roots': (
         lambda n: (n.roots.unlink(), os.mkfifo(n.roots)),
         ('roots.pem', 'is no regular file'),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which files make somebody trusted, and what else may lie there?"""
 
+import os
 import subprocess
 
 import pytest
@@ -50,11 +51,49 @@ def test_what_is_no_trust_root_is_told(tmp_path, data, says):
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_trust_root_that_everybody_may_write_is_refused(tmp_path):
+@pytest.mark.parametrize('mode', [0o666, 0o664, 0o646])
+def test_a_trust_root_that_others_may_write_is_refused(tmp_path, mode):
     """Whoever writes there signs in the operator's name."""
-    keys.secret_file(tmp_path / 'a.pem', keys.public_pem(OWN), mode=0o666)
-    with pytest.raises(DocumentError, match=r'everybody may write it.*chmod o-w'):
+    keys.secret_file(tmp_path / 'a.pem', keys.public_pem(OWN), mode=mode)
+    for named in (tmp_path, tmp_path / 'a.pem'):
+        with pytest.raises(DocumentError, match=r'a\.pem: others may write it.*chmod go-w'):
+            roots.trust([named])
+
+
+@pytest.mark.parametrize('mode', [0o777, 0o775, 0o1777])
+def test_a_folder_of_trust_roots_that_others_may_write_is_refused(tmp_path, mode):
+    """Whoever adds a file there becomes a signer, and the sticky bit does not keep him from it."""
+    (tmp_path / 'a.pem').write_bytes(keys.public_pem(OWN))
+    tmp_path.chmod(mode)
+    with pytest.raises(DocumentError, match=r'others may write there, and could sign in your name.*chmod go-w'):
         roots.trust([tmp_path])
+
+
+def test_the_folder_around_a_trust_root_counts_also_behind_a_link(tmp_path):
+    """Whoever may write it puts another file in its place; with the sticky bit he cannot."""
+    shared, own = tmp_path / 'shared', tmp_path / 'own'
+    shared.mkdir()
+    own.mkdir()
+    (shared / 'a.pem').write_bytes(keys.public_pem(OWN))
+    (own / 'a.pem').symlink_to(shared / 'a.pem')
+    shared.chmod(0o777)
+    for named in (shared / 'a.pem', own, own / 'a.pem'):
+        with pytest.raises(DocumentError, match='shared: others may write there'):
+            roots.trust([named])
+    shared.chmod(0o1777)
+    assert 1 == len(roots.trust([own]).keys) == len(roots.trust([shared / 'a.pem']).keys)
+
+
+def test_a_trust_root_of_another_user_is_refused(tmp_path, monkeypatch):
+    """He may make it writable whenever he likes."""
+    path = tmp_path / 'a.pem'
+    path.write_bytes(keys.public_pem(OWN))
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+    else:  # only root gives files away; to another user it is another's
+        monkeypatch.setattr(os, 'geteuid', lambda: 65534)
+    with pytest.raises(DocumentError, match='others may write'):
+        roots.trust([path])
 
 
 def test_trust_roots_that_are_not_there_are_told(tmp_path):

@@ -21,7 +21,7 @@ from baremetal_acc.locks.place import literal
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Met, Reset, ResetPurpose
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.decide import values as v
@@ -124,7 +124,9 @@ def test_a_device_that_does_not_say_what_it_is_does_not_slip_out_of_its_rule(uns
 def test_a_rule_that_is_surely_for_other_devices_asks_nothing_of_one_without_a_model(other):
     """What is known and different decides."""
     rules = v.baseline(match=Match(kind=Kind.GPU, vendor='nvidia', model='H100*'))
-    subjects = [f.subject for f in verdict(v.gpu(**({'model': None} | other)), rules=rules).findings]
+    found = verdict(v.gpu(**({'model': None} | other)), rules=rules).findings
+    assert [('rule all', Met.YES)] == [(f.subject, f.met) for f in found if f.accelerator is None]
+    subjects = [f.subject for f in found if f.accelerator is not None]
     assert subjects
     assert all(s.startswith('lock ') for s in subjects)
 
@@ -262,7 +264,7 @@ def test_no_device_hides_another_kind_of_device_by_its_uuid():
     assert {Kind.GPU, Kind.DPU} == {a.kind for a in merge([gpu, dpu])}
 
 
-RULES = '''
+RULES = """
 format = 1
 [[rule]]
 name = "h100"
@@ -272,7 +274,7 @@ block = []
 [[rule]]
 name = "rest"
 block = []
-'''
+"""
 
 
 @pytest.mark.parametrize('match', ['pci = "0x10de:0x2330"', 'model = "*H100*"', 'kind = "GPU"'])

@@ -189,3 +189,64 @@ def test_another_format_is_refused(text):
     """A document of a later version is not half understood."""
     with pytest.raises(DocumentError, match='format'):
         baseline.parse(text, 'baseline.toml')
+
+
+@pytest.mark.parametrize(
+    'match',
+    [
+        'pci = "10de:2330"',
+        'pci = "0x10de:0x233"',
+        'pci = "0x10de"',
+        'pci = "0x10dg:*"',
+        'pci = "0x10de-0x2330"',
+        'pci = "*:2330"',
+        'pci = "0x10de:0x23[xyz]0"',
+        'pci = "0x10de:0x2330*0"',
+        'pci = "*:*:*"',
+        'traits = ["custom_a"]',
+        'traits = ["CUSTOM_A", "CUSTOM_*"]',
+        'traits = ["CUSTOM-A"]',
+    ],
+)
+def test_a_match_that_could_be_for_no_device_is_no_baseline(match):
+    """It would demand nothing of the very devices that its author meant, and nobody would notice."""
+    with pytest.raises(DocumentError, match='for no device') as caught:
+        parse(f'[[rule]]\nmatch = {{ {match} }}\nfirmware = {{ "GPU_*" = "9" }}\n')
+    assert 3 == caught.value.line
+
+
+@pytest.mark.parametrize(
+    'pci', ['0x10de:0x2330', '0X10DE:0X2330', '0x10de:*', '*', '*:*', '0x10de*', '*2330', '0x????:0x23[23]?', '[!a]*', '*0x*']
+)
+def test_patterns_that_some_pair_of_ids_matches_are_taken(pci):
+    """They match those of the GPU as well."""
+    (rule,) = parse(f'[[rule]]\nmatch = {{ pci = "{pci}" }}\nfirmware = {{ "GPU_*" = "9" }}\n').rules
+    assert rule.match.device(v.gpu(), v.NODE)
+
+
+def test_rules_that_are_idle_here_are_known():
+    """Those for machines like this one, and surely for none of its devices; where the BMC hides what is asked, nobody knows."""
+    rules = parse("""
+[[rule]]
+name = "other-kind"
+match = { kind = "NIC" }
+security_floor = 1
+[[rule]]
+name = "misspelt"
+match = { vendor = "NVDIA" }
+security_floor = 1
+[[rule]]
+name = "other-machines"
+match = { kind = "NIC", resource_class = "silver" }
+security_floor = 1
+[[rule]]
+name = "counted"
+match = { kind = "NIC" }
+count = 0
+[[rule]]
+name = "matches"
+match = { kind = "GPU" }
+security_floor = 1
+""")
+    assert ('other-kind', 'misspelt') == baseline.idle(rules, (v.gpu(), v.fpga()), v.NODE)
+    assert ('other-kind',) == baseline.idle(rules, (v.gpu(vendor=None),), v.NODE)

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.decide.baseline import Exposure, Match, OnMissing
+from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import functions_in_play, verify
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Flow
+from baremetal_acc.model.job import Flow, Met
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.unit.decide import values as v
 
@@ -272,3 +273,14 @@ def test_a_demanded_revocation_is_met_by_what_the_card_reports(keys, expected):
 def test_a_revocation_that_the_catalogue_does_not_have_is_not_met(catalogue):
     """An image of that name and of another kind is none."""
     assert [('firmware revoke-1', 'the catalogue has no such revocation')] == unmet(baseline=REVOKED, catalogue=catalogue)
+
+
+def test_a_rule_that_matches_nothing_here_is_told_and_is_no_fault():
+    """A baseline is for many machines; but who misspelt a vendor sees it in the plan and in the verdict."""
+    rules = v.baseline(name='misspelt', match=Match(vendor='NVDIA'))
+    found = [
+        f for f in verify(v.inventory(v.gpu()), rules, v.NODE, (), (), lifecycle=v.LIFECYCLE).findings if not f.accelerator
+    ]
+    assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(f.subject, f.found, f.met) for f in found]
+    notes = plan(v.inventory(v.gpu()), rules, v.NODE, ()).notes
+    assert ('node-1', 'rule misspelt matches no device here') in [(n.label, n.text) for n in notes]
