@@ -161,6 +161,7 @@ class Connector(sushy.connector.Connector):
         :raises BmcUntrusted: verify_ca names a file that holds no certificates.
         """
         self.label = address.label
+        self.host = _host(address)[0]
         self.requests = 0
         self.pushed_back: Callable[[], None] = lambda: None
         self.stopped = False

@@ -5,6 +5,7 @@
 Source: DSP0266, section "Error responses"; DSP8010 2025.4, Message v1.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ LONGEST = 300
 """Characters of a BMC's own text that we repeat."""
 
 INFO = '@Message.ExtendedInfo'
+
+_SECRET_PLACE = re.compile(r'/[A-Za-z0-9_-]{43}(?=/)')
+"""Where an image is served (:mod:`~baremetal_acc.bmc.redfish.serve`): a BMC that could not fetch it repeats the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +63,11 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
 
 
 def short(text: object) -> str:
-    """One printable line of a BMC's text, at most 300 characters."""
+    """One printable line of a BMC's text, at most 300 characters, without the secret addresses of images."""
     if not isinstance(text, str):
         return ''
     line = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: 4 * LONGEST]).split())
+    line = _SECRET_PLACE.sub('/***', line)
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + '…'
 
 

@@ -38,6 +38,9 @@ MOST = 64
 STRANGERS = 16
 """Connections of one client at a time that have not asked for the image yet: it leaves room for the BMC."""
 
+OTHERS = 32
+"""Of all clients together that have another address than the BMC: half of the room is kept for it."""
+
 NAMING = 20.0
 """Seconds in which a connection has to ask for the image, however slowly it speaks, TLS included."""
 
@@ -54,16 +57,19 @@ class Fetched:
     :ivar url: what the BMC is told.
     """
 
-    def __init__(self, upload: Upload, where: ImageServer, bmc: str) -> None:
+    def __init__(self, upload: Upload, where: ImageServer, bmc: str, *, host: str | None = None) -> None:
         """Listen.
 
         :param bmc: the BMC, for the log.
+        :param host: name or address at which we reach the BMC. It may fetch from another one, and is then one of many.
         :raises UsageError: no port of those that are allowed is free, or the certificate cannot be used.
         """
         self._upload = upload
         self._bmc = bmc
         self._lock = threading.Lock()
         self._whole = threading.Event()
+        self._upto = 0
+        self.addresses = _addresses(host)
         self._left = TIMES * upload.size_bytes
         self._slots = threading.Semaphore(CONNECTIONS)
         name = ''.join(c if c.isascii() and (c.isalnum() or c in '._-') else '_' for c in PurePath(upload.file).name)
@@ -131,8 +137,12 @@ class Fetched:
             return found
 
     def sent(self, start: int, count: int) -> None:
-        """So much of it was taken."""
-        if start + count == self.size:
+        """So much of it was taken. All of it has been when no part is missing: some BMCs read the end first."""
+        with self._lock:
+            if start <= self._upto:
+                self._upto = max(self._upto, start + count)
+            whole = self._upto == self.size
+        if whole:
             LOG.info('%s: has fetched an image of %d bytes', self._bmc, self.size)
             self._whole.set()
 
@@ -152,9 +162,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection, while there are not too many, nor too many of one client."""
+        """Begin a thread for a connection, while there are not too many, nor too many of one client or of all but the BMC."""
+        ours = self.image.addresses
         with self._guard:
             many = sum(known[0] == client_address[0] for known in self._strangers) >= STRANGERS
+            if client_address[0] not in ours:
+                many = many or sum(known[0] not in ours for known in self._strangers) >= OTHERS
         if many or not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -249,9 +262,8 @@ class _Request(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             self.wfile.write(piece)
+            image.sent(at, len(piece))
             at += len(piece)
-        self.wfile.flush()
-        image.sent(start, at - start)
 
     def _start(self) -> int | None:
         """Where to begin: 0, or what a BMC that was interrupted asks for; None when there is nothing there.
@@ -273,6 +285,17 @@ class _Request(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library calls it by
         """Nothing: the path is a secret."""
+
+
+def _addresses(host: str | None) -> frozenset[str]:
+    """The addresses of a host, as connections show them; none where it has none."""
+    if host is None:
+        return frozenset()
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return frozenset()
+    return frozenset(str(address[0]) for *_, address in found)
 
 
 def _context(where: ImageServer) -> ssl.SSLContext | None:

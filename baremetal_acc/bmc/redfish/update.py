@@ -200,7 +200,7 @@ def _let_fetch(connector: Connector, view: View, target: Ref, upload: Upload, im
     other = _other_protocol(view, images)
     if other is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=other, hint='see image_server_certificate')
-    with Fetched(upload, images, connector.label) as served:
+    with Fetched(upload, images, connector.label, host=connector.host) as served:
         body: dict[str, object] = {'ImageURI': served.url, 'TransferProtocol': _protocol(images), 'Targets': [target.uri]}
         time_asked = asked_time(view, Way.PULL)
         if time_asked is not None:
