@@ -18,6 +18,7 @@ import pytest
 
 from baremetal_acc.bmc.api import ImageServer, Upload
 from baremetal_acc.bmc.redfish import serve, update
+from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.serve import Fetched
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.emulator.tls import make_certificate
