@@ -22,7 +22,8 @@
     +-- Refused              a plan is not safe to execute
     +-- NotMet               what was looked at is not what the baseline demands
     +-- WriteFailed          a write was begun and did not end as it should
-    +-- StaleJob             a stored job belongs to another flow, step or lifecycle
+    +-- StaleJob             a stored job belongs to another flow, step, lifecycle or machine
+    +-- StateError           what has to be remembered cannot be read or written
     +-- PlacementError
         +-- PlacementUnreachable  (waiting can help)
         +-- InventoryInUse        an allocation holds what should be withdrawn (waiting can help)
@@ -180,7 +181,11 @@ class WriteFailed(AccError):
 
 
 class StaleJob(AccError):
-    """A stored job cannot be resumed: it belongs to another flow, step, target or lifecycle, or to a newer version."""
+    """A stored job cannot be resumed: it belongs to another flow, step, target, machine or lifecycle, or to a newer version."""
+
+
+class StateError(AccError):
+    """What has to be remembered cannot be read or written: a full disk, a folder that is not ours."""
 
 
 class PlacementError(AccError):

@@ -31,13 +31,12 @@ from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
-from baremetal_acc.errors import AccError, NotMet, Refused, WriteFailed
+from baremetal_acc.errors import AccError, DocumentError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import (
     CheckImage,
     Done,
     Engage,
-    Failed,
     Finding,
     Flash,
     Flow,
@@ -54,7 +53,7 @@ from baremetal_acc.model.job import (
     Wait,
     Withdraw,
 )
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.run import Target, Tools
 
@@ -104,20 +103,21 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
     def work(self, arguments: argparse.Namespace) -> Report:
         """Make the plans, and execute them if that was asked for."""
         using = session.begin(arguments, writes=self.WRITES)
+        execute = self.WRITES and arguments.execute
+        without: AccError | None = None
         try:
             tools = using.tools()
-        except CatalogueRefused as exc:
-            if self.VERB not in (Verb.LOCK, Verb.UNLOCK):
+        except (CatalogueRefused, DocumentError) as exc:
+            if self.VERB not in (Verb.LOCK, Verb.UNLOCK) and not (execute and _any_unfinished(using)):
                 raise
-            # What needs no image goes on: a catalogue that is refused keeps no lock open.
+            # What needs no image goes on: a catalogue that is refused or broken keeps no lock open.
+            tools, without = using.tools(images=False), exc
             text.warn(str(exc))
-            tools = using.tools(images=False)
         request = self.request(arguments)
         placements = _Placements(using, wanted=not arguments.no_publish)
-        execute = self.WRITES and arguments.execute
         if execute:
             progress = Progress(sys.stderr, quiet=self.app.options.verbose_level == 0)
-            results = Execution(using, tools, request, placements, progress).run()
+            results = Execution(using, tools, request, placements, progress, without).run()
         else:
             with holding():
                 results = dry_run(using, tools, request, placements)
@@ -216,6 +216,7 @@ class _Running:
 
     :ivar due: when to look again, by the monotonic clock.
     :ivar last: the last final look.
+    :ivar power: of the host, as it was seen or switched last.
     """
 
     entry: TargetEntry
@@ -230,6 +231,7 @@ class _Running:
     made: Plan | None = None
     due: float = 0.0
     last: tuple[Inventory, Verdict] | None = None
+    power: PowerState | None = None
     job: Job = field(init=False)
 
     def save(self, job: Job) -> None:
@@ -239,10 +241,22 @@ class _Running:
 
 
 class Execution:
-    """Jobs for all targets of a command, turned by one thread: while one waits for its BMC, the next is looked at."""
+    """Jobs for all targets of a command, turned by one thread: while one waits for its BMC, the next is looked at.
 
-    def __init__(self, using: Session, tools: Tools, request: Request, placements: _Placements, progress: Progress) -> None:
+    :param without: why there are no images; what needs some does not begin.
+    """
+
+    def __init__(
+        self,
+        using: Session,
+        tools: Tools,
+        request: Request,
+        placements: _Placements,
+        progress: Progress,
+        without: AccError | None = None,
+    ) -> None:
         self._using = using
+        self._without = without
         self._tools = tools
         self._request = request
         self._placements = placements
@@ -262,6 +276,7 @@ class Execution:
                     # Passwords are asked for one after another, before targets are looked at together.
                     target = self._using.target(entry)
                     stack.enter_context(self._using.store.alone(entry.name))
+                    stack.enter_context(self._using.store.alone_at(entry.name, _places(target)))
                     self._targets[entry.name] = target
                     ready.append(entry)
                 except AccError as exc:
@@ -292,12 +307,18 @@ class Execution:
         state = self._using.store.read(entry.name)
         tools = replace(self._tools, placement=self._placements.of(entry))
         found = state.unfinished
-        if found is not None and self._goes_on_with(found):
-            return self._resume(entry, state, tools, found)
+        if found is not None:
+            self._is_here(entry, found)
+            if self._goes_on_with(found):
+                return self._resume(entry, state, tools, found)
+        if self._without is not None and self._request.verb not in (Verb.LOCK, Verb.UNLOCK):
+            raise self._without
         prepared = work.look(self._using, entry, tools, state, self._request, self._targets[entry.name])
         if self._request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)
         planned = _planned(prepared)
+        if planned.document['outcome'] == 'holds':
+            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, good=True)
         if planned.document['outcome'] != 'planned':
             self._results[entry.name] = planned
             if planned.document['outcome'] == 'holds':
@@ -324,15 +345,33 @@ class Execution:
         if found.step == Verb.UNLOCK and self._request.verb in (Verb.APPLY, Verb.LOCK):
             return False
         plain = not self._request.devices and not self._request.new_lifecycle
-        if self._request.verb is Verb.APPLY and plain:
+        # Without images that job can write nothing more: going on with it is what closes the locks, so LOCK does that too.
+        closes = self._request.verb is Verb.LOCK and self._without is not None
+        if (self._request.verb is Verb.APPLY or closes) and plain:
             return True
         raise Refused(
             [f'{found.target}: {work.unfinished(found)}'],
             hint=f'apply --execute --target {found.target} (without other options) goes on with it',
         )
 
+    def _is_here(self, entry: TargetEntry, found: Job) -> None:
+        """Nothing is asked of another machine that has got the name of the one a job was begun on.
+
+        :raises StaleJob: this is another one.
+        """
+        try:
+            run.bound(found, self._targets[entry.name])
+        except StaleJob as exc:
+            hint = (
+                'write the old address into the list again, and go on with it by apply --execute; if that machine is gone for '
+                f'good, move {self._using.store.path(entry.name)} away'
+            )
+            raise StaleJob(exc.message, hint=hint) from None
+
     def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
         text.note(f'{entry.name}: {work.unfinished(found)}; looking at what became of it')
+        if self._without is not None:
+            text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
         tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
         target = self._targets[entry.name]
         inventory, sendings = work.observe(target, tools, datetime.now(UTC))
@@ -348,6 +387,7 @@ class Execution:
             sendings=sendings,
         )
         one.job = found
+        one.power = _host_power(inventory)
         return self._hooked(one)
 
     def _start(self, prepared: Prepared) -> _Running:
@@ -390,8 +430,9 @@ class Execution:
             labels=prepared.labels,
             sendings=prepared.sendings,
             made=prepared.made,
+            power=_host_power(prepared.inventory),
         )
-        one.save(replace(job, engagements=kept))
+        one.save(run.bound(replace(job, engagements=kept), prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)
 
@@ -403,8 +444,11 @@ class Execution:
 
         def observed(inventory: Inventory, verdict: Verdict) -> None:
             one.last = (inventory, verdict)
+            one.power = _host_power(inventory)
 
         def power_changed(system: Ref, power: PowerState) -> None:
+            if system.bmc == HOST:
+                one.power = power
             self._progress.clear()
             text.note(f'{one.entry.name}: {system} was told to power {power.lower()}')
 
@@ -421,21 +465,19 @@ class Execution:
                 # What several cards are sent in one turn is copied once.
                 with holding():
                     job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
+                one.save(job)
+                if isinstance(outcome, Wait):
+                    self._progress.show(job, outcome.doing)
+                    one.due = time.monotonic() + outcome.delay / timedelta(seconds=1)
+                    continue
+                self._progress.show(job)
+                self._progress.clear()
+                result = self._end(one, outcome)
             except AccError as exc:
                 self._progress.clear()
-                self._results[one.entry.name] = _failure(one.entry, exc)
-                left.remove(one)
-                continue
-            one.save(job)
-            match outcome:
-                case Wait(delay=delay, doing=doing):
-                    self._progress.show(job, doing)
-                    one.due = time.monotonic() + delay / timedelta(seconds=1)
-                case Done() | Failed():
-                    self._progress.show(job)
-                    self._progress.clear()
-                    left.remove(one)
-                    self._results[one.entry.name] = self._end(one, outcome)
+                result = _failure(one.entry, _cut_off(one, exc))
+            left.remove(one)
+            self._results[one.entry.name] = result
 
     def _end(self, one: _Running, outcome: Outcome) -> Result:
         """Remember what was proven, and judge."""
@@ -454,6 +496,7 @@ class Execution:
         code, word, error = _judged(one.job, outcome, unmet)
         if error is not None:
             failed(one.entry.name, error)
+        _tell_of_power(one.entry, one.power, one.verb, good=code is Exit.HOLDS)
         document = {
             'target': one.entry.name,
             'verb': one.verb.value,
@@ -465,6 +508,54 @@ class Execution:
             'error': render.failure(error),
         }
         return Result(document=document, code=code)
+
+
+def _any_unfinished(using: Session) -> bool:
+    """A job of one of the targets has not ended. What cannot be read is told when its target is looked at."""
+
+    def has(entry: TargetEntry) -> bool:
+        try:
+            return using.store.read(entry.name).unfinished is not None
+        except AccError:
+            return False
+
+    return any(has(entry) for entry in using.entries)
+
+
+def _places(target: Target) -> tuple[str, ...]:
+    """What names its BMCs, whatever somebody calls them: address, and System where the BMC has several."""
+    return tuple(f'{run.origin(address)}{address.system or ""}' for address in target.bmcs)
+
+
+def _host_power(inventory: Inventory) -> PowerState | None:
+    facts = inventory.bmc(HOST)
+    return None if facts is None else facts.power
+
+
+def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, *, good: bool) -> None:
+    """A host that is off stays off until somebody switches it on: a command gives back only what it has taken itself."""
+    if power is not PowerState.OFF:
+        return
+    if verb is Verb.UNLOCK:
+        what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
+    elif good:
+        what = 'is off, as it was found: it is left so; switch it on when it is to run'
+    else:
+        what = 'is off and stays off: see to what failed and give the same command again, then switch it on'
+    text.note(f'{entry.name}: the host {what}')
+
+
+def _cut_off(one: _Running, exc: AccError) -> AccError:
+    """Why a job stands still that has not ended; where it has begun to change something, what that leaves and what to do."""
+    if not one.job.writing and not (one.job.ended and isinstance(exc, StateError)):
+        return exc
+    if isinstance(exc, StaleJob):
+        return exc
+    host = '' if one.power is PowerState.ON else ', and the host is off' if one.power is PowerState.OFF else ', the host off'
+    left = 'its end is not stored' if one.job.ended else f'{work.unfinished(one.job)}: locks may be open{host}'
+    first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
+    hint = f'{first}, then apply --execute --target {one.entry.name} goes on with it; keep the folder of its state as it is'
+    return WriteFailed([exc.message, left], hint=hint)
 
 
 def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:

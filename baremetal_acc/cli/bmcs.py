@@ -5,9 +5,11 @@
 The same may come as lines of JSON, one target per line, from a file or from standard input: what an inventory system gives.
 """
 
+import functools
 import json
 import os
 import re
+import ssl
 import stat
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -74,6 +76,7 @@ class BmcEntry:
     """One BMC as the operator wrote it.
 
     :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
+    :ivar trusted_at: path and line of the document that says so; None where an argument does.
     """
 
     name: BmcName
@@ -83,6 +86,7 @@ class BmcEntry:
     verify_ca: bool | str = True
     system: str | None = None
     parallel_updates: int | None = None
+    trusted_at: tuple[str, int] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +195,7 @@ def parse(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
     targets = tuple(_target(name, listed.mapping(name)) for name in listed.names())
     if not targets:
         raise document.error('targets', 'names no target')
+    _once(targets, path, {name: listed.nodes[name][0] for name in listed.names()})
     return targets, document.lines.password
 
 
@@ -241,6 +246,44 @@ def read_password(path: Path) -> str:
     if not password or len(data) > MAX_PASSWORD_SIZE or '\n' in password:
         raise DocumentError(path=str(path), what=f'one line with a password of at most {MAX_PASSWORD_SIZE} bytes expected')
     return password
+
+
+def check_trust(entry: TargetEntry) -> None:
+    """What the certificates of its BMCs are to verify with can be used.
+
+    :raises DocumentError: a ``verify_ca`` names nothing that holds certificates.
+    """
+    for bmc in entry.bmcs:
+        wrong = None if isinstance(bmc.verify_ca, bool) else _no_certificates(bmc.verify_ca)
+        if wrong is not None:
+            path, line = bmc.trusted_at or ('--verify-ca', None)
+            hint = 'it names a file of CA certificates in PEM, or a folder of them as openssl rehash makes it'
+            raise DocumentError(path=path, line=line, what=f'verify_ca: {bmc.verify_ca} {wrong}', hint=hint)
+
+
+def _no_certificates(path: str) -> str | None:
+    """Why nothing can be verified with a file, or None. Of a folder it is found out when it is used."""
+    try:
+        found = os.stat(path)
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return 'is no file'
+        return _not_loaded(path, found.st_mtime_ns, found.st_size)
+    except OSError as exc:
+        return f'cannot be read: {exc.strerror}'
+
+
+@functools.lru_cache(maxsize=256)
+def _not_loaded(path: str, changed: int, size: int) -> str | None:
+    """Thousands of targets share one file. ``changed`` and ``size`` are there to read it again when it is another one."""
+    with open(path, 'rb'):
+        pass  # OpenSSL does not say why it cannot
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except ssl.SSLError:
+        return 'holds no certificates'
+    return None
 
 
 def check_address(text: str) -> str | None:
@@ -453,7 +496,43 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | N
         table.name = f'target {name}' if NAME.fullmatch(name) else ''
         found[name] = _target(name, table)
         at[name] = number
+    _once(found.values(), path, at)
     return tuple(found.values()), lines.password
+
+
+def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -> None:
+    """No two targets are one machine: two jobs would write to its cards at once.
+
+    Who logs in counts: a gateway may tell by that which BMC is meant.
+
+    :param lines: of each target.
+    :raises DocumentError: two are.
+    """
+    seen: dict[tuple[str, str | None], dict[str | None, str]] = {}
+    for target in targets:
+        for bmc in target.bmcs:
+            others = seen.setdefault((_place(bmc.address), bmc.username), {})
+            # Who names no System means the only one.
+            twice = (
+                others.get(bmc.system)
+                or others.get(None)
+                or (next(iter(others.values()), None) if bmc.system is None else None)
+            )
+            if twice is not None and twice != target.name:
+                raise DocumentError(
+                    path=path,
+                    line=lines[target.name],
+                    what=f'target {target.name}: its BMC {bmc.name} ({bmc.address}) is one of target {twice} '
+                    f'(line {lines[twice]}), too',
+                    hint='give each target its own address, or where a BMC has several Systems, its own system',
+                )
+            others.setdefault(bmc.system, target.name)
+
+
+def _place(address: str) -> str:
+    """One spelling for each address."""
+    parts = urlsplit(address)
+    return f'{parts.hostname}:{parts.port or (80 if parts.scheme == "http" else 443)}{parts.path}'
 
 
 class _Pairs(list[tuple[str, object]]):
@@ -569,6 +648,7 @@ def _bmc(name: BmcName, table: _Map, keys: Mapping[str, str]) -> BmcEntry:
         verify_ca=True if verify_ca is None else verify_ca,
         system=table.string(keys['system']),
         parallel_updates=table.integer(keys['parallel_updates'], minimum=1),
+        trusted_at=(table.path, table.nodes[keys['verify_ca']][0]) if isinstance(verify_ca, str) else None,
     )
 
 

@@ -12,6 +12,8 @@ from baremetal_acc.cli import text
 from baremetal_acc.cli.report import strict
 from baremetal_acc.errors import UsageError
 
+_LAST_PORT = 65535
+
 
 class Emulate(command.Command):
     """Serve an emulated machine with accelerators, or a recorded tree, until Ctrl-C. Needs the extra emulator."""
@@ -31,8 +33,16 @@ class Emulate(command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Serve."""
-        return int(_main().run(parsed_args))
+        """Serve.
+
+        :raises UsageError: the port is none.
+        """
+        serve = _main().run
+        try:
+            return int(serve(parsed_args))
+        except OverflowError:
+            hint = f'0 to {_LAST_PORT}; each further BMC has the port after it'
+            raise UsageError(argument='--port', what=f'{parsed_args.port} is no port', hint=hint) from None
 
 
 def _main() -> ModuleType:

@@ -36,6 +36,7 @@ _FROM_BETTER_TO_WORSE = (
 _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.DocumentError, Exit.USAGE),
     (errors.UsageError, Exit.USAGE),
+    (errors.StateError, Exit.USAGE),
     (errors.BmcUnsupported, Exit.REFUSED),
     (errors.BmcError, Exit.UNREACHABLE),
     (errors.ImageError, Exit.REFUSED),

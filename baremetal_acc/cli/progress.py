@@ -5,6 +5,7 @@
 Elsewhere each change of a job is one line, and a fleet is not counted.
 """
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -33,7 +34,7 @@ class Progress:
         self._stream = stream
         self._moving = stream.isatty() and not quiet
         self._quiet = quiet
-        self._said: dict[tuple[str, int], ItemState] = {}
+        self._said: dict[tuple[str, int], tuple[ItemState, str | None]] = {}
         self._labels: dict[AcceleratorId, str] = {}
         self._bars: dict[str, list[str]] = {}
         self._drawn = 0
@@ -50,11 +51,12 @@ class Progress:
         if self._quiet:
             return
         for position, item in enumerate(job.items):
-            # What is performed within one tick is not seen as being done, only as done.
-            if self._said.get((job.target, position), ItemState.PLANNED) is not item.state:
-                self._said[job.target, position] = item.state
-                if item.state is not ItemState.SENT:
-                    self._line(f'{PROGRAM}: {job.target}: {self._what(item)}: {item.state}{_message(item)}')
+            # What is performed within one tick is not seen as being done, only as done; what is put off comes back each time.
+            saying = (item.state, _reason(item))
+            if item.state is ItemState.SENT or self._said.get((job.target, position), (ItemState.PLANNED, None)) == saying:
+                continue
+            self._said[job.target, position] = saying
+            self._line(f'{PROGRAM}: {job.target}: {self._what(item)}: {item.state}{_message(item)}')
         if self._moving:
             self._bars[job.target] = [] if doing is None else [*self._running(job), f'{job.target}: {self._named(doing)}']
             self._draw()
@@ -158,5 +160,14 @@ def _bar(percent: int | None) -> str:
     return '#' * (done * _BAR // 100) + '.' * (_BAR - done * _BAR // 100) + f' {done:3} %'
 
 
+_TOLD = (ItemState.FAILED, ItemState.PLANNED)
+"""States whose message is told: why it failed, and why it is put off."""
+
+
 def _message(item: Item) -> str:
-    return f' ({item.message})' if item.message and item.state is ItemState.FAILED else ''
+    return f' ({item.message})' if item.message and item.state in _TOLD else ''
+
+
+def _reason(item: Item) -> str | None:
+    """What a line is worth for: a number that counts down in the same words is none."""
+    return re.sub('[0-9]+', '0', item.message) if item.message and item.state is ItemState.PLANNED else None

@@ -20,9 +20,9 @@ from baremetal_acc import conf as options
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
-from baremetal_acc.cli.state import Store, folder
+from baremetal_acc.cli.state import Store, folder, hint_of
 from baremetal_acc.decide.baseline import Baseline, Exposure
-from baremetal_acc.errors import AccError, DocumentError, UsageError
+from baremetal_acc.errors import AccError, DocumentError, StateError, UsageError
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Target, Tools
 
@@ -82,7 +82,7 @@ class Session:
         """A target with its passwords.
 
         :param concurrency: requests to one BMC at a time; None leaves it to the configuration.
-        :raises UsageError: a password is nowhere to be found. ``DocumentError``: its file is wrong.
+        :raises UsageError: a password is nowhere to be found. ``DocumentError``: its file is wrong, or a ``verify_ca``.
         """
         group = self.conf[options.GROUP]
         timeout, budget = timedelta(seconds=group.bmc_timeout), timedelta(seconds=group.bmc_budget)
@@ -94,6 +94,7 @@ class Session:
             return replace(address, timeout=timeout, budget=budget, concurrency=at_a_time, images=images)
 
         facts = entry.facts(Exposure(group.default_exposure))
+        bmcs.check_trust(entry)
         found = bmcs.resolve(entry, self.environ, self.prompt, self.password_of)
         return Target(name=entry.name, node=facts, bmcs=tuple(tuned(address) for address in found))
 
@@ -112,10 +113,20 @@ class Session:
         :raises DocumentError: one is missing or wrong.
         """
         if documents:
-            read = assemble.documents(self.conf, images=images)
+            read = self._documents(images=images)
         else:
             read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
         return assemble.tools(self.conf, read)
+
+    def _documents(self, *, images: bool) -> assemble.Documents:
+        try:
+            return assemble.documents(self.conf, images=images)
+        except AccError as exc:
+            kept = Path(self.conf[options.GROUP].catalogue_serial_file)
+            # Where nobody names another file, what was seen of catalogues lies with all that is remembered.
+            if type(exc) is AccError and isinstance(exc.__cause__, OSError) and self.store.root in kept.parents:
+                raise StateError(exc.message, hint=hint_of(exc.__cause__)) from exc
+            raise
 
     @property
     def job_timeout(self) -> timedelta:
@@ -157,6 +168,10 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         raise DocumentError(path=str(path), what='is not there', hint='--config-file names it') from None
     except cfg.ConfigFilesPermissionDeniedError:
         raise DocumentError(path=str(path), what='may not be read', hint='run it as a user that may') from None
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint='--config-file names it') from None
+    except UnicodeDecodeError:
+        raise DocumentError(path=str(path), what='is not UTF-8', hint='save it as UTF-8') from None
     except cfg.Error as exc:
         hint = 'it has groups like [baremetal_acc] and lines like option = value'
         raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None

@@ -4,17 +4,18 @@
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from baremetal_acc.errors import AccError, Refused, StaleJob
+from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
@@ -25,6 +26,9 @@ FORMAT = 1
 
 MAX_SIZE = 4 * 1024 * 1024
 """Bytes. The job of a machine with sixteen cards takes about 100 KiB."""
+
+
+ELSEWHERE = 'set XDG_STATE_HOME to a folder of yours'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +102,7 @@ class Store:
 
         :raises StaleJob: the file was written by another version, or by somebody else.
         """
-        path = self._path(target)
+        path = self.path(target)
         try:
             _check_folders(self.root, path.parent)
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
@@ -108,10 +112,10 @@ class Store:
             return TargetState(target=target)
         except OSError as exc:
             what = 'is a link' if exc.errno == errno.ELOOP else f'cannot be read: {exc.strerror}'
-            raise AccError(f'{path}: {what}') from exc
+            raise StateError(f'{path}: {what}', hint=hint_of(exc)) from exc
         if others_may_write(found):
             hint = f'see who did, then move {path} away'
-            raise AccError(f'{path}: others may write it, and could forge what was proven', hint=hint)
+            raise StateError(f'{path}: others may write it, and could forge what was proven', hint=hint)
         hint = f'move {path} away to begin anew; locks then count as verified only after they were engaged again'
         try:
             raw = json.loads(data) if len(data) <= MAX_SIZE else None
@@ -127,9 +131,9 @@ class Store:
     def write(self, state: TargetState) -> None:
         """Store it so that a reader sees the old state or the new one, whatever happens to us.
 
-        :raises AccError: it could not be stored; then nothing may be written to a BMC either.
+        :raises StateError: it could not be stored; then nothing may be written to a BMC either.
         """
-        path = self._path(state.target)
+        path = self.path(state.target)
         data = json.dumps(encode(state), indent=1).encode()
         try:
             self._folder(path.parent)
@@ -151,10 +155,7 @@ class Store:
             finally:
                 os.close(at)
         except OSError as exc:
-            elsewhere = exc.errno in (errno.EACCES, errno.EPERM)
-            # Another folder would begin with an empty memory, beside a job that may be writing.
-            hint = 'set XDG_STATE_HOME to a folder of yours' if elsewhere else 'see to that, then give the same command again'
-            raise AccError(f'{path}: cannot be written: {exc.strerror}', hint=hint) from exc
+            raise StateError(f'{path}: cannot be written: {exc.strerror}', hint=hint_of(exc)) from exc
 
     @contextmanager
     def alone(self, target: str) -> Iterator[None]:
@@ -162,26 +163,49 @@ class Store:
 
         :raises Refused: somebody does.
         """
-        path = self.root / self.LOCKS / f'{target}.lock'
+        with self._held(target, f'{target}: {{}} works on it'):
+            yield
+
+    @contextmanager
+    def alone_at(self, target: str, places: Iterable[str]) -> Iterator[None]:
+        """Nobody else works on these BMCs meanwhile, by whatever name he calls the target.
+
+        :param places: a text for each BMC, the same for the same one.
+        :raises Refused: somebody does.
+        """
+        with ExitStack() as stack:
+            for place in sorted({*places}):
+                name = f'bmc-{hashlib.sha256(place.encode()).hexdigest()[:32]}'
+                stack.enter_context(self._held(name, f'{target}: {{}} works on its BMC {place} by another name of it'))
+            yield
+
+    @contextmanager
+    def _held(self, name: str, refusal: str) -> Iterator[None]:
+        path = self.root / self.LOCKS / f'{name}.lock'
         try:
             self._folder(path.parent)
-            stream = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), 'r+', encoding='ascii')  # noqa: SIM115
+            at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
-            raise AccError(f'{path}: cannot be opened: {exc.strerror}') from exc
-        with stream:
+            raise StateError(f'{path}: cannot be opened: {exc.strerror}', hint=hint_of(exc)) from exc
+        try:
             try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                pid = stream.read(20).strip()
+                pid = os.pread(at, 20, 0).decode('ascii', 'replace').strip()
                 who = f'process {pid}' if pid.isdigit() else 'another process'
-                raise Refused([f'{target}: {who} works on it'], hint='wait until it has ended') from None
-            stream.truncate(0)
-            stream.write(f'{os.getpid()}\n')
-            stream.flush()
+                raise Refused([refusal.format(who)], hint='wait until it has ended') from None
+            # Who holds it is told to whoever comes second; the lock is good without, on a disk that is full.
+            with suppress(OSError):
+                os.ftruncate(at, 0)
+                os.pwrite(at, f'{os.getpid()}\n'.encode(), 0)
             yield
-            stream.truncate(0)
+            with suppress(OSError):
+                os.ftruncate(at, 0)
+        finally:
+            os.close(at)
 
-    def _path(self, target: str) -> Path:
+    def path(self, target: str) -> Path:
+        """The file of a target."""
         return self.root / self.JOBS / f'{target}.json'
 
     def _folder(self, path: Path) -> None:
@@ -193,13 +217,21 @@ class Store:
 def _check_folders(*folders: Path) -> None:
     """What stands there is ours alone.
 
-    :raises AccError: others may write there.
+    :raises StateError: others may write there.
     :raises OSError: there is none, or it cannot be asked for.
     """
     for folder in folders:
         if others_may_write(folder.stat()):
             hint = f'chmod 700 {folder}, or set XDG_STATE_HOME to a folder of yours'
-            raise AccError(f'{folder}: others may write there, and could forge what was proven', hint=hint)
+            raise StateError(f'{folder}: others may write there, and could forge what was proven', hint=hint)
+
+
+def hint_of(exc: OSError) -> str:
+    """What to do about what cannot be written."""
+    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP):
+        return ELSEWHERE
+    # Another folder would begin with an empty memory, beside a job that may be writing.
+    return 'see to that, then give the same command again'
 
 
 def others_may_write(found: os.stat_result) -> bool:

@@ -51,14 +51,24 @@ class Verify(ReportCommand):
                 codes.append(failed(entry.name, found))
             else:
                 bodies.append({'target': entry.name, **render.verdict(found), 'error': None})
-                unmet = NotMet(str(f) for f in found.unmet)
-                codes.append(Exit.HOLDS if found.met else failed(entry.name, unmet))
+                codes.append(Exit.HOLDS if found.met else failed(entry.name, _not_met(found, in_table=arguments.unmet)))
         return Report(
             document=render.document(bodies),
             columns=COLUMNS,
             rows=tuple(row for body in bodies for row in _rows(body, unmet=arguments.unmet)),
             code=exits.worst(codes),
         )
+
+
+def _not_met(verdict: Verdict, *, in_table: bool) -> NotMet:
+    """What does not hold.
+
+    :param in_table: the table has nothing else, so that only the first is told beside it.
+    """
+    reasons = [str(f) for f in verdict.unmet]
+    if in_table and len(reasons) > 1:
+        reasons = [f'{len(reasons)} demands; the first: {reasons[0]}']
+    return NotMet(reasons)
 
 
 def _rows(body: dict[str, Any], *, unmet: bool) -> list[tuple[Any, ...]]:

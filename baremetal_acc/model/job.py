@@ -303,6 +303,7 @@ class Item:
     :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
     :ivar untouched: it failed before anything of it could reach the device.
     :ivar waiting: since when it is put off because its image is away, UTC.
+    :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     """
 
@@ -317,6 +318,7 @@ class Item:
     stalled: bool = False
     untouched: bool = False
     waiting: datetime | None = None
+    busy: datetime | None = None
     restoring: bool = False
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
@@ -350,6 +352,8 @@ class Job:
         no third time.
     :ivar quarantined: devices that nobody may use: a write failed, and what was there before could not be put back. The reasons
         name them.
+    :ivar bmcs: where each BMC was when the job was turned first: at another address it is another machine. Empty in jobs that
+        were stored before there was such a field.
     """
 
     id: str
@@ -371,6 +375,7 @@ class Job:
     ended: bool = False
     second: bool = False
     quarantined: tuple[AcceleratorId, ...] = ()
+    bmcs: tuple[tuple[BmcName, str], ...] = ()
 
     @property
     def writing(self) -> bool:

@@ -15,6 +15,7 @@ from baremetal_acc.decide.advance import Move, Patience, advance, current, descr
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import ItemState, Job, Outcome, Stage, Wait
+from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.ending import final_look, outcome_of
 from baremetal_acc.run.looking import check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
@@ -29,9 +30,11 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     """One turn of a job: look at what is under way, decide, store, perform what is due.
 
     :returns: the job to store and to come back with, and whether to come back. A wait of no time means at once.
+    :raises StaleJob: it was begun on another machine; nothing was asked of this one.
     """
     if job.ended:
         return job, outcome_of(job)
+    job = bound(job, target)
     at = current(job)
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
     tools = replace(tools, known=tools.known | job.devices)
@@ -98,9 +101,11 @@ __all__ = [
     'PlacementShell',
     'Target',
     'Tools',
+    'bound',
     'check',
     'doing',
     'observe',
+    'origin',
     'tick',
     'unprotected',
 ]

@@ -63,7 +63,7 @@ def write(
     try:
         task = bmcs[action.ref.bmc].push(action.ref, upload)
     except BmcBusy as exc:
-        return with_item(job, position, item.to(ItemState.PLANNED, now, exc.message))
+        return _put_off(job, position, action, exc, tools, now)
     except ImageError as exc:
         # It changed while it was sent: what has arrived is not what was checked.
         return ended(job, position, ItemState.FAILED, now, str(exc))
@@ -74,8 +74,20 @@ def write(
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
         return with_item(job, position, replace(item, message=exc.message))
     LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
-    running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref)
+    running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref, busy=None)
     return with_item(job, position, running)
+
+
+def _put_off(job: Job, position: int, action: Flash | Program, exc: BmcBusy, tools: Tools, now: datetime) -> Job:
+    """Its BMC has taken nothing, and is asked again; not for ever, unless it is we who keep it busy."""
+    item = job.items[position]
+    under_way = [i.action for n, i in enumerate(job.items) if n != position and i.state in (ItemState.SENT, ItemState.RUNNING)]
+    ours = any(isinstance(a, Flash | Program) and a.ref.bmc == action.ref.bmc for a in under_way)
+    since = now if ours or item.busy is None else item.busy
+    if now - since > tools.patience.stall:
+        why = f'it says nothing but that it is busy, and did so for {tools.patience.stall}: {exc.message}'
+        return ended(job, position, ItemState.FAILED, now, why, untouched=True)
+    return with_item(job, position, replace(item.to(ItemState.PLANNED, now, exc.message), busy=since))
 
 
 def _unfit(

@@ -100,6 +100,43 @@ def wrong_config(desk: Desk, machine) -> tuple[str, ...]:
     return ('apply', '--execute', *desk.options)
 
 
+def config_that_is_a_folder(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--execute', '--config-file', '.')
+
+
+def config_of_bytes(desk: Desk, machine) -> tuple[str, ...]:
+    (desk.folder / 'acc.conf').write_bytes(b'[baremetal_acc]\nbaseline = \xff\n')
+    return ('apply', '--execute', '--config-file', 'acc.conf')
+
+
+def no_such_port(desk: Desk, machine) -> tuple[str, ...]:
+    return ('emulate', 'acc-server', '--port', '99999')
+
+
+def no_room_for_the_second_port(desk: Desk, machine) -> tuple[str, ...]:
+    return ('emulate', 'acc-server', '--port', '65535')
+
+
+def no_ca(desk: Desk, machine) -> tuple[str, ...]:
+    desk.bmcs({'node-1': target_of(machine, verify_ca='none.pem')})
+    return ('apply', '--execute', *desk.options)
+
+
+def ca_without_certificates(desk: Desk, machine) -> tuple[str, ...]:
+    desk.bmcs({'node-1': target_of(machine, verify_ca='baseline.toml')})
+    return ('apply', '--execute', *desk.options)
+
+
+def ca_argument_without_certificates(desk: Desk, machine) -> tuple[str, ...]:
+    address = machine.bmcs['host'].address
+    return ('inventory', '--address', address, '--username', 'admin', '--verify-ca', 'baseline.toml')
+
+
+def one_machine_twice(desk: Desk, machine) -> tuple[str, ...]:
+    desk.bmcs({'node-1': target_of(machine), 'node-2': target_of(machine)})
+    return ('apply', '--execute', '--target', 'node-1', *desk.options)
+
+
 def no_baseline(desk: Desk, machine) -> tuple[str, ...]:
     return ('apply', '--execute', '--config-file', 'acc.conf', '--catalogue', 'catalogue.toml', '--baseline', 'none.toml')
 
@@ -135,6 +172,14 @@ TABLE = (
     (firmware_as_function, 2, ("'fpga-new' is a firmware image",)),
     (no_config, 2, ('none.conf',)),
     (wrong_config, 2, ('acc.conf', 'poll_interval')),
+    (config_that_is_a_folder, 2, ('error: .: cannot be read: Is a directory', '--config-file')),
+    (config_of_bytes, 2, ('acc.conf: is not UTF-8',)),
+    (no_such_port, 2, ('--port', '99999 is no port')),
+    (no_room_for_the_second_port, 2, ('--port', '65535 is no port', 'the port after it')),
+    (no_ca, 2, ('bmcs.yaml, line 10', 'none.pem cannot be read: No such file or directory')),
+    (ca_without_certificates, 2, ('bmcs.yaml, line 10', 'baseline.toml holds no certificates')),
+    (ca_argument_without_certificates, 2, ('--verify-ca', 'baseline.toml holds no certificates')),
+    (one_machine_twice, 2, ('bmcs.yaml, line 18', 'target node-2: its BMC host (https://127.0.0.1:', 'target node-1 (line 3)')),
     (no_baseline, 2, ('none.toml', 'cannot be read')),
     (no_placement, 2, ('[placement]', 'auth_type')),
     (missing_password, 2, ('password of admin is missing', 'password_env')),
@@ -207,7 +252,7 @@ def test_a_writing_verb_wants_one_target_or_all(desk, emulated_machine):
     """With two targets in the list nothing is guessed."""
     machine = emulated_machine('fpga-server')
     desk.prepare(machine)
-    desk.bmcs({'a': target_of(machine), 'b': target_of(machine)})
+    desk.bmcs({'a': target_of(machine), 'b': target_of(emulated_machine('fpga-server', seed='2'))})
     done = desk.run('apply', *desk.options)
     assert 2 == done.code
     assert 'lists 2 targets: which one is meant? (name it, or say --all)' in done.errors[0]

@@ -271,7 +271,7 @@ TEN_LINES = """\
     resource_class: gold
     bmcs:
       host:
-        address: https://192.0.2.{last}
+        address: https://198.18.{rack}.{last}
         username: acc-operator
         password_file: secrets/rack-17/{name}
         verify_ca: bmc-ca.pem
@@ -282,7 +282,7 @@ TEN_LINES = """\
 
 def test_a_fleet_fits_into_one_list(tmp_path):
     """Ten thousand targets are within the bound, and a name that is there twice is told by both lines."""
-    lines = [TEN_LINES.format(name=f'node-{n:05}', last=n % 250) for n in range(10_000)]
+    lines = [TEN_LINES.format(name=f'node-{n:05}', rack=n // 250, last=n % 250) for n in range(10_000)]
     assert sum(map(len, lines)) < bmcs.MAX_SIZE
     path = tmp_path / 'bmcs.yaml'
     text = 'format: 1\ntargets:\n' + ''.join(lines[:500])
@@ -368,8 +368,48 @@ def test_the_file_is_looked_for_in_order(tmp_path, monkeypatch):
 
 def test_targets_are_chosen_by_name():
     """In the order of the file; a misspelt name is told with the nearest one."""
-    targets, _ = parse(FULL + FULL.split('targets:\n')[1].replace('node-1', 'node-2'))
+    second = FULL.split('targets:\n')[1].replace('node-1', 'node-2').replace('192.0.2', '198.51.100')
+    targets, _ = parse(FULL + second)
     assert ['node-1', 'node-2'] == [t.name for t in bmcs.choose(targets, ())]
     assert ['node-1', 'node-2'] == [t.name for t in bmcs.choose(targets, ('node-2', 'node-1'))]
     with pytest.raises(UsageError, match=r"'nod-2'.*did you mean node-2"):
         bmcs.choose(targets, ('nod-2',))
+
+
+@pytest.mark.parametrize(
+    ('one', 'other', 'same'),
+    [
+        ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1:443/, username: a', True),
+        ('address: https://bmc.example, username: a', 'address: https://BMC.example, username: a', True),
+        ('address: https://192.0.2.1, username: a, system: /1', 'address: https://192.0.2.1, username: a, system: /1', True),
+        ('address: https://192.0.2.1, username: a, system: /1', 'address: https://192.0.2.1, username: a', True),
+        ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1, username: a, system: /1', True),
+        ('address: https://192.0.2.1, username: a, system: /1', 'address: https://192.0.2.1, username: a, system: /2', False),
+        ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1:8443, username: a', False),
+        ('address: https://192.0.2.1, username: a', 'address: https://192.0.2.1, username: b', False),
+    ],
+)
+def test_two_targets_are_two_machines(one, other, same):
+    """However the address is spelt; a BMC may have several Systems, and a gateway tell BMCs apart by who logs in."""
+    text = f"""
+format: 1
+targets:
+  node-1:
+    bmcs:
+      host: {{{one}}}
+  node-2:
+    bmcs:
+      dpu: {{{other}}}
+"""
+    if not same:
+        assert ['node-1', 'node-2'] == [t.name for t in parse(text)[0]]
+        return
+    with pytest.raises(DocumentError, match=r'line 7: target node-2: its BMC dpu .* is one of target node-1 \(line 4\), too'):
+        parse(text)
+
+
+def test_two_lines_are_two_machines():
+    """Lists that an inventory system gives are no better than those that people write."""
+    line = '{{"target": "node-{}", "bmcs": {{"host": {{"address": "https://192.0.2.1", "username": "a"}}}}}}'
+    with pytest.raises(DocumentError, match=r'line 2: target node-2: its BMC host .* is one of target node-1 \(line 1\), too'):
+        parse('\n'.join(line.format(n) for n in (1, 2)))

@@ -37,6 +37,7 @@ EXAMPLES = (
     (errors.InventoryInUse('x'), Exit.REFUSED),
     (errors.RootMissing('x'), Exit.REFUSED),
     (errors.PlacementRefused('x'), Exit.REFUSED),
+    (errors.StateError('x'), Exit.USAGE),
     (errors.AccError('x'), Exit.OUR_FAULT),
 )
 

@@ -44,6 +44,18 @@ def test_elsewhere_each_change_is_one_line():
     assert f'{flash}: running\n{flash}: staged\n' == stream.getvalue()
 
 
+def test_what_is_put_off_is_told_once_with_the_reason():
+    """Tried and put off at each poll, it has not changed; a number that counts down is no other reason."""
+    stream = io.StringIO()
+    progress = Progress(stream)
+    for left in (30, 20, 10):
+        progress.show(job(ItemState.PLANNED, message=f'busy, come back in {left} s'), 'write')
+        progress.show(job(ItemState.SENT, message=f'busy, come back in {left} s'), 'write')
+    progress.show(job(ItemState.PLANNED, message='its card is not shown'), 'write')
+    flash = f'baremetal-acc: node-1: flash GPU_0 of {v.GPU} with gpu-new'
+    assert f'{flash}: planned (busy, come back in 30 s)\n{flash}: planned (its card is not shown)\n' == stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ('percent', 'bar'), [(0, '.' * 24), (50, '#' * 12 + '.' * 12), (100, '#' * 24), (999, '#' * 24), (None, '.' * 24)]
 )

@@ -171,6 +171,29 @@ def test_one_at_a_time(store):
         pass
 
 
+def test_one_at_a_time_by_whatever_name(store):
+    """Two names of one BMC are one BMC; another one is free."""
+    with store.alone_at('a', ['https://192.0.2.1:443']):
+        with store.alone_at('b', ['https://192.0.2.2:443']):
+            pass
+        who = f'b: process {os.getpid()} works on its BMC https://192.0.2.1:443 by another name of it'
+        with pytest.raises(Refused, match=who), store.alone_at('b', ['https://192.0.2.2:443', 'https://192.0.2.1:443']):
+            pass
+    with store.alone_at('b', ['https://192.0.2.2:443', 'https://192.0.2.1:443']):
+        pass
+
+
+def test_who_works_on_a_target_is_not_told_on_a_full_disk(store, monkeypatch):
+    """The lock is the file, not what stands in it."""
+
+    def fails(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, 'pwrite', fails)
+    with store.alone('node-1'), pytest.raises(Refused, match='another process works on it'), store.alone('node-1'):
+        pass
+
+
 @pytest.mark.parametrize(
     ('environ', 'expected'),
     [

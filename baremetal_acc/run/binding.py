@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is the machine that a job is turned on the one that it was begun on? A name stays when a server is replaced."""
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.errors import StaleJob
+from baremetal_acc.model.job import Job
+from baremetal_acc.run.tools import Target
+
+_PORTS = {'https': 443, 'http': 80}
+
+
+def bound(job: Job, target: Target) -> Job:
+    """The job with the addresses of the BMCs that it is turned on, if it has none yet.
+
+    Cards are known by their identity; a System that is reset is known by nothing but the address of its BMC.
+
+    :raises StaleJob: a BMC is at another address than the job was begun on, or is not there any more.
+    """
+    here = tuple((address.name, origin(address)) for address in target.bmcs)
+    if not job.bmcs:
+        return replace(job, bmcs=here)
+    now = dict(here)
+    for name, before in job.bmcs:
+        if now.get(name) != before:
+            found = f'it is {now[name]} now' if name in now else 'there is none of that name now'
+            raise StaleJob(
+                f'{target.name}: its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z was begun on BMC {name} at {before}, '
+                f'and {found}: nothing is done to another machine',
+                hint=f'give BMC {name} its old address to go on with it; if that machine is gone for good, forget the job',
+            )
+    return job
+
+
+def origin(address: BmcAddress) -> str:
+    """Scheme, host and port of a BMC, one spelling for each."""
+    parts = urlsplit(address.address)
+    host = parts.hostname or ''
+    named = f'[{host}]' if ':' in host else host
+    return f'{parts.scheme}://{named}:{parts.port or _PORTS.get(parts.scheme, 0)}'
