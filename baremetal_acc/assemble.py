@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the tools of the straight path are put together from the operator's configuration."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,7 +34,7 @@ class Documents:
 
     :ivar folders: that images may lie in.
     :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never; ``denials`` its deny-list.
-    :ivar trust: who may sign images; None where there are no trust roots.
+    :ivar trust: who may sign images; None where there are no trust roots for them.
     """
 
     baseline: Baseline
@@ -56,8 +57,7 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline)
     if not images:
         return Documents(baseline=rules, catalogue=(), folders=())
-    trust = trusting(conf)
-    found = catalogue(conf, trust, datetime.now(UTC)).catalogue
+    found = catalogue(conf, trusting(conf), datetime.now(UTC)).catalogue
     return Documents(
         baseline=rules,
         catalogue=found.images,
@@ -65,13 +65,14 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
         path=found.path,
         expires=found.expires,
         denials=found.denials,
-        trust=trust,
+        trust=trusting_images(conf),
     )
 
 
-def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime) -> Loaded:
+def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime, *, named: bool = False) -> Loaded:
     """The catalogue, once it has proven whose it is.
 
+    :param named: an argument names the file, and no option.
     :raises DocumentError: it is missing or wrong.
     :raises CatalogueRefused: it is not signed as it has to be, or an older one.
     """
@@ -83,16 +84,27 @@ def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime) -> Lo
         demand=Demand(group.catalogue_signature or (Demand.OPTIONAL if trust is None else Demand.REQUIRED)),
         serials=None if not kept else Serials(path=Path(kept)),
         now=now,
-        hint=f'option [{GROUP}] catalogue names it',
+        hint=None if named else f'option [{GROUP}] catalogue names it',
     )
 
 
 def trusting(conf: cfg.ConfigOpts) -> Trusting | None:
-    """Who may sign, as the trust roots say; None where there are none.
+    """Who may sign the catalogue, as the trust roots say; None where there are none.
 
     :raises DocumentError: a trust root is missing or wrong.
     """
-    roots = conf[GROUP].trust_roots
+    return _trusting(conf[GROUP].trust_roots)
+
+
+def trusting_images(conf: cfg.ConfigOpts) -> Trusting | None:
+    """Who may sign images: who vouches for bytes need not be trusted with what they fit, and what is denied.
+
+    :raises DocumentError: a trust root is missing or wrong.
+    """
+    return _trusting(conf[GROUP].image_trust_roots or conf[GROUP].trust_roots)
+
+
+def _trusting(roots: Sequence[str]) -> Trusting | None:
     if not roots:
         return None
     # Imported here: who has no trust roots does not wait for it.

@@ -44,7 +44,16 @@ OPTIONS = [
         default=[],
         help=(
             'Files of Ed25519 public keys and of CA certificates in PEM, or folders of such files (*.pem, *.crt, *.pub): who '
-            'may sign the catalogue, and images. A certificate of such a CA has to be one for code signing.'
+            'may sign the catalogue, and images. A certificate of such a CA has to be one for code signing. Nobody but root '
+            'and the user of the process may write there.'
+        ),
+    ),
+    cfg.ListOpt(
+        'image_trust_roots',
+        default=[],
+        help=(
+            'Like trust_roots, of those who may sign images, and not the catalogue. Where it is empty, the trust_roots sign '
+            'both; where it is not, they sign the catalogue alone.'
         ),
     ),
     cfg.StrOpt(

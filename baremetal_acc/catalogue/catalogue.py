@@ -30,7 +30,11 @@ _LONGEST_PATTERN = 200
 """Characters of a pattern over Ids. The longest Id of all recordings has 63."""
 
 _LARGEST = 2**63 - 1
-"""Of serial and size: what others can store as an integer."""
+"""Of a size: what others can store as an integer."""
+
+_HIGHEST_SERIAL = 2**53
+"""JSON keeps whole numbers up to here as they are (RFC 8259, section 6). Nobody counts that far, so whoever comes near wants to
+lock out all who count on: as many seconds are 285 million years."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ def read(text: str, path: str) -> Catalogue:
     return Catalogue(
         path=path,
         images=deny.marked(images, denials),
-        serial=None if serial is None else _bounded(document, 'serial', serial),
+        serial=None if serial is None else _bounded(document, 'serial', serial, _HIGHEST_SERIAL),
         expires=expires,
         denials=denials,
     )
@@ -190,9 +194,9 @@ def _component(table: toml.Table, text: str) -> str:
     return text
 
 
-def _bounded(table: toml.Table, key: str, value: int) -> int:
-    if value > _LARGEST:
-        raise table.error(key, f'more than {_LARGEST}')
+def _bounded(table: toml.Table, key: str, value: int, most: int = _LARGEST) -> int:
+    if value > most:
+        raise table.error(key, f'more than {most}')
     return value
 
 

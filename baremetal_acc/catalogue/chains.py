@@ -59,7 +59,14 @@ def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certifica
         raise Untrusted(f'{name_of(last)} was issued by no trust root')
     # A CA that was renewed has two certificates of one key: the one counts that is valid.
     root = next((a for a in roots if _is_valid(a, now)), roots[0])
-    path = (*chain, root)
+    check_path((*chain, root), now)
+
+
+def check_path(path: tuple[x509.Certificate, ...], now: datetime) -> None:
+    """Each certificate is good now and issued by the next one, the first one a signer's. Whom the last one is, is not asked.
+
+    :raises Untrusted: something does not hold.
+    """
     for depth, certificate in enumerate(path):
         name = 'it' if depth == 0 else name_of(certificate)
         if not _is_valid(certificate, now):

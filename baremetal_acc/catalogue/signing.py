@@ -4,6 +4,7 @@
 
 import os
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
@@ -17,11 +18,13 @@ from baremetal_acc.catalogue.signature import Signer
 from baremetal_acc.errors import DocumentError
 
 
-def signer(key: Path, certificates: Path | None, passphrase: bytes | None) -> Signer:
+def signer(key: Path, certificates: Path | None, passphrase: bytes | None, now: datetime | None = None) -> Signer:
     """Who signs with this file of a private key.
 
-    :param certificates: PEM: the signer's certificate, then those in between.
-    :raises DocumentError: the key cannot be read, others may read it, or it does not belong to the certificate.
+    :param certificates: PEM: the signer's certificate, then those in between. Whom they lead to is for those who check.
+    :param now: at which the certificates have to be good; None: this very moment.
+    :raises DocumentError: the key cannot be read, others may read it, it does not belong to the certificate, or nobody would
+        accept the certificates.
         ``TypeError``: a passphrase is needed, or there is one and none is needed.
     """
     private = _private_key(key, passphrase)
@@ -47,6 +50,13 @@ def signer(key: Path, certificates: Path | None, passphrase: bytes | None) -> Si
         raise DocumentError(path=str(certificates), what=what, hint="the signer's own certificate comes first")
     if len(chain) > chains.MOST:
         raise DocumentError(path=str(certificates), what=f'holds more than {chains.MOST} certificates')
+    try:
+        chains.check_path(chain, datetime.now(UTC) if now is None else now)
+    except Untrusted as exc:
+        hint = 'give a chain that is good now, each certificate issued by the next one'
+        raise DocumentError(path=str(certificates), what=f'nobody would accept a signature by it: {exc}', hint=hint) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as exc:
+        raise DocumentError(path=str(certificates), what=f'a certificate is malformed ({type(exc).__name__})') from None
     return Signer(key=private, certificates=chain)
 
 
@@ -56,18 +66,27 @@ def _private_key(path: Path, passphrase: bytes | None) -> PrivateKey:
             mode = os.fstat(stream.fileno()).st_mode
             if not stat.S_ISREG(mode):
                 raise DocumentError(path=str(path), what='is no regular file')
-            if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
-                what = f'holds a private key, and others may use the file (mode {stat.S_IMODE(mode):04o})'
-                raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
             data = stream.read(MAX_SIZE + 1)
     except OSError as exc:
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}') from exc
+    if b'PRIVATE KEY-----' not in data:
+        what = 'holds no private key that can be read in PEM'
+        hint = '--key names the file of the private key, --certificate that of its chain'
+        raise DocumentError(path=str(path), what=what, hint=hint)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
+        what = f'holds a private key, and others may use the file (mode {stat.S_IMODE(mode):04o})'
+        raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
     try:
         key = serialization.load_pem_private_key(data, passphrase)
         usable(key.public_key())
     except (ValueError, UnsupportedAlgorithm):
-        wrong = 'or the passphrase is wrong' if passphrase is not None else 'in PEM'
-        raise DocumentError(path=str(path), what=f'holds no private key that can be read {wrong}') from None
+        what = 'holds no private key that can be read'
+        if passphrase is None:
+            raise DocumentError(
+                path=str(path), what=f'{what} in PEM', hint='see what it is: openssl pkey -noout -text'
+            ) from None
+        hint = f'it was asked for, or is that of $BAREMETAL_ACC_KEY_PASSPHRASE; openssl pkey -noout -in {path} tries one'
+        raise DocumentError(path=str(path), what=f'{what} or the passphrase is wrong', hint=hint) from None
     except Untrusted as exc:
         raise DocumentError(path=str(path), what=str(exc)) from None
     if not isinstance(key, PrivateKey):

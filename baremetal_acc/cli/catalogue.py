@@ -139,7 +139,7 @@ class Sign(ReportCommand):
 
         conf = session.configuration(_named(arguments), os.environ)
         path = Path(conf[GROUP].catalogue)
-        data = load.read(path, f'option [{GROUP}] catalogue names it')
+        data = load.read(path, None if arguments.catalogue else f'option [{GROUP}] catalogue names it')
         try:
             found = document.read(data.decode('utf-8'), str(path))
         except UnicodeDecodeError:
@@ -155,8 +155,8 @@ class Sign(ReportCommand):
         else:
             _signable(found, now)
             todo.append(('catalogue', path.with_name(path.name + load.SUFFIX), signature.catalogue_statement(data)))
-        signer = _signer(arguments)
-        trust = assemble.trusting(conf)
+        signer = _signer(arguments, now)
+        trust = assemble.trusting_images(conf) if arguments.image else assemble.trusting(conf)
         bodies = []
         for what, beside, statement in todo:
             kept = None
@@ -196,8 +196,8 @@ def _named(arguments: argparse.Namespace) -> argparse.Namespace:
 def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
     """The catalogue, and where its images come from."""
     conf = session.configuration(_named(arguments), os.environ)
-    trust, now = assemble.trusting(conf), datetime.now(UTC)
-    loaded = assemble.catalogue(conf, trust, now)
+    now = datetime.now(UTC)
+    loaded = assemble.catalogue(conf, assemble.trusting(conf), now, named=arguments.catalogue is not None)
     found = loaded.catalogue
     if found.expires is not None and found.expires <= now:
         text.warn(f'{found.path} has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z: no image of it is written any more')
@@ -208,7 +208,7 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
         path=found.path,
         expires=found.expires,
         denials=found.denials,
-        trust=trust,
+        trust=assemble.trusting_images(conf),
     )
     return loaded, assemble.store(conf, read)
 
@@ -265,14 +265,14 @@ def _signable(found: Catalogue, now: datetime) -> None:
         raise DocumentError(path=found.path, what=f'has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z')
 
 
-def _signer(arguments: argparse.Namespace) -> 'Signer':
+def _signer(arguments: argparse.Namespace, now: datetime) -> 'Signer':
     from baremetal_acc.catalogue import signing
 
     key, chain = Path(arguments.key), Path(arguments.certificate) if arguments.certificate else None
     try:
-        return signing.signer(key, chain, None)
+        return signing.signer(key, chain, None, now)
     except TypeError:
-        return signing.signer(key, chain, _passphrase(key, os.environ))
+        return signing.signer(key, chain, _passphrase(key, os.environ), now)
 
 
 def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:

@@ -95,7 +95,7 @@ def test_every_key_is_understood():
         ('order = 10 }', 'via = ["96.00"] }', 12, "via holds '96.00', the version of the image itself"),
         ('order = 10 }', 'via = [""] }', 12, 'list of texts expected'),
         ('format = 1', 'format = 1\nserial = -1', 2, '-1 is less than 0'),
-        ('format = 1', 'format = 1\nserial = 9223372036854775808', 2, 'more than 9223372036854775807'),
+        ('format = 1', 'format = 1\nserial = 9007199254740993', 2, 'more than 9007199254740992'),
         ('format = 1', 'format = 1\nexpires = "2027-01-31"', 2, 'date and time of UTC expected (write it without quotes, as'),
         ('format = 1', 'format = 1\nexpires = 2027-01-31', 2, 'date and time of UTC expected'),
         ('format = 1', 'format = 1\nexpires = 2027-01-31T00:00:00', 2, 'date and time of UTC expected'),
@@ -155,3 +155,10 @@ def test_a_message_is_never_as_long_as_what_is_wrong(old, new, says):
     with pytest.raises(DocumentError, match=says) as caught:
         parse(FIRMWARE.replace(old, new))
     assert len(str(caught.value)) < 1000
+
+
+def test_a_serial_that_nobody_could_follow_is_no_serial():
+    """Who signed it once, with a key that was withdrawn since, would lock out all that count on from where they were."""
+    assert 2**53 == catalogue.read(FIRMWARE.replace('format = 1\n', f'format = 1\nserial = {2**53}\n'), 'c.toml').serial
+    with pytest.raises(DocumentError, match='serial: more than 9007199254740992'):
+        catalogue.read(FIRMWARE.replace('format = 1\n', f'format = 1\nserial = {2**53 + 1}\n'), 'c.toml')

@@ -211,7 +211,7 @@ def test_a_serial_that_nobody_signed_locks_nobody_out(desk):
     desk.write(7)
     desk.load()
     signed = desk.path.read_bytes(), desk.beside.read_bytes()
-    desk.write(2**62)
+    desk.write(2**53)
     desk.beside.unlink()
     assert desk.load(demand=Demand.OPTIONAL).signer is None
     desk.write(6)

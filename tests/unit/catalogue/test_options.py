@@ -107,3 +107,22 @@ def test_the_store_is_what_the_options_say(folder):
     assert store.expires is not None
     with pytest.raises(DocumentError, match=r"image_hosts: 'https://h/path' is no server .write HOST or HOST:PORT"):
         assemble.store(signed(folder, image_hosts=['https://h/path']), read)
+
+
+def test_who_vouches_for_images_signs_no_catalogue(folder):
+    """With image_trust_roots the vendor's key is good for images alone; without them trust_roots are good for both."""
+    vendor = keys.key()
+    (folder / 'vendor.pub').write_bytes(keys.public_pem(vendor))
+    theirs = f'key {signature.fingerprint(vendor.public_key())}'
+    statement = signature.image_statement(next(iter(assemble.documents(signed(folder)).catalogue)))
+    made = Signer(key=vendor).file(statement)
+    both = assemble.documents(signed(folder)).trust
+    apart = assemble.documents(signed(folder, image_trust_roots=[str(folder / 'vendor.pub')])).trust
+    assert theirs == apart.check(statement, made, 'a.sig', keys.NOW)
+    with pytest.raises(signature.Untrusted, match='no trust root'):
+        both.check(statement, made, 'a.sig', keys.NOW)
+    (folder / 'catalogue.toml.sig').write_text(
+        Signer(key=vendor).file(signature.catalogue_statement((folder / 'catalogue.toml').read_bytes()))
+    )
+    with pytest.raises(CatalogueRefused, match='no trust root'):
+        assemble.documents(signed(folder, image_trust_roots=[str(folder / 'vendor.pub')]))

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose private key is taken, with which certificates?"""
 
+from datetime import timedelta
+
 import pytest
+from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from baremetal_acc.catalogue import signature, signing
@@ -12,6 +15,8 @@ from tests.unit.catalogue import keys
 from tests.unit.catalogue.keys import NOW, certificate, key
 
 STATEMENT = signature.catalogue_statement(b'format = 1\n')
+
+DAY = timedelta(days=1)
 
 OWN, ROOT, WEAK = key(), key(), key('rsa1024')
 
@@ -52,18 +57,48 @@ def test_a_signer_needs_what_others_will_accept(tmp_path):
         signing.signer(path, None, None)
     chain.write_bytes(keys.pem(certificate('R', OWN, ('Root', ROOT))))
     with pytest.raises(DocumentError, match='the first certificate is of another key'):
-        signing.signer(path, chain, None)
+        signing.signer(path, chain, None, NOW)
     chain.write_bytes(keys.pem(certificate('R', own, ('Root', ROOT), purpose=ExtendedKeyUsageOID.SERVER_AUTH)))
     with pytest.raises(DocumentError, match='nobody would accept the first certificate: it is not for code signing'):
-        signing.signer(path, chain, None)
+        signing.signer(path, chain, None, NOW)
     chain.write_bytes(b'nothing')
     with pytest.raises(DocumentError, match='holds no certificate in PEM'):
-        signing.signer(path, chain, None)
+        signing.signer(path, chain, None, NOW)
     chain.write_bytes(keys.pem(certificate('R', own, ('Root', ROOT))))
-    made = signing.signer(path, chain, None)
+    made = signing.signer(path, chain, None, NOW)
     assert 'CN=R' == accepted(Trust(keys={}, authorities=(certificate('Root', ROOT, ca=True),)), made.file(STATEMENT))
     assert 'PRIVATE' not in repr(made)
     with pytest.raises(DocumentError, match='holds no private key that can be read in PEM'):
         signing.signer(keys.secret_file(tmp_path / 'other', keys.public_pem(own)), None, None)
     with pytest.raises(DocumentError, match='its RSA key has 1024 bits'):
         signing.signer(keys.secret_file(tmp_path / 'weak', keys.private_pem(WEAK)), None, None)
+
+
+def test_nobody_signs_with_certificates_that_all_would_refuse(tmp_path):
+    """Not valid now, or a chain that is none: told when it is signed, with the reason that the check would give."""
+    path = keys.secret_file(tmp_path / 'key', keys.private_pem(OWN))
+    chain = tmp_path / 'chain.pem'
+    middle, by = key(), ('Middle', key())
+    later, earlier = {'since': NOW + DAY}, {'until': NOW - DAY}
+    names = x509.NameConstraints(permitted_subtrees=[x509.DNSName('example.org')], excluded_subtrees=None)
+    leaf = certificate('R', OWN, ('Middle', middle))
+    for certificates, says in (
+        ((certificate('R', OWN, by, **earlier),), 'it is valid from .* only'),
+        ((certificate('R', OWN, by, **later),), 'it is valid from .* only'),
+        ((certificate('R', OWN, by, critical=names),), 'demands what is not understood here'),
+        ((leaf, certificate('Middle', middle, by, ca=True, **earlier)), 'CN=Middle is valid from .* only'),
+        ((leaf, certificate('Middle', middle, by)), 'CN=Middle may not issue certificates'),
+        ((leaf, certificate('Other', key(), by, ca=True)), 'CN=R was not issued by CN=Other'),
+    ):
+        chain.write_bytes(keys.pem(*certificates))
+        with pytest.raises(DocumentError, match=f'chain.pem: nobody would accept a signature by it: .*{says}'):
+            signing.signer(path, chain, None, NOW)
+    chain.write_bytes(keys.pem(leaf, certificate('Middle', middle, by, ca=True)))
+    assert 'CN=R' == signing.signer(path, chain, None, NOW).name
+
+
+def test_a_file_without_a_private_key_is_not_called_one(tmp_path):
+    """A certificate as --key, readable by all as certificates are: chmod would help nobody."""
+    path = keys.secret_file(tmp_path / 'root.pem', keys.pem(certificate('Root', ROOT, ca=True)), mode=0o644)
+    with pytest.raises(DocumentError, match=r'holds no private key that can be read in PEM \(--key names'):
+        signing.signer(path, None, None)
