@@ -19,12 +19,12 @@ from baremetal_acc import run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import Part, plan
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
-from baremetal_acc_ironic import drift, outcome, quarantine, work
+from baremetal_acc_ironic import drift, outcome, quarantine, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
@@ -89,12 +89,14 @@ def recover(task: Any) -> None:
         job = mind.job
         if job is None:
             return
-        if job.step == NAME:
-            _turn(task, mind, job)
-        elif job.ended or not work.touched(job):
+        if job.step != NAME and (job.ended or not work.touched(job)):
             if not job.ended:
                 outcome.told(node, f'{job.step} was interrupted before it changed anything')
             memory.store(node, replace(mind, job=None, unplanned=False))
+        elif _elsewhere(task, mind, job):
+            LOG.debug('Node %s: its job was begun on another machine', node.uuid)
+        elif job.step == NAME:
+            _turn(task, mind, job)
         else:
             _begin(task, mind, job)
     except exception.NodeNotFound:
@@ -104,6 +106,24 @@ def recover(task: Any) -> None:
     except Exception as exc:
         LOG.warning('Node %s: locks are not back yet: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
         _maintain(node, f'work on accelerators was interrupted, and the locks are not back yet: {exc}')
+
+
+def _elsewhere(task: Any, mind: Memory, job: Job) -> bool:
+    """The node's BMCs are at other addresses than the job was begun on: nothing is done, and that is told once.
+
+    The job stays: with the old address back it is looked after. A step that takes over begins anew where the BMCs are now.
+    """
+    try:
+        run.bound(job, target_of(task))
+    except StaleJob as exc:
+        why = exc.message
+        if mind.opened is None or mind.opened.why != why:
+            hint = f'give the old address back, or run {steps.LOCK.name} or {steps.RECONCILE.name}: they begin anew'
+            outcome.told(task.node, why)
+            _maintain(task.node, f'{why} ({hint})')
+            memory.store(task.node, replace(mind, opened=Opened(since=work.now(), why=why)))
+        return True
+    return False
 
 
 def _begin(task: Any, mind: Memory, job: Job) -> None:

@@ -251,6 +251,7 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         requester=_requester(task.context),
         demands_met=_demands(task, step, flow),
     )
+    job = run.bound(job, target_of(task))  # before anybody can edit where its BMCs are
     return replace(job, engagements=evidence(mind, flow) if step is steps.PUBLISH else ())
 
 
