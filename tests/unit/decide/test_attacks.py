@@ -264,6 +264,8 @@ def test_no_device_hides_another_kind_of_device_by_its_uuid():
     assert {Kind.GPU, Kind.DPU} == {a.kind for a in merge([gpu, dpu])}
 
 
+UUID = '11111111-1111-1111-1111-111111111111'
+
 RULES = """
 format = 1
 [[rule]]
@@ -281,10 +283,9 @@ block = []
 @pytest.mark.parametrize('kind', [Kind.GPU, Kind.DPU])
 def test_a_further_bmc_takes_no_card_of_the_host_out_of_its_rules(match, kind):
     """It gives the UUID of the host's GPU, whose firmware was rewritten, with other ids: the GPU is judged all the same."""
-    host = behind('host', firmware=(v.component('HGX_FW_GPU_0', version='66.6'),), locks=())
+    host = behind('host', uuid=UUID, firmware=(v.component('HGX_FW_GPU_0', version='66.6'),), locks=())
     ids = {'vendor': 'Lab', 'model': 'Lab', 'part_number': '1', 'pci': PciIds(vendor_id='0x1234', device_id='0x0001')}
-    claimed = behind('dpu', kind=kind, firmware=(), locks=(), **ids)
-    assert host.uuid == claimed.uuid
+    claimed = behind('dpu', uuid=UUID, kind=kind, firmware=(), locks=(), **ids)
     rules = baseline.parse(RULES % match, 'b')
     verdict = verify(v.inventory(*merge([host, claimed])), rules, v.NODE, (), (), lifecycle=1)
     assert [host.id] == [f.accelerator for f in verdict.unmet if f.subject == 'firmware HGX_FW_GPU_0']
@@ -293,8 +294,8 @@ def test_a_further_bmc_takes_no_card_of_the_host_out_of_its_rules(match, kind):
 @pytest.mark.parametrize('kind', [Kind.GPU, Kind.DPU])
 def test_a_further_bmc_does_not_stand_for_a_card_of_the_host_that_is_gone(kind):
     """Whatever it shows of it."""
-    host = behind('host', locks=())
-    claimed = behind('dpu', kind=kind, locks=())
+    host = behind('host', uuid=UUID, locks=())
+    claimed = behind('dpu', uuid=UUID, kind=kind, locks=())
     (there,) = merge([claimed])
     assert (host.id, f'{host.id}@dpu') == (claimed.id, there.id)
     rules = baseline.parse(RULES % 'kind = "FPGA"', 'b')
