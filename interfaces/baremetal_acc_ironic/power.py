@@ -18,9 +18,9 @@ from baremetal_acc.decide.advance import current
 from baremetal_acc.errors import StaleJob
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import quarantine
+from baremetal_acc_ironic import policy, quarantine
 from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.recovery import TENANT_STATES
+from baremetal_acc_ironic.recovery import STATES, TENANT_STATES
 
 LOG = log.getLogger(__name__)
 
@@ -79,6 +79,12 @@ def _writing(task: Any) -> bool:
     return mind is not None and mind.writing
 
 
+def _for_somebody_else(task: Any) -> bool:
+    """The host would run somebody else's code; between deploys, what the project that leases the node has left to be booted."""
+    state = task.node.provision_state
+    return state in TENANT_STATES or (state in STATES and policy.as_lessee(task))
+
+
 def _refuse(task: Any, power_state: str) -> None:
     node = task.node
     mind = _mind(task)
@@ -94,7 +100,7 @@ def _refuse(task: Any, power_state: str) -> None:
             f'(stage {"end" if at is None else at.name.lower()}, since {job.created:%Y-%m-%d %H:%M:%S} UTC, '
             f'until {job.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest)'
         )
-    if power_state in _OFF or node.provision_state not in TENANT_STATES:
+    if power_state in _OFF or not _for_somebody_else(task):
         return
     if mind.opened is not None:
         raise PowerRefused(
