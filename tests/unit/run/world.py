@@ -104,6 +104,12 @@ class Card:
 
     @property
     def id(self) -> AcceleratorId:
+        """As a target has it: with the name of a further BMC."""
+        return AcceleratorId(self.told if self.bmc == HOST else f'{self.told}@{self.bmc}')
+
+    @property
+    def told(self) -> AcceleratorId:
+        """As its BMC has it."""
         return AcceleratorId(f'uuid:gpu-{self.number}')
 
     @property
@@ -123,7 +129,7 @@ class Card:
 
     def seen(self):
         uri = Ref(bmc=self.bmc, uri=f'/redfish/v1/Systems/1/Processors/GPU_{self.number}')
-        return v.gpu(id=self.id, primary=uri, refs=(uri,), firmware=(self.component(),), locks=())
+        return v.gpu(id=self.told, primary=uri, refs=(uri,), firmware=(self.component(),), locks=())
 
 
 @dataclass
