@@ -39,7 +39,7 @@ class Denial:
     def _meets(self, image: Image) -> bool:
         return (
             (self.version is None or same_version(self.version, image.version))
-            and (not self.fits or any(_one_device(mine, other) for mine in self.fits for other in image.fits))
+            and (not self.fits or share_devices(self.fits, image.fits))
             and (self.component is None or overlap(self.component.casefold(), image.component.casefold()))
         )
 
@@ -71,6 +71,11 @@ def overlap(one: str, other: str) -> bool:
             here.insert(0, found)
         after = here
     return after[0]
+
+
+def share_devices(some: Iterable[Fit], others: tuple[Fit, ...]) -> bool:
+    """There may be a device that one of the first and one of the others fit."""
+    return any(_one_device(mine, other) for mine in some for other in others)
 
 
 def _alike(one: str, other: str) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from baremetal_acc import assemble
 from baremetal_acc.catalogue import catalogue as document
-from baremetal_acc.catalogue import load
+from baremetal_acc.catalogue import deny, load
 from baremetal_acc.catalogue.catalogue import Catalogue
 from baremetal_acc.catalogue.load import Loaded
 from baremetal_acc.catalogue.store import Store
@@ -59,6 +59,10 @@ class Check(ReportCommand):
             wrong = [] if errors[image.name] is None or image.denied is not None else [str(errors[image.name])]
             if image.denied is None and image.restore is not None and errors[image.restore] is not None:
                 wrong.append(f'image {image.name}: nothing to go back to: {errors[image.restore]}')
+            if image.denied is None:
+                # What cannot be opened was told above.
+                back = None if image.restore is None or errors[image.restore] is not None else images[image.restore]
+                wrong += _never_planned(image, back)
             state = 'denied' if image.denied is not None else 'wrong' if wrong else 'good'
             bodies.append({**_image(image), 'state': state, 'errors': wrong})
             for one in wrong:
@@ -211,6 +215,22 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
         trust=assemble.trusting_images(conf),
     )
     return loaded, assemble.store(conf, read)
+
+
+def _never_planned(image: Image, restore: Image | None) -> list[str]:
+    """Why every plan that needs the image is refused, whatever device it is for."""
+    found = []
+    if not any(fit.pci or fit.part_number or fit.software_id for fit in image.fits):
+        found.append(f'image {image.name}: its fits are vendor and model only: name pci, part_number or software_id')
+    if restore is None:
+        return found
+    if not deny.overlap(image.component.casefold(), restore.component.casefold()):
+        what = f'restore image {restore.name} is for component {restore.component}, and not for {image.component}'
+        found.append(f'image {image.name}: nothing to go back to: {what}')
+    if not deny.share_devices(image.fits, restore.fits):
+        what = f'restore image {restore.name} fits no device that image {image.name} fits'
+        found.append(f'image {image.name}: nothing to go back to: {what}')
+    return found
 
 
 def _openable(image: Image, store: Store) -> ImageError | None:

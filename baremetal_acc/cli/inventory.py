@@ -254,12 +254,17 @@ def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
             _model(a['vendor'], a['model']),
             a['serial'] or a['uuid'] or a['primary_uri'],
             tuple(f'{c["id"] or "device"} {c["version"] or "unknown"}' for c in a['firmware']),
-            tuple(f'{s["slot_id"]} {s["function"] or "empty"}' for s in a['slots'])
-            or tuple(f['name'] or f['id'] for f in a['functions']),
+            _slots(a) or tuple(f['name'] or f['id'] for f in a['functions']),
             a['device_lock'],
         )
         for a in body['accelerators']
     ]
+
+
+def _slots(a: dict[str, Any]) -> tuple[str, ...]:
+    """What each slot holds, by its name: the Id of the resource is that of the slot on real cards."""
+    names = {f['id']: f['name'] or f['id'] for f in a['functions']}
+    return tuple(f'{s["slot_id"]} {names.get(s["function"], s["function"]) or "empty"}' for s in a['slots'])
 
 
 def _model(vendor: str | None, model: str | None) -> str | None:

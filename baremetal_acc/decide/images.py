@@ -59,6 +59,19 @@ def firmware_image(images: Iterable[Image], accelerator: Accelerator, component:
     return tuple(i for i in images if same_version(i.version, version) and meant_for(i, accelerator, component))
 
 
+def for_others(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> tuple[Image, ...]:
+    """The firmware images of that version, for components of that name, whose ids are not those that the device shows."""
+    return tuple(
+        image
+        for image in images
+        if image.kind is ImageKind.FIRMWARE
+        and same_version(image.version, version)
+        and component.id is not None
+        and fnmatchcase(component.id.casefold(), image.component.casefold())
+        and not fits(image, accelerator, component)
+    )
+
+
 def meant_for(image: Image, accelerator: Accelerator, component: Component, kind: ImageKind = ImageKind.FIRMWARE) -> bool:
     """The image is of that kind, for components of that name, and for the ids of this device."""
     return (
@@ -147,6 +160,27 @@ def holds(slot: ReconfigurationSlot, image: Image) -> bool:
     if image.uuid is not None:
         return function.uuid is not None and function.uuid.casefold() == image.uuid.casefold()
     return image.function is not None and image.function.casefold() in _names(function)
+
+
+def held(images: Iterable[Image], accelerator: Accelerator, slot: ReconfigurationSlot) -> str | None:
+    """Which function of the catalogue a slot holds, whether or not a rule demands it; None: none, or nobody can tell which."""
+    found = [
+        image
+        for image in images
+        if image.function is not None
+        and image in function_image((image,), accelerator, slot, image.function)
+        and holds(slot, image)
+        and not by_name_only(image, accelerator, slot.item)
+    ]
+    names = {image.function for image in found}
+    if len(names) != 1 or any(image.denied is not None for image in found) or other_staged(slot, found):
+        return None
+    return names.pop()
+
+
+def shown(function: Function) -> str:
+    """What a function is called in texts: its name, and the resource's Id where it has none."""
+    return function.name or function.id
 
 
 def other_staged(slot: ReconfigurationSlot, images: Iterable[Image]) -> bool:

@@ -237,7 +237,8 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
     if fits and accelerator.id not in draft.again:
         return
     if len(found) != 1:
-        draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule))
+        near = images.for_others(draft.catalogue, accelerator, component, version)
+        draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule, near))
         return
     way = _way(draft, accelerator, component, found[0])
     if way is None:
@@ -341,12 +342,20 @@ def _write(
     if allowed and image.security_version < highest:
         text = f'{subject} goes down from security version {highest} to {image.security_version}: rule {wanted.firmware_rule}'
         draft.notes.append(Note(label=accelerator.label, text=f'{text} allows it'))
-    for reason in (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, floor)):
+    whence = ''
+    if floor > wanted.security_floor and image.kind is ImageKind.FIRMWARE:
+        runs = f'of {component.version}, which runs' if highest == running else 'of what is written before it'
+        whence = f', that {runs}: only downgrade = "allow" in rule {wanted.firmware_rule} lets it go down'
+    unsafe = (*_unsafe_component(accelerator, component), *_unsafe_image(draft, accelerator, component, image, floor, whence))
+    for reason in unsafe:
         draft.refuse(accelerator, subject, reason)
     why = images.denial(draft.catalogue, accelerator, component, image.version)
     if why is not None:
         draft.refuse(accelerator, subject, f'version {image.version} is denied: {why}')
     restore = _restore(image, over)
+    if restore is None and image.kind is ImageKind.FIRMWARE:
+        text = f'{subject} has no way back: image {image.name} says restore = "none", so if it fails the device is quarantined'
+        draft.notes.append(Note(label=accelerator.label, text=text))
     if restore is not None:
         for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
@@ -466,8 +475,12 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id))
 
 
-def _not_one(found: Iterable[Image], what: str, rule: str) -> str:
+def _not_one(found: Iterable[Image], what: str, rule: str, near: Iterable[Image] = ()) -> str:
     names = sorted(i.name for i in found)
+    if not names and near:
+        others = _some(sorted(i.name for i in near))
+        why = f'the device shows other ids than the fits of {others}, or hides them'
+        return f'the catalogue has no image of {what} that fits: {why} (rule {rule})'
     if not names:
         return f'the catalogue has no image of {what} that fits (rule {rule})'
     return f'several images of the catalogue fit {what}: {", ".join(names)} (rule {rule})'
@@ -488,13 +501,16 @@ def _unsafe_item(component: Component) -> Iterator[str]:
         yield 'the BMC says that it is not updateable'
 
 
-def _unsafe_image(draft: _Draft, accelerator: Accelerator, item: Component, image: Image, floor: int) -> Iterator[str]:
+def _unsafe_image(
+    draft: _Draft, accelerator: Accelerator, item: Component, image: Image, floor: int, whence: str = ''
+) -> Iterator[str]:
+    """:param whence: what makes the floor that high, and what to do, as the end of a sentence."""
     if image.denied is not None:
         yield f'image {image.name} is denied: {image.denied}'
     if images.by_name_only(image, accelerator, item):
         yield f'image {image.name} fits by vendor and model only; name pci, part_number or software_id in its fits'
     if image.security_version < floor:
-        yield f'image {image.name} has security version {image.security_version}, the floor is {floor}'
+        yield f'image {image.name} has security version {image.security_version}, the floor is {floor}{whence}'
     yield from _unsafe_target(draft, item, image)
 
 

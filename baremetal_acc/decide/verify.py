@@ -75,7 +75,7 @@ def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle
 def functions_in_play(
     inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
 ) -> dict[tuple[AcceleratorId, str], str]:
-    """Which function each slot verifiably holds: what the baseline demands of it and the BMC reports.
+    """Which function each slot verifiably holds: what the BMC reports, and the baseline demands, if it demands anything of it.
 
     :returns: function names by device and SlotId; a device with anything unmet has none.
     """
@@ -85,11 +85,17 @@ def functions_in_play(
     for accelerator in inventory.accelerators:
         if accelerator.id in unmet:
             continue
+        asked = set()
         for slot, function in slots_wanted(accelerator, demands(baseline, accelerator, node)):
+            asked.add(slot)
             if slot is not None and any(
                 images.holds(slot, i) for i in images.function_image(catalogue, accelerator, slot, function)
             ):
                 found[accelerator.id, slot.slot_id] = function
+        for slot in accelerator.slots:
+            held = None if slot in asked else images.held(catalogue, accelerator, slot)
+            if held is not None:
+                found[accelerator.id, slot.slot_id] = held
     return found
 
 
@@ -213,7 +219,9 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
             yield _finding(accelerator, 'function', function, 'no such slot', Met.NO, wanted.functions_rule)
             continue
         candidates = images.function_image(catalogue, accelerator, slot, function)
-        found = 'empty' if slot.function is None else ' '.join(filter(None, (slot.function.id, slot.function.version)))
+        found = (
+            'empty' if slot.function is None else ' '.join(filter(None, (images.shown(slot.function), slot.function.version)))
+        )
         if not candidates:
             found = f'{found}; the catalogue has no image of {function} for it'
         met = Met.YES if any(image.denied is None and images.holds(slot, image) for image in candidates) else Met.NO

@@ -254,3 +254,27 @@ def test_a_changed_catalogue_reaches_no_bmc(signing, served):
     assert (4, '') == (done.code, done.out)
     assert 'does not fit: what was signed was something else, or it was changed since (nothing of it is used)' in done.err
     assert before == served.log()
+
+
+def test_what_no_plan_would_ever_take_is_wrong(signing):
+    """A way back for another component or for other cards, and images that nothing but names says to fit."""
+    change(signing, 'restore = "none"', 'restore = "fpga-new"')
+    assert 0 == sign(signing).code
+    done = catalogue(signing, 'check')
+    assert (4, 2) == (done.code, len(done.errors))
+    assert 'restore image fpga-new is for component FPGA1_FW, and not for HGX_FW_GPU_*' in done.errors[0]
+    assert 'restore image fpga-new fits no device that image gpu-new fits' in done.errors[1]
+    change(signing, 'restore = "fpga-new"', 'restore = "none"')
+    change(signing, 'serial = 1', 'serial = 2')
+    change(signing, 'fits = [{ pci = "0x10de:0x2330" }]', 'fits = [{ vendor = "NVIDIA", model = "NVIDIA H100 80GB HBM3" }]')
+    assert 0 == sign(signing).code
+    done = catalogue(signing, 'check')
+    assert (4, 1) == (done.code, len(done.errors))
+    assert 'image gpu-new: its fits are vendor and model only: name pci, part_number or software_id' in done.errors[0]
+
+
+def test_a_catalogue_that_an_argument_names_is_not_called_an_option(desk):
+    """Whoever looks for that option finds nothing."""
+    for verb in ('show', 'check'):
+        done = desk.run('catalogue', verb, 'nowhere.toml')
+        assert (2, True, False) == (done.code, 'nowhere.toml: cannot be read' in done.err, 'option' in done.err)

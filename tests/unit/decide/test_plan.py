@@ -866,3 +866,29 @@ def test_the_scenes_hold_what_they_are_for():
             found['program'] += any(isinstance(a, Program) for a in result.actions)
             found['reset'] += any(isinstance(a, Reset) for a in result.actions)
     assert min(found[what] for what in (True, False, 'flash', 'steps', 'restore', 'revoke', 'program', 'reset')) >= 10, found
+
+
+def test_what_makes_the_floor_and_what_lifts_it_is_told():
+    """Whoever has to go down reads which version is in the way, and which word of which rule lets it; a floor stays a floor."""
+    running = v.image('gpu-old', version=v.OLD, security_version=6)
+    (found,) = reasons(catalogue=(v.image(), running))
+    assert found.endswith('the floor is 6, that of 1.0, which runs: only downgrade = "allow" in rule all lets it go down')
+    (found,) = reasons(catalogue=(v.image(), running), baseline=v.baseline(security_floor=9))
+    assert found.endswith('the floor is 9')
+
+
+def test_an_image_of_that_version_for_other_ids_is_named():
+    """Not "the catalogue has none", which sends its author looking for a version that is there."""
+    (found,) = reasons(catalogue=(v.image(fits=(Fit(vendor='NVIDIA', model='H100 PCIe'),)),))
+    assert 'no image of version 2.0 that fits: the device shows other ids than the fits of gpu-new, or hides them' in found
+    (found,) = reasons(catalogue=())
+    assert 'the catalogue has no image of version 2.0 that fits (rule all)' in found
+
+
+def test_an_image_without_a_way_back_is_noted():
+    """Whoever lets it be written knows before that nothing brings the device back."""
+    made = plan(v.inventory(), v.baseline(), v.NODE, (v.image(restore=None),))
+    assert [n for n in made.notes if 'firmware GPU_0 has no way back: image gpu-new says restore = "none"' in n.text]
+    back = v.image('back', version=v.OLD)
+    made = plan(v.inventory(), v.baseline(), v.NODE, (v.image(restore='back'), back))
+    assert [] == [n for n in made.notes if 'no way back' in n.text]

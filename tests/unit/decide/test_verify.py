@@ -11,7 +11,7 @@ from baremetal_acc.decide.baseline import Exposure, Match, OnMissing
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import functions_in_play, verify
 from baremetal_acc.model.accelerator import Kind, PciIds
-from baremetal_acc.model.image import ImageKind
+from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Met
 from baremetal_acc.model.lock import LockState, WritePath
@@ -284,3 +284,32 @@ def test_a_rule_that_matches_nothing_here_is_told_and_is_no_fault():
     assert [('rule misspelt', 'it matches no device here', Met.YES)] == [(f.subject, f.found, f.met) for f in found]
     notes = plan(v.inventory(v.gpu()), rules, v.NODE, ()).notes
     assert ('node-1', 'rule misspelt matches no device here') in [(n.label, n.text) for n in notes]
+
+
+def test_a_function_that_no_rule_demands_is_in_play_where_the_catalogue_knows_it():
+    """What ``program`` put there and offered is not withdrawn by the next who publishes."""
+    rules = v.baseline(firmware=None, block=frozenset())
+    seen = v.inventory(v.fpga())
+
+    def in_play(*catalogue, inventory=seen):
+        found = verdict(inventory, rules, catalogue=catalogue, engagements=())
+        return functions_in_play(inventory, found, rules, v.NODE, catalogue)
+
+    assert {(v.FPGA, 'Slot0'): 'gzip'} == in_play(v.function_image())
+    assert {} == in_play()
+    assert {} == in_play(v.function_image(version='9'))
+    assert {} == in_play(v.function_image(fits=(Fit(model='Stratix'),)))
+    assert {} == in_play(v.function_image(denied='it leaks'))
+    assert {} == in_play(v.function_image(), v.function_image('aes', function='aes'))
+    staged = replace(v.slot(0), item=replace(v.slot(0).item, staged='9'))
+    assert {} == in_play(v.function_image(), inventory=v.inventory(v.fpga(slots=(staged,))))
+
+
+def test_a_function_is_told_by_its_name():
+    """The Id of the resource is that of the slot on real cards: "found Slot0" said nothing about what is in it."""
+    rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
+    slot = v.slot(0)
+    named = replace(slot, function=replace(slot.function, id='Slot0', name='aes', version='1.2'))
+    assert ['aes 1.2'] == [
+        f.found for f in verdict(v.inventory(v.fpga(slots=(named,))), rules, catalogue=(v.function_image(),)).unmet
+    ]
