@@ -247,12 +247,17 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # Why it was sent without an answer is told too, when nothing better is known.
         said = seen.message or (item.message if item.state is ItemState.SENT else None)
         says = ' '.join(filter(None, (follows.why, said and f'({said})')))
-        too_long = follows.effect is Effect.SETTLE and now - item.since > patience.settle
+        # Who was killed over the answer looks late: the time to settle begins with the first look.
+        unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
+        settles = follows.effect is Effect.SETTLE and not unseen
+        too_long = settles and now - max(item.since, item.moved or item.since) > patience.settle
         if too_long or follows.effect is Effect.FAIL:
             job = ended(job, position, ItemState.FAILED, now, says)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
         item = replace(job.items[position], stalled=seen.stalled)
+        if unseen and not item.state.ended:
+            item = replace(item, moved=now)
         # The time to settle begins when nothing moves any more; a task that only claims to run is another matter.
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)

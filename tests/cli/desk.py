@@ -170,7 +170,7 @@ def target_of(machine: Any, **bmc: Any) -> dict[str, Any]:
                 'address': b.address,
                 'username': b.username,
                 'password': b.password,
-                'verify_ca': str(b.verify_ca),
+                'verify_ca': b.verify_ca,
                 'system': b.system,
             }
             | bmc

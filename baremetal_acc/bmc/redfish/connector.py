@@ -161,7 +161,6 @@ class Connector(sushy.connector.Connector):
         :raises BmcUntrusted: verify_ca names a file that holds no certificates.
         """
         self.label = address.label
-        self.host = _host(address)[0]
         self.requests = 0
         self.pushed_back: Callable[[], None] = lambda: None
         self.stopped = False
@@ -170,6 +169,7 @@ class Connector(sushy.connector.Connector):
         parts = _origin(address)
         super().__init__(f'{parts[0]}://{parts[1]}', verify=bool(address.verify_ca))
         self._origin = parts
+        self.host = _host(address)[0]
         session = self._session
         session.trust_env = False  # no proxies, no .netrc: a BMC is spoken to directly, with the credentials it was given
         session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))

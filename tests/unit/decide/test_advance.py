@@ -309,3 +309,13 @@ def test_a_program_is_limited_like_a_flash():
         for n, r in enumerate(refs)
     ]
     assert slots[:1] == due(job(*slots, parallel=9))
+
+
+def test_who_was_killed_over_the_answer_and_looks_late_still_lets_the_card_settle():
+    """What was sent may just be done: the time to settle begins with the first look, and ends."""
+    value = ended(job(flash(0)), 0, ItemState.SENT, v.NOW)
+    late = v.NOW + timedelta(minutes=30)
+    sight = Sight(writes={0: WriteSight(seen=Seen.NOTHING)})
+    for after, state in ((0, ItemState.SENT), (50, ItemState.SENT), (61, ItemState.FAILED)):
+        value = advance(value, sight, late + timedelta(seconds=after), PATIENCE).job
+        assert state is value.items[0].state, after
