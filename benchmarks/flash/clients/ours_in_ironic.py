@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -167,7 +168,8 @@ def main() -> None:
         node = _node(conductor, number, bmc, arguments.parallel)
         conductor.nodes[node.uuid] = node
 
-    by_number = {node.id: node for node in conductor.nodes.values()}
+    def rows(columns: list[str], filters: dict[str, str], limit: int) -> list[tuple[Any, ...]]:
+        return [tuple(getattr(conductor.nodes[filters['uuid']], column) for column in columns)][:limit]
 
     def resume(task: Any, _flow: object) -> None:
         conductor.over(task.node.uuid)
@@ -177,7 +179,7 @@ def main() -> None:
 
     patches: list[Any] = [
         mock.patch.object(nodes.Node, 'save'),
-        mock.patch.object(nodes.Node, 'get_by_id', lambda _context, number: by_number[number]),
+        mock.patch.object(nodes.Node, 'dbapi', SimpleNamespace(get_nodeinfo_list=rows)),
         mock.patch.object(nodes.Node, 'touch_provisioning'),
         mock.patch.object(task_manager, 'acquire', conductor.acquire),
         mock.patch.object(inspect_utils, 'get_inspection_data', return_value={'inventory': {}, 'plugin_data': {}}),
