@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover mariadb
+.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards mariadb
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -36,7 +36,7 @@ check: .venv/.installed-test
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-faults soak-crashes soak-takeover
+soak: soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -50,6 +50,10 @@ soak-faults: .venv/.installed-test
 
 soak-crashes: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/ironic/test_crash_points.py tests/journey/test_restart.py
+
+# Every guard is taken out of a copy, and its tests must fail.
+soak-guards: .venv/.installed-test
+	BAREMETAL_ACC_GUARDS=all $(BIN)/python -m pytest -q tests/mutants
 
 # Two real conductors and MariaDB: one of them is killed or stopped, the other one takes over (see doc/source/soak.rst).
 soak-takeover: .venv/.installed-test mariadb

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What do all tests share? The way to the shared folder, and the refusal to skip where nothing should be skipped."""
 
+import importlib
 import logging
 import os
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 TREE = Path(__file__).parents[1]
+
+LEFT_OUT = ('tests.faults.left_out', 'tests.journey.sudden_death', 'tests.mutants.left_out')
+"""Who tells, by ``told()``, what takes too long for every run."""
 
 
 @pytest.fixture(scope='session')
@@ -38,7 +42,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say so, above the line that counts."""
+    """Say what was skipped and what was left out, above the line that counts."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        for name in LEFT_OUT:
+            line = importlib.import_module(name).told()
+            if line is not None:
+                terminalreporter.write_line(line)
     if os.environ.get('BAREMETAL_ACC_NO_SKIPS') and _skipped(config):
         terminalreporter.write_line(f'FAILED: {_skipped(config)} skipped, and BAREMETAL_ACC_NO_SKIPS is set', red=True)
 

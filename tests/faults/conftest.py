@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish import connector
-from tests.faults.cases import CASES
-from tests.faults.left_out import VARIABLE, left_out
 from tests.faults.rig import BASIC, MACHINE, PASSWORD, Rig
 
 
@@ -55,12 +53,3 @@ def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
     ours.setLevel(level)
     assert told.lines
     assert [] == told.secret
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which rows did not run."""
-    missing = left_out(CASES)
-    if missing:
-        terminalreporter.write_line(
-            f'tests/faults: {len(missing)} rows and the variants left out, {VARIABLE}=all runs them: {", ".join(missing)}'
-        )

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from tests.journey.api import Node, Services
-from tests.journey.sudden_death import ENDS, SOAK
 
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
 FPGA_OLD, FPGA_NEW = '2.0.0', '2.1.0'
@@ -239,12 +238,3 @@ def enrol(services: Services, emulated_machine: Any) -> Iterator[Enrol]:
         # Nobody shall look at a machine that is gone: the conductor would wait for it.
         services.ironic.ask('PUT', f'{node.path}/maintenance', {'reason': 'the journey is over'})
         services.ironic.ask('DELETE', node.path)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what did not run."""
-    if not SOAK:
-        terminalreporter.write_line(
-            f'tests/journey: {ENDS} ends of a conductor left out, for each takes half a minute and most take MariaDB: '
-            'make soak-crashes soak-takeover runs them'
-        )

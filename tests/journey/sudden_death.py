@@ -131,3 +131,13 @@ class Death:
     def over(self) -> bool:
         """The turn in which it came is over."""
         return (self.folder / 'over').exists()
+
+
+def told() -> str | None:
+    """What did not run, in a line; None where everything did."""
+    if SOAK:
+        return None
+    return (
+        f'tests/journey: {ENDS} ends of a conductor left out, for each takes half a minute and most take MariaDB: '
+        'make soak-crashes soak-takeover runs them'
+    )

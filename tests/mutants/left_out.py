@@ -1,0 +1,24 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which guards are taken out, and which are left in for want of time? Those whose tests take long wait for the soak."""
+
+import os
+
+from tests.mutants.guards import GUARDS, Guard
+
+VARIABLE = 'BAREMETAL_ACC_GUARDS'
+
+SLOW = ('tests/cli/', 'tests/emulator_client/', 'tests/faults/', 'tests/ironic/', 'tests/malicious/')
+"""Whose tests start services or emulated machines."""
+
+
+def chosen() -> list[Guard]:
+    """The guards that are taken out."""
+    everything = os.environ.get(VARIABLE) == 'all'
+    return [guard for guard in GUARDS if everything or not guard.tests.startswith(SLOW)]
+
+
+def told() -> str | None:
+    """What did not run, in a line; None where everything did."""
+    missing = len(GUARDS) - len(chosen())
+    return f'tests/mutants: {missing} guards left out, make soak-guards takes them out, too' if missing else None
