@@ -382,7 +382,8 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
     load = Counter(a.ref.bmc for a in under_way)
     cards = {a.accelerator for a in under_way}
-    # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once.
+    # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once. What it
+    # does besides may be the very write that has failed, going on under whatever name.
     careful = {a.ref.bmc for _, i, a in open_writes if i.restoring}
     lowest: dict[BmcName, int] = {}
     for _, _, a in open_writes:
@@ -390,10 +391,8 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     due = []
     for position, item, action in open_writes:
         bmc = action.ref.bmc
-        others = sight.foreign.get(bmc, 0)
-        free = (1 if bmc in careful else dict(job.parallel).get(bmc, 1)) - load[bmc] - others
-        if item.restoring and others:
-            continue  # it may be the very write that has failed, going on under whatever name
+        takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)
+        free = takes - load[bmc] - sight.foreign.get(bmc, 0)
         due_now = item.state is ItemState.PLANNED and action.order == lowest[bmc]
         if due_now and free > 0 and action.accelerator not in cards:
             load[bmc] += 1

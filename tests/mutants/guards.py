@@ -677,15 +677,8 @@ GUARDS = (
     Guard(
         name='put back beside another write',
         file=ADVANCE,
-        guard='(1 if bmc in careful else dict(job.parallel).get(bmc, 1))',
-        gone='dict(job.parallel).get(bmc, 1)',
-        tests='tests/unit/decide/test_advance.py',
-    ),
-    Guard(
-        name='put back while the write that failed may go on',
-        file=ADVANCE,
-        guard='        if item.restoring and others:\n',
-        gone='        if False:\n',
+        guard='takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)',
+        gone='takes = dict(job.parallel).get(bmc, 1)',
         tests='tests/unit/decide/test_advance.py',
     ),
     Guard(
