@@ -382,8 +382,8 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
     load = Counter(a.ref.bmc for a in under_way)
     cards = {a.accelerator for a in under_way}
-    # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once. What it
-    # does besides may be the very write that has failed, going on under whatever name.
+    # What made one write fail may be that the BMC had several: where something is to be put back it gets no two at once.
+    # What it does besides may be the very write that has failed, going on under whatever name.
     careful = {a.ref.bmc for _, i, a in open_writes if i.restoring}
     lowest: dict[BmcName, int] = {}
     for _, _, a in open_writes:
