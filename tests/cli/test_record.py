@@ -272,8 +272,8 @@ def test_what_cannot_be_read_is_listed_and_stops_nothing(desk: Desk, emulated_re
 )
 def test_what_is_wrong_is_told_before_a_bmc_is_asked(desk: Desk, arguments, code, said):
     """And nothing is made."""
-    bmc = {'address': 'https://127.0.0.1:9', 'username': 'u', 'password': 'password', 'verify_ca': False}
-    desk.bmcs({name: {'bmcs': {'host': bmc}} for name in ('node-1', 'node-2')})
+    bmc = {'username': 'u', 'password': 'password', 'verify_ca': False}
+    desk.bmcs({f'node-{n}': {'bmcs': {'host': bmc | {'address': f'https://127.0.0.{n}:9'}}} for n in (1, 2)})
     (desk.folder / 'full').mkdir()
     (desk.folder / 'full' / 'x').write_text('')
     done = desk.run('record', *arguments)
