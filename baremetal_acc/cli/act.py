@@ -30,6 +30,7 @@ from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
 from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, DocumentError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
@@ -332,9 +333,7 @@ class Execution:
         if self._request.verb is Verb.APPLY and prepared.devices is None:
             known = (*known, *(a.id for a in prepared.inventory.accelerators))
         state = replace(prepared.state, lifecycle=prepared.lifecycle, known=tuple(sorted({*known})))
-        if self._request.verb is Verb.APPLY and all(f.subject == work.QUARANTINE for f in prepared.unmet):
-            state = replace(state, quarantined=_others(state.quarantined, prepared.devices))
-        if state != prepared.state:
+        if state != prepared.state or self._request.forget_vanished:
             self._using.store.write(state)
 
     def _goes_on_with(self, found: Job) -> bool:
@@ -493,6 +492,10 @@ class Execution:
             one.state = replace(one.state, known=tuple(sorted(known)))
         one.state = replace(one.state, quarantined=_quarantines(one, good=good))
         self._using.store.write(one.state)
+        if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
+            # What no rule demands anything of was not written, and is quarantined still.
+            marked = work.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
+            unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == work.QUARANTINE)
         code, word, error = _judged(one.job, outcome, unmet)
         if error is not None:
             failed(one.entry.name, error)
@@ -559,19 +562,18 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
 
 
 def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
-    """Those that go on, and those that the job has made. Only an ``apply`` that ended well ends them, for its devices."""
-    ended = good and one.verb is Verb.APPLY
-    left = _others(one.state.quarantined, one.devices) if ended else one.state.quarantined
-    found = {m.accelerator: m for m in left}
+    """Those that go on, and those that the job has made. An ``apply`` that ended well ends those that it has written."""
+    ends = good and one.verb is Verb.APPLY
+    found = {
+        m.accelerator: m
+        for m in one.state.quarantined
+        if not (ends and restore.written_anew(one.job, m.accelerator, firmware=m.firmware, places=m.refs))
+    }
     for device in one.job.quarantined:
         why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
-        found[device] = Quarantined(accelerator=device, at=datetime.now(UTC), why=why)
+        firmware, refs = restore.spoilt(one.job, device)
+        found[device] = Quarantined(accelerator=device, at=datetime.now(UTC), why=why, firmware=firmware, refs=refs)
     return tuple(found.values())
-
-
-def _others(marks: tuple[Quarantined, ...], devices: frozenset[AcceleratorId] | None) -> tuple[Quarantined, ...]:
-    """The marks of devices that were not meant; None: all were."""
-    return tuple(m for m in marks if devices is not None and m.accelerator not in devices)
 
 
 _WRITES = (Release, Flash, Program, Reset, Engage)

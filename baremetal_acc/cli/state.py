@@ -20,7 +20,7 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.ref import AcceleratorId, Ref
 
 FORMAT = 1
 
@@ -41,14 +41,18 @@ class Unlocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantined:
-    """The mark of a device that could not be put back: it is not met, and not offered, until ``apply`` has ended well.
+    """The mark of a device that could not be put back: not met, and not offered, until ``apply`` has written it well.
 
     :ivar why: device, what it showed and what to do, as the job said it.
+    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
+    :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
     """
 
     accelerator: AcceleratorId
     at: datetime
     why: str
+    firmware: bool = True
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

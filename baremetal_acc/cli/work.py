@@ -14,7 +14,8 @@ from baremetal_acc import run
 from baremetal_acc.bmc.api import ImageServer, Reader, Writer
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
-from baremetal_acc.cli.state import TargetState
+from baremetal_acc.cli.state import Quarantined, TargetState
+from baremetal_acc.decide import restore
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
@@ -143,6 +144,9 @@ def look(
     lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
     now = datetime.now(UTC)
     inventory, sendings = observe(target, tools, now)
+    if request.forget_vanished:
+        there = {a.id for a in inventory.accelerators}
+        state = replace(state, quarantined=tuple(m for m in state.quarantined if not there.isdisjoint(suspects(m, inventory))))
     devices = _devices(inventory, request)
     if request.verb is Verb.PROGRAM:
         devices = _with_slots(inventory, devices, request.functions)
@@ -160,6 +164,10 @@ def look(
         parts=parts,
         hold=_hold(inventory, target) if request.hold is None else request.hold,
         only=devices,
+        # Nobody believes what a quarantined device shows: it is written anew.
+        again=frozenset(d for m in state.quarantined for d in suspects(m, inventory))
+        if request.verb is Verb.APPLY
+        else frozenset(),
     )
     _check_serving(made, target, sendings)
     if request.verb is Verb.UNLOCK:
@@ -274,15 +282,16 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
     )
     quarantines = tuple(
         Finding(
-            accelerator=mark.accelerator,
-            label=names.get(mark.accelerator, mark.accelerator),
+            accelerator=device,
+            label=names.get(device, device),
             subject=QUARANTINE,
             expected='none',
-            found=f'quarantined at {mark.at:%Y-%m-%d %H:%M:%S}Z, until apply --execute has ended well: {mark.why}',
+            found=f'quarantined at {mark.at:%Y-%m-%d %H:%M:%S}Z, until apply --execute has written it anew: {mark.why}',
             met=Met.NO,
             rule='default',
         )
         for mark in state.quarantined
+        for device in sorted(suspects(mark, inventory))
     )
     job = state.unfinished
     under_way = (
@@ -302,6 +311,11 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
         )
     )
     return replace(verdict, findings=(*verdict.findings, *marks, *quarantines, *under_way))
+
+
+def suspects(mark: Quarantined, inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The device that a mark is for, and whatever stands in its place."""
+    return restore.standing(inventory, mark.refs) | {mark.accelerator}
 
 
 def unfinished(job: Job) -> str:

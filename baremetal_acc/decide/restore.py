@@ -325,6 +325,41 @@ def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
     return f'image {action.image} was written, and {late} to put {action.restore} back'
 
 
+def standing(inventory: Inventory, places: Iterable[Ref]) -> frozenset[AcceleratorId]:
+    """The devices that are written by way of these resources, whatever identity they show."""
+    wanted = set(places)
+    return frozenset(a.id for a in inventory.accelerators if not wanted.isdisjoint(_parts(a)))
+
+
+def _parts(accelerator: Accelerator) -> Iterator[Ref]:
+    """What of a device can be written."""
+    yield from (c.ref for c in accelerator.firmware)
+    yield from (s.item.ref for s in accelerator.slots if s.item is not None)
+
+
+def spoilt(job: Job, device: AcceleratorId) -> tuple[bool, tuple[Ref, ...]]:
+    """What a job has written to of a device that nobody may use now: whether firmware is among it, and where it was."""
+    actions = [i.action for i in job.items if isinstance(i.action, Flash | Program) and (i.restoring or i.state.begun)]
+    mine = [a for a in actions if a.accelerator == device]
+    return any(isinstance(a, Flash) for a in mine), tuple(sorted({a.ref for a in mine}))
+
+
+def written_anew(job: Job, device: AcceleratorId, *, firmware: bool, places: Iterable[Ref]) -> frozenset[AcceleratorId]:
+    """Who stands there, under whatever identity, if a job has written well what was spoilt. What was put back does not count.
+
+    :param firmware: firmware was spoilt, and a function alone mends nothing.
+    """
+    places = set(places)
+    return frozenset(
+        i.action.accelerator
+        for i in job.items
+        if isinstance(i.action, Flash if firmware else Flash | Program)
+        and (i.action.accelerator == device or i.action.ref in places)
+        and not i.restoring
+        and i.state in (ItemState.DONE, ItemState.STAGED)
+    )
+
+
 def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
     """Writes that have reached a device, or may have, by what they went to. What was to be put back counts in any case."""
     found: dict[Place, list[tuple[int, Item, Flash | Program]]] = {}
@@ -390,4 +425,4 @@ def _system_of(inventory: Inventory, ref: Ref) -> Ref | None:
     return None if facts is None else facts.system
 
 
-__all__ = ['End', 'due', 'found_in', 'judge', 'part_of', 'put_back', 'wrong']
+__all__ = ['End', 'due', 'found_in', 'judge', 'part_of', 'put_back', 'spoilt', 'standing', 'written_anew', 'wrong']

@@ -9,16 +9,15 @@ all else of the job, has ended well, or when cleaning finds that nothing stands 
 another name in its place stays quarantined; so does a new one, until it was written once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from baremetal_acc.decide import restore
-from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flash, Flow, ItemState, Job, Met, Program, Verdict
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.job import Finding, Flash, Flow, Job, Met, Program, Verdict
+from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic.node import Memory, Quarantine
 
 WAY_BACK = {
@@ -34,14 +33,7 @@ def suspects(quarantined: Iterable[Quarantine], inventory: Inventory) -> frozens
     """The devices that are quarantined, and those of an inventory that stand in the place of one, under whatever identity."""
     quarantined = tuple(quarantined)
     places = {ref for q in quarantined for ref in q.refs}
-    there = (a.id for a in inventory.accelerators if not places.isdisjoint(_parts(a)))
-    return frozenset((*(q.device for q in quarantined), *there))
-
-
-def _parts(accelerator: Accelerator) -> Iterator[Ref]:
-    """What of a device can be written."""
-    yield from (c.ref for c in accelerator.firmware)
-    yield from (s.item.ref for s in accelerator.slots if s.item is not None)
+    return restore.standing(inventory, places) | {q.device for q in quarantined}
 
 
 def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *, whole: bool) -> Memory:
@@ -61,17 +53,12 @@ def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *,
 def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
     """The devices that a job has left unusable; each with the sentences that name it."""
     end = restore.judge(job, inventory)
-    written = [i.action for i in job.items if isinstance(i.action, Flash | Program) and (i.restoring or i.state.begun)]
-    return tuple(
-        Quarantine(
-            device=d,
-            since=now,
-            why=' '.join(w for w in end.why if d in w) or f'{d} is quarantined',
-            firmware=any(isinstance(a, Flash) for a in written if a.accelerator == d),
-            refs=tuple(sorted({a.ref for a in written if a.accelerator == d})),
-        )
-        for d in dict.fromkeys((*job.quarantined, *end.quarantined))
-    )
+    found = []
+    for device in dict.fromkeys((*job.quarantined, *end.quarantined)):
+        why = ' '.join(w for w in end.why if device in w) or f'{device} is quarantined'
+        firmware, refs = restore.spoilt(job, device)
+        found.append(Quarantine(device=device, since=now, why=why, firmware=firmware, refs=refs))
+    return tuple(found)
 
 
 def _put_right(one: Quarantine, job: Job) -> bool:
@@ -79,14 +66,7 @@ def _put_right(one: Quarantine, job: Job) -> bool:
     if job.reasons or job.verdict is None:
         return False
     unmet = {f.accelerator for f in job.verdict.unmet}
-    return any(
-        isinstance(i.action, Flash if one.firmware else Flash | Program)
-        and (i.action.accelerator == one.device or i.action.ref in one.refs)
-        and i.action.accelerator not in unmet
-        and not i.restoring
-        and i.state in (ItemState.DONE, ItemState.STAGED)
-        for i in job.items
-    )
+    return bool(restore.written_anew(job, one.device, firmware=one.firmware, places=one.refs) - unmet)
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:

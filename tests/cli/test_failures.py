@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When the machine does not do as it is told: the exit code, what is said, and what is left."""
 
+import pytest
+
 from tests.cli.desk import target_of
 
 LOCK_ONLY = 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\n'
@@ -47,8 +49,53 @@ def test_a_device_that_could_not_be_put_back_stays_quarantined_until_an_apply_en
     found = desk.run('verify', *desk.options)
     assert 3 == found.code
     assert 'quarantined at' in found.err
+    unruled = desk.run('apply', '--execute', *desk.options)
+    assert (3, 1) == (unruled.code, len(pushes(machine))), 'nothing says what it has to run, so nothing is written'
+    assert 'until apply --execute has written it anew' in unruled.err
+    desk.write('baseline.toml', LOCK_ONLY + rule)
     assert 0 == desk.run('apply', '--execute', *desk.options).code
+    assert 2 == len(pushes(machine))
     assert 0 == desk.run('verify', *desk.options).code
+
+
+@pytest.mark.parametrize('renamed', [False, True])
+def test_a_quarantined_device_is_written_anew_whatever_it_shows(desk, emulated_machine, renamed):
+    """It shows the wanted version, and perhaps another serial number: nobody believes it."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', LOCK_ONLY + 'match = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n')
+    machine.fault('task-fails')
+    assert 6 == desk.run('apply', '--execute', *desk.options).code
+    machine.clear_faults()
+    machine.fault('version-lies', device='FPGA1', version='2.1.4')
+    if renamed:
+        machine.fault('card-exchanged', device='FPGA1')
+    options = ('--forget-vanished', *desk.options)
+    assert 3 == desk.run('verify', *desk.options).code
+    assert 'flash' in desk.run('plan', *desk.options).out
+    done = desk.run('apply', '--execute', *options)
+    assert (0, 2) == (done.code, len(pushes(machine))), done.err
+    assert '2.1.4' == machine.truth()['components']['host/FPGA1_FW']['active']['version']
+    assert 0 == desk.run('verify', *desk.options).code
+
+
+def test_a_quarantined_device_that_was_taken_out_is_forgotten(desk, emulated_machine):
+    """Where the operator says that what is there is all that ought to be there."""
+    machine = emulated_machine('acc-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    rule = '\n[[rule]]\nname = "fpga"\nmatch = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n'
+    desk.write('baseline.toml', LOCK_ONLY + rule)
+    machine.fault('task-fails', device='FPGA1')
+    assert 6 == desk.run('apply', '--execute', *desk.options).code
+    machine.fault('device-absent', device='FPGA1')
+    assert 3 == desk.run('apply', '--execute', *desk.options).code
+    assert 0 == desk.run('apply', '--execute', '--forget-vanished', *desk.options).code
+    assert 0 == desk.run('verify', *desk.options).code
+
+
+def pushes(machine):
+    """Images that were sent."""
+    return [e for e in machine.log() if e['method'] == 'POST' and 'multipart' in e['path'].lower()]
 
 
 def test_a_lock_that_is_ignored_is_not_met(desk, emulated_machine):
