@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,15 @@ class Desk:
             f'digest = "sha256:{hashlib.sha256(image).hexdigest()}"',
             *more,
         )
+
+    def until_told(self, process: subprocess.Popen[str], name: str = 'node-1') -> None:
+        """Wait until a job has stored the task of an image that it sent: who is killed before that cannot know it."""
+        path = self.folder / 'state/baremetal-acc/jobs' / f'{name}.json'
+        end = time.monotonic() + 60
+        while not path.exists() or not any(i['task'] for i in json.loads(path.read_text())['job']['items']):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.02)
 
     def run(self, *arguments: str, timeout: float = 120) -> Done:
         """Run the command as an operator would, without a terminal."""

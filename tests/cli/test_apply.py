@@ -127,6 +127,7 @@ def test_a_killed_apply_is_looked_at_and_finished(desk, emulated_machine):
     while not any(e['path'].endswith('/update-multipart') or 'multipart' in e['path'].lower() for e in machine.log()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    desk.until_told(process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 

@@ -38,6 +38,7 @@ def killed_in_a_flash(desk, machine) -> None:
     """An apply that ends by SIGKILL once an image was sent: locks are open, the host is off."""
     process = desk.start('apply', '--execute', *desk.options)
     upload(machine, process)
+    desk.until_told(process)
     process.kill()
     process.communicate()
 
