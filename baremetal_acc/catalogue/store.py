@@ -291,9 +291,8 @@ class _Copy:
         self.file = file
         self.place: _Place | None = None
         self._stream = stream
-
-    def __del__(self) -> None:
-        self._stream.close()
+        # Not in __del__: while that runs, who looks for the copy still finds it, and would read from what is closed.
+        weakref.finalize(self, stream.close)
 
     def at(self, position: int, size: int) -> bytes:
         """Bytes of it, wherever others read."""

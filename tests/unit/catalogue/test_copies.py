@@ -4,6 +4,7 @@
 
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -239,3 +240,26 @@ def test_a_turn_that_fails_holds_nothing(path):
     assert before == len(copies())
     FileStore(folders=(path.parent,)).open(image(path))
     assert before == len(copies())
+
+
+def test_who_comes_while_the_last_one_goes_gets_a_copy_that_is_open(tmp_path):
+    """Many turns at once open and close the same image all the time; no copy is closed under anybody's hands."""
+    small = b'a' * 4096
+    (tmp_path / 'small.bin').write_bytes(small)
+    mine, shown = FileStore(folders=(tmp_path,)), image(tmp_path / 'small.bin', small)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def turns() -> int:
+        good = 0
+        for _ in range(400):
+            with mine.open(shown).open() as stream:
+                good += stream.read() == small
+        return good
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = [one.result() for one in [pool.submit(turns) for _ in range(8)]]
+    finally:
+        sys.setswitchinterval(before)
+    assert [400] * 8 == found
