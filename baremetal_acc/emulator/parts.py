@@ -18,6 +18,11 @@ from baremetal_acc.emulator.image import Image, Kind
 
 Value = str | bool | int | None
 
+UP_SINCE = -3600.0
+"""Seconds: a machine has been up for an hour when its emulator starts. BMCs give the time of a reset in whole seconds, so one
+in the second of the start would not show.
+"""
+
 
 class Restart(IntEnum):
     """How deep a restart goes: COLD takes the power away, WARM does not."""
@@ -157,7 +162,7 @@ class System:
     bmc: str
     uri: str
     power: Power = Power.ON
-    last_reset: float = 0.0
+    last_reset: float = UP_SINCE
     booting: bool = False
     powered_by: str | None = None
     resets: int = 0
