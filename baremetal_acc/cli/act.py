@@ -373,7 +373,7 @@ class Execution:
             text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
         tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
         target = self._targets[entry.name]
-        inventory, sendings = work.observe(target, tools, datetime.now(UTC))
+        inventory = run.observe(target, tools, datetime.now(UTC))
         one = _Running(
             entry=entry,
             target=target,
@@ -383,7 +383,7 @@ class Execution:
             devices=devices,
             slots=slots,
             labels=work.labels(inventory),
-            sendings=sendings,
+            sendings=work.sendings(inventory),
         )
         one.job = found
         one.power = _host_power(inventory)
@@ -427,7 +427,7 @@ class Execution:
             devices=prepared.devices,
             slots=tuple(slot for slot, _ in request.functions),
             labels=prepared.labels,
-            sendings=prepared.sendings,
+            sendings=work.sendings(prepared.inventory),
             made=prepared.made,
             power=_host_power(prepared.inventory),
         )
@@ -609,7 +609,7 @@ def _document(prepared: Prepared, word: str) -> dict[str, Any]:
         'verb': '',
         'executed': False,
         'outcome': word,
-        **_states(render.plan(prepared.made, prepared.labels, prepared.sendings)),
+        **_states(render.plan(prepared.made, prepared.labels, work.sendings(prepared.inventory))),
         'verdict': render.verdict(prepared.verdict),
         'quarantined': [],
         'error': render.failure(refused),

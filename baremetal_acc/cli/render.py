@@ -9,13 +9,13 @@ type.
 import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baremetal_acc.decide import evidence
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.accelerator import Accelerator, PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.inventory import Inventory, Sending
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -34,14 +34,11 @@ from baremetal_acc.model.job import (
 from baremetal_acc.model.lock import LockReading, LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 
-if TYPE_CHECKING:  # a command that plans nothing does not wait for what speaks to BMCs
-    from baremetal_acc.bmc.redfish.update import Sending
-
 FORMAT = 1
 
 Json = dict[str, Any]
 
-_NOT_KNOWN: Mapping[BmcName, 'Sending'] = MappingProxyType({})
+_NOT_KNOWN: Mapping[BmcName, Sending] = MappingProxyType({})
 
 _LOCKED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 
@@ -217,7 +214,7 @@ def _slot(s: ReconfigurationSlot) -> Json:
 # ------------------------------------------------------------------------------------------------------- plans, verdicts
 
 
-def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, 'Sending'] = _NOT_KNOWN) -> Json:
+def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, Sending] = _NOT_KNOWN) -> Json:
     """A plan.
 
     :param labels: what to call the devices.
@@ -232,7 +229,7 @@ def plan(made: Plan, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcN
     }
 
 
-def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, 'Sending'] = _NOT_KNOWN) -> Json:
+def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[BmcName, Sending] = _NOT_KNOWN) -> Json:
     """One action, always with the same keys.
 
     ``from`` and ``to`` are versions, names or literal values; ``reset`` is what brings it in force. What is sent to a BMC says
@@ -281,7 +278,7 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
     return body
 
 
-def _sent(how: 'Sending | None') -> Json:
+def _sent(how: Sending | None) -> Json:
     return {} if how is None else {'way': how.way.value, 'apply_time': how.apply_time}
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from baremetal_acc import run
-from baremetal_acc.bmc.api import ImageServer, Reader, Writer
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
@@ -22,7 +20,7 @@ from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import ImageError, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import ImageKind
-from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.inventory import Inventory, PowerState, Sending, Way
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -37,15 +35,11 @@ from baremetal_acc.model.job import (
     Release,
     Verdict,
 )
-from baremetal_acc.model.lock import LockReading, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.run import Target, Tools
 
-if TYPE_CHECKING:
-    from baremetal_acc.bmc.redfish.update import Sending
-
-Sendings = Mapping[BmcName, 'Sending']
+Sendings = Mapping[BmcName, Sending]
 """How an image is sent to each BMC that takes one."""
 
 COMMAND_LINE_RULE = 'command line'
@@ -104,7 +98,6 @@ class Prepared:
     :ivar devices: the devices that are meant, None for all.
     :ivar unmet: what does not hold of that which the verb is about.
     :ivar made: what is to be done; without actions when nothing is.
-    :ivar sendings: how an image is sent to each BMC.
     """
 
     entry: TargetEntry
@@ -117,7 +110,6 @@ class Prepared:
     devices: frozenset[AcceleratorId] | None
     unmet: tuple[Finding, ...]
     made: Plan
-    sendings: Sendings
 
     @property
     def labels(self) -> dict[AcceleratorId, str]:
@@ -143,7 +135,7 @@ def look(
     target = using.target(entry) if target is None else target
     lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
     now = datetime.now(UTC)
-    inventory, sendings = observe(target, tools, now)
+    inventory = run.observe(target, tools, now)
     if request.forget_vanished:
         there = {a.id for a in inventory.accelerators}
         state = replace(state, quarantined=tuple(m for m in state.quarantined if not there.isdisjoint(suspects(m, inventory))))
@@ -169,7 +161,7 @@ def look(
         if request.verb is Verb.APPLY
         else frozenset(),
     )
-    _check_serving(made, target, sendings)
+    _check_serving(made, target, sendings(inventory))
     if request.verb is Verb.UNLOCK:
         nothing = not any(isinstance(a, Release) for a in made.actions) and not made.refusals
     else:
@@ -186,73 +178,28 @@ def look(
         verdict=verdict,
         devices=devices,
         unmet=unmet,
-        made=_with_images_checked(_with_ways_checked(made, sendings), tools),
-        sendings=sendings,
+        made=_with_images_checked(made, tools),
     )
 
 
-def observe(target: Target, tools: Tools, now: datetime) -> tuple[Inventory, Sendings]:
-    """Look, and note how an image would be sent to each BMC: of the same look, so that nothing is asked twice.
-
-    :raises BmcError: a BMC cannot be spoken to.
-    """
-    noted = _Noted({address.name: address.images for address in target.bmcs})
-    inventory = run.observe(target, replace(tools, mechanisms=(*tools.mechanisms, noted)), now)
-    return inventory, noted.found
+def sendings(inventory: Inventory) -> Sendings:
+    """How an image is sent to each BMC that takes one."""
+    found = ((b.name, b.update.sending) for b in inventory.bmcs if b.update is not None)
+    return {name: how for name, how in found if how is not None}
 
 
-class _Noted:
-    """Reads with the mechanisms that lock, and locks nothing: it gives no reading, but notes what the look has read."""
-
-    name = 'noted'
-    blocks: frozenset[WritePath] = frozenset()
-
-    def __init__(self, images: Mapping[BmcName, ImageServer | None]) -> None:
-        self.found: dict[BmcName, Sending] = {}
-        self._images = images
-
-    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
-        """None."""
-        # Imported here: who only asks for help does not wait for it.
-        from baremetal_acc.bmc.redfish.update import sending
-
-        for reader in readers:
-            how = None if reader.name in self.found else sending(reader, self._images.get(reader.name))
-            if how is not None:
-                self.found[reader.name] = how
-        return ()
-
-    def engage(self, writer: Writer, reading: LockReading) -> None:
-        """There is no reading of this one."""
-        raise NotImplementedError
-
-    def release(self, writer: Writer, reading: LockReading) -> None:
-        """There is no reading of this one."""
-        raise NotImplementedError
-
-
-def _check_serving(made: Plan, target: Target, sendings: Sendings) -> None:
+def _check_serving(made: Plan, target: Target, hows: Sendings) -> None:
     """Find out now whether BMCs that fetch can be served: not when the host is off already.
 
     :raises UsageError: an option says what cannot be done.
     """
-    from baremetal_acc.bmc.redfish import serve, update
+    from baremetal_acc.bmc.redfish import serve
 
     written = {a.ref.bmc for a in made.actions if isinstance(a, Flash | Program)}
     for address in target.bmcs:
-        how = sendings.get(address.name)
-        if address.name in written and address.images is not None and how is not None and how.way is update.Way.PULL:
+        how = hows.get(address.name)
+        if address.name in written and address.images is not None and how is not None and how.way is Way.PULL:
             serve.check(address.images)
-
-
-def _with_ways_checked(made: Plan, sendings: Sendings) -> Plan:
-    """The plan with a refusal for each BMC that would be sent nothing, as it would be found out later otherwise."""
-    refusals = []
-    for name in sorted({a.ref.bmc for a in made.actions if isinstance(a, Flash | Program)}):
-        how = sendings.get(name)
-        if how is not None and how.obstacle is not None:
-            refusals.append(Refusal(accelerator=None, label=made.target, subject=f'BMC {name}', reason=how.obstacle))
-    return replace(made, refusals=(*made.refusals, *refusals))
 
 
 def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Verdict:

@@ -525,6 +525,8 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
             yield f'BMC {facts.name} can only fetch images itself (SimpleUpdate): {_SERVE}'
         else:
             yield f'BMC {facts.name} offers no way to send an image, neither MultipartHttpPushUri nor SimpleUpdate'
+    elif facts.update.sending is not None and facts.update.sending.obstacle is not None:
+        yield f'BMC {facts.name} takes no image: {facts.update.sending.obstacle}'
     elif facts.update.max_size is not None and image.size_bytes > facts.update.max_size:
         yield f'image {image.name} has {image.size_bytes} bytes, BMC {facts.name} takes {facts.update.max_size}'
 

@@ -77,6 +77,26 @@ class TaskReading:
     message: str | None = None
 
 
+class Way(StrEnum):
+    """How an image gets to a BMC: in the request, or by being fetched from us."""
+
+    MULTIPART_PUSH = 'multipart-push'
+    PULL = 'pull'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """How an image would be sent to a BMC.
+
+    :ivar apply_time: the OperationApplyTime that it would be asked for; None: for none, since it offers none.
+    :ivar obstacle: why nothing would be sent, None when something would.
+    """
+
+    way: Way
+    apply_time: str | None
+    obstacle: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateFacts:
     """How a BMC takes images.
@@ -85,12 +105,14 @@ class UpdateFacts:
     :ivar pull: it fetches an image itself (SimpleUpdate).
     :ivar parallel: how many updates it takes at once; 1 unless something says otherwise.
     :ivar max_size: MaxImageSizeBytes, or None.
+    :ivar sending: how; None where nothing is sent, and in looks that were stored before there was such a field.
     """
 
     push: bool
     pull: bool
     parallel: int = 1
     max_size: int | None = None
+    sending: Sending | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

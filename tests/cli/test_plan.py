@@ -11,12 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from baremetal_acc.bmc import find as find_driver
-from baremetal_acc.bmc.redfish.update import Sending, Way
 from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.cli import work
 from baremetal_acc.decide.baseline import Baseline
-from baremetal_acc.model.job import CheckImage, Flash, Plan, Refusal
-from baremetal_acc.model.ref import HOST
+from baremetal_acc.model.job import CheckImage, Plan, Refusal
 from baremetal_acc.run import Tools
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
 from tests.unit.catalogue import web
@@ -201,21 +199,6 @@ def test_images_are_opened_where_nothing_else_is_refused(tmp_path):
     assert 1 == len(work._with_images_checked(made, tools).refusals)
     refused = replace(made, refusals=(Refusal(accelerator=None, label='node-1', subject='x', reason='y'),))
     assert refused == work._with_images_checked(refused, tools)
-
-
-def test_what_a_bmc_would_not_be_sent_is_refused_before_a_job_begins():
-    """Once for each BMC that is to be sent something, with its reason."""
-    flashes = tuple(
-        Flash(accelerator=v.GPU, component=name, ref=v.ref(name), image='x', version='2', expects='1') for name in ('A', 'B')
-    )
-    made = Plan(target='node-1', actions=flashes)
-    good = Sending(way=Way.MULTIPART_PUSH, apply_time='Immediate')
-    bad = Sending(way=Way.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at AtMaintenanceWindowStart')
-    assert made == work._with_ways_checked(made, {HOST: good})
-    assert made == work._with_ways_checked(made, {})
-    refused = work._with_ways_checked(made, {HOST: bad}).refusals
-    assert ['node-1, BMC host: it applies images only at AtMaintenanceWindowStart'] == [str(r) for r in refused]
-    assert () == work._with_ways_checked(Plan(target='node-1', actions=()), {HOST: bad}).refusals
 
 
 def test_cards_that_get_an_image_in_one_turn_get_one_copy_of_it(desk, emulated_machine):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.api import ImageServer, Upload
-from baremetal_acc.bmc.redfish.update import Sending, Way, sending
 from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.model.inventory import Sending, Way
 from baremetal_acc.model.ref import HOST, Ref
 
 SERVICE = '/redfish/v1/UpdateService'
@@ -56,10 +56,7 @@ def upload() -> Upload:
 def test_what_is_told_is_what_is_sent(bmc: Any, service: dict[str, Any], told: Sending) -> None:
     """The way and the time of the look are those of the request that follows."""
     offers(bmc, service)
-    found = bmc.look()
-    before = len(bmc.requests)
-    assert told == sending(found.reader, HERE)
-    assert before == len(bmc.requests)
+    assert told == bmc.look(images=HERE).facts.update.sending
 
     got: list[dict[str, Any]] = []
 
@@ -90,7 +87,7 @@ def test_what_is_told_is_what_is_sent(bmc: Any, service: dict[str, Any], told: S
 def test_what_would_be_refused_is_told(bmc: Any, service: dict[str, Any], obstacle: str) -> None:
     """With the reason that the sending would give."""
     offers(bmc, service)
-    told = sending(bmc.look().reader, HERE)
+    told = bmc.look(images=HERE).facts.update.sending
     assert told is not None
     assert obstacle in (told.obstacle or '')
     with bmc.connect(images=HERE) as connection, pytest.raises(BmcUnsupported, match=obstacle):
@@ -111,9 +108,9 @@ def test_what_would_be_refused_is_told(bmc: Any, service: dict[str, Any], obstac
 def test_nothing_is_told_of_a_bmc_that_is_sent_nothing(bmc: Any, service: dict[str, Any], images: Any) -> None:
     """It takes none, nobody serves it, it is switched off, or what it says is no UpdateService."""
     offers(bmc, service)
-    assert sending(bmc.look().reader, images) is None
+    assert bmc.look(images=images).facts.update.sending is None
 
 
 def test_nothing_is_told_of_a_bmc_without_update_service(bmc: Any) -> None:
     """The root has no link, and nothing was read where it might be."""
-    assert sending(bmc.look().reader, HERE) is None
+    assert bmc.look(images=HERE).facts.update is None

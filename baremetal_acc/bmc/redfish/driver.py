@@ -319,7 +319,7 @@ class RedfishConnection:
     def _update_facts(self, tree: Tree, parallel: int) -> UpdateFacts | None:
         if tree.update is None:
             return None
-        return update.facts(tree.update, parallel, serves=self.address.images is not None)
+        return update.facts(tree.update, parallel, self.address.images)
 
 
 def _root(connector: Connector, address: BmcAddress) -> Document:

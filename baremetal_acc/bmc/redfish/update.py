@@ -13,24 +13,20 @@ import logging
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import PurePath
 from typing import BinaryIO
 
-from baremetal_acc.bmc.api import ImageServer, Reader, Upload
+from baremetal_acc.bmc.api import ImageServer, Upload
 from baremetal_acc.bmc.redfish import task
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
 from baremetal_acc.errors import BmcError, BmcRefused, BmcUnsupported, ImageMismatch
-from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
-
-_ROOT = '/redfish/v1'
 
 CHUNK = 256 * 1024
 
@@ -48,37 +44,12 @@ TASK_BEAT = 5.0
 """Seconds between two looks at the task of a BMC that fetches: one that has failed fetches no more."""
 
 
-class Way(StrEnum):
-    """How an image gets to a BMC: in the request, or by being fetched from us."""
+def sending(view: View, images: ImageServer | None) -> Sending | None:
+    """How :func:`push` would send an image; None when it would not. The BMC is not asked.
 
-    MULTIPART_PUSH = 'multipart-push'
-    PULL = 'pull'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
-    """How :func:`push` would send an image.
-
-    :ivar apply_time: the OperationApplyTime that it would ask for; None: the BMC is asked for none, since it offers none.
-    :ivar obstacle: why nothing would be sent, None when something would.
-    """
-
-    way: Way
-    apply_time: str | None
-    obstacle: str | None = None
-
-
-def sending(reader: Reader, images: ImageServer | None) -> Sending | None:
-    """How an image would be sent to the BMC of a look; None when it would not. The BMC is not asked.
-
+    :param view: the UpdateService.
     :param images: where BMCs find us; None: nothing is served.
     """
-    root = reader.peek(_ROOT)
-    link = None if root is None else View.of(root, []).link('UpdateService')
-    service = reader.peek(link or f'{_ROOT}/UpdateService')
-    if service is None:
-        return None
-    view = View.of(service, [])
     if unavailable(view) is not None:
         return None
     if view.text(MULTIPART) is not None:
@@ -108,18 +79,19 @@ def asked_time(view: View, way: Way) -> str | None:
             return None if support is None else apply_time(view, support)
 
 
-def facts(view: View, parallel: int, *, serves: bool = False) -> UpdateFacts:
+def facts(view: View, parallel: int, images: ImageServer | None = None) -> UpdateFacts:
     """How an UpdateService takes images.
 
-    :param serves: it may fetch them from us.
+    :param images: where it may fetch them from us.
     """
-    enabled = unavailable(view) is None
+    how = sending(view, images)
     limit = view.integer('MaxImageSizeBytes')
     return UpdateFacts(
-        push=enabled and (view.text(MULTIPART) is not None or (serves and pull_target(view) is not None)),
-        pull=enabled and pull_target(view) is not None,
+        push=how is not None,
+        pull=unavailable(view) is None and pull_target(view) is not None,
         parallel=parallel,
         max_size=limit if limit is not None and limit > 0 else None,
+        sending=how,
     )
 
 

@@ -18,7 +18,7 @@ from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Fit, ImageKind
-from baremetal_acc.model.inventory import Gap, PowerState, UpdateFacts
+from baremetal_acc.model.inventory import Gap, PowerState, Sending, UpdateFacts, Way
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -223,6 +223,14 @@ def test_a_device_that_is_not_safe_to_write_is_refused(change, reason):
         (UpdateFacts(push=False, pull=True), 'for that set option [baremetal_acc] image_server_host, in the configuration of'),
         (UpdateFacts(push=False, pull=False), 'offers no way to send an image'),
         (UpdateFacts(push=True, pull=True, max_size=999), 'image gpu-new has 1000 bytes, BMC host takes 999'),
+        (
+            UpdateFacts(
+                push=True,
+                pull=False,
+                sending=Sending(way=Way.MULTIPART_PUSH, apply_time=None, obstacle='it applies images only at night'),
+            ),
+            'BMC host takes no image: it applies images only at night',
+        ),
     ],
 )
 def test_a_bmc_that_cannot_take_the_image_is_refused(update, reason):
