@@ -417,10 +417,10 @@ GUARDS = (
     ),
     Guard(
         name='begin a job for a BMC that would be sent nothing',
-        file='baremetal_acc/cli/work.py',
-        guard='        if how is not None and how.obstacle is not None:',
-        gone='        if False:',
-        tests='tests/cli/test_plan.py::test_what_a_bmc_would_not_be_sent_is_refused_before_a_job_begins',
+        file='baremetal_acc/decide/plan.py',
+        guard='    elif facts.update.sending is not None and facts.update.sending.obstacle is not None:\n',
+        gone='    elif facts.update.sending is not None and False:\n',
+        tests='tests/unit/decide/test_plan.py',
     ),
     Guard(
         name='read an image from anywhere',
