@@ -32,7 +32,7 @@ from baremetal_acc.run import Tools
 class Documents:
     """What the operator wrote: rules and images.
 
-    :ivar folders: that images may lie in.
+    :ivar folders: that images may lie in; ``hosts`` servers that they may come from.
     :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never; ``denials`` its deny-list.
     :ivar trust: who may sign images; None where there are no trust roots for them.
     """
@@ -40,6 +40,7 @@ class Documents:
     baseline: Baseline
     catalogue: tuple[Image, ...]
     folders: tuple[Path, ...]
+    hosts: frozenset[Origin] = frozenset()
     path: str = 'the catalogue'
     expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
@@ -50,7 +51,7 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     """Read baseline and catalogue.
 
     :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
-    :raises DocumentError: one is missing or wrong, or a trust root is.
+    :raises DocumentError: one is missing or wrong, or a trust root or an option about images is.
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
@@ -62,6 +63,7 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
         baseline=rules,
         catalogue=found.images,
         folders=folders(conf),
+        hosts=hosts(conf),
         path=found.path,
         expires=found.expires,
         denials=found.denials,
@@ -119,14 +121,19 @@ def folders(conf: cfg.ConfigOpts) -> tuple[Path, ...]:
     return (Path(group.catalogue).parent, *(Path(folder) for folder in group.image_folders))
 
 
-def store(conf: cfg.ConfigOpts, read: Documents) -> Store:
-    """Where images come from.
+def hosts(conf: cfg.ConfigOpts) -> frozenset[Origin]:
+    """Servers that images may come from.
 
-    :raises DocumentError: an option about images is wrong.
+    :raises DocumentError: an entry is none.
     """
+    return frozenset(_origin(entry) for entry in conf[GROUP].image_hosts)
+
+
+def store(conf: cfg.ConfigOpts, read: Documents) -> Store:
+    """Where images come from."""
     group = conf[GROUP]
     web = Web(
-        hosts=frozenset(_origin(entry) for entry in group.image_hosts),
+        hosts=read.hosts,
         authorities=group.image_ca,
         timeout=timedelta(seconds=group.image_timeout),
     )

@@ -151,7 +151,9 @@ class Sign(ReportCommand):
         now = datetime.now(UTC)
         todo: list[tuple[str, Path, bytes]] = []
         if arguments.image:
-            read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=assemble.folders(conf))
+            read = assemble.Documents(
+                baseline=Baseline(rules=()), catalogue=(), folders=assemble.folders(conf), hosts=assemble.hosts(conf)
+            )
             store = assemble.store(conf, read)
             for image in _chosen(found, arguments.image):
                 todo.append((f'image {image.name}', _signature_file(image, read.folders), signature.image_statement(image)))
@@ -209,6 +211,7 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
         baseline=Baseline(rules=()),
         catalogue=found.images,
         folders=assemble.folders(conf),
+        hosts=assemble.hosts(conf),
         path=found.path,
         expires=found.expires,
         denials=found.denials,

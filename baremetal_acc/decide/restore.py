@@ -309,6 +309,13 @@ def judge(job: Job, inventory: Inventory | None) -> End:
     return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))))
 
 
+def lost(job: Job) -> tuple[AcceleratorId, ...]:
+    """The devices of which a job knows, before it has looked in the end, that their last write failed."""
+    written = _writes(job).items()
+    good = (ItemState.DONE, ItemState.STAGED)
+    return tuple(sorted({identity for (identity, _), writes in written if writes[-1][1].state not in good}))
+
+
 def _part(action: Flash | Program) -> str:
     return action.component if isinstance(action, Flash) else action.slot
 
@@ -425,4 +432,4 @@ def _system_of(inventory: Inventory, ref: Ref) -> Ref | None:
     return None if facts is None else facts.system
 
 
-__all__ = ['End', 'due', 'found_in', 'judge', 'part_of', 'put_back', 'spoilt', 'standing', 'written_anew', 'wrong']
+__all__ = ['End', 'due', 'found_in', 'judge', 'lost', 'part_of', 'put_back', 'spoilt', 'standing', 'written_anew', 'wrong']

@@ -47,7 +47,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline
         if ride_out or (patient and exc.waiting_helps):
             return job
-        return _unseen(job, exc)
+        return _unseen(job, target, tools, exc)
     wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
     still_open = unprotected(verdict)
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
@@ -62,9 +62,9 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     tools.observed(inventory, verdict)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
-    if still_open:
-        reasons += _taken_back(job, target, tools)
     end = restore.judge(job, inventory)
+    if (still_open and job.opened) or end.quarantined:
+        reasons += _taken_back(job, target, tools)
     return replace(
         job,
         verdict=verdict,
@@ -73,11 +73,12 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     )
 
 
-def _unseen(job: Job, exc: AccError) -> Job:
+def _unseen(job: Job, target: Target, tools: Tools, exc: AccError) -> Job:
     """The verdict where nothing can be looked at: nothing that was written or opened is known to be as it should."""
     end = restore.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
-    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *end.why)
+    off = _taken_back(job, target, tools) if open_ones or end.quarantined else ()
+    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *off, *end.why)
     lost = Verdict(target=job.target, findings=())
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 
@@ -106,13 +107,13 @@ def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Itera
 
 
 def _taken_back(job: Job, target: Target, tools: Tools) -> Iterator[str]:
-    """A host that was given back, and lost a lock by that, is powered off again: its code must not meet what we opened."""
-    given = [
-        i.action
+    """A host that was given back, and lost a lock or a card by that, is powered off again: its code must not meet either."""
+    given = {
+        i.action.system: i.action
         for i in job.items
         if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.RESUME and i.state is ItemState.DONE
-    ]
-    for action in given if job.opened else ():
+    }
+    for action in given.values():
         try:
             with sessions(target, tools) as bmcs:
                 switch(bmcs[action.system.bmc], action, PowerState.OFF, tools)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
+from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.errors import BmcBusy, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
@@ -20,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
-    """Ask for a reset; whether it came is seen later. A host is given back only at locks that hold."""
+    """Ask for a reset; whether it came is seen later. A host is given back only at locks that hold, and with no card spoilt."""
     item = job.items[position]
     bmc = bmcs[action.system.bmc]
     match action.purpose:
@@ -28,12 +29,13 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
             _wait_for_updates(bmc, action, stuck_tasks(job))
             switch(bmc, action, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
-            still_open = _open_locks(job, target, tools, now)
-            if still_open:
-                if job.opened and bmc.power(action.system) is not PowerState.OFF:
+            lost = restore.lost(job)
+            why = [str(f) for f in _open_locks(job, target, tools, now)]
+            why += [f'{device} could be neither written nor put back' for device in lost]
+            if why:
+                if (job.opened or lost) and bmc.power(action.system) is not PowerState.OFF:
                     switch(bmc, action, PowerState.OFF, tools)
-                reason = 'the host stays powered off: ' + '; '.join(str(f) for f in still_open)
-                return ended(job, position, ItemState.FAILED, now, reason)
+                return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
             _wait_for_updates(bmc, action, stuck_tasks(job))
             switch(bmc, action, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:

@@ -3,7 +3,8 @@
 """What becomes of a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash?
 
 It is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
-locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then brings the rest back.
+locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then brings the rest back. A
+host with a quarantined card stays off.
 """
 
 from dataclasses import replace
@@ -145,7 +146,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
         off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
         actions.insert(0, off)
-        if host.power is PowerState.ON or _owes_power(job):
+        if (host.power is PowerState.ON or _owes_power(job)) and not marked.quarantined:
             kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
             actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
     new = begin(
@@ -211,9 +212,15 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
     _maintain(
         node,
         'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
-        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined),
+        'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined) + _off(job),
     )
     memory.store(node, replace(work.proven(mind, job, failed=False, lasting=True), job=None, opened=None))
+
+
+def _off(job: Job) -> str:
+    """A host that the job leaves off is told."""
+    purposes = {i.action.purpose for i in job.items if isinstance(i.action, Reset)}
+    return '. The host is powered off' if ResetPurpose.HOLD in purposes and ResetPurpose.RESUME not in purposes else ''
 
 
 def _maintain(node: Any, reason: str) -> None:

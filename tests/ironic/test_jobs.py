@@ -113,7 +113,10 @@ class TestAbort(JobCase):
         assert any('reconcile_accelerators waits for what the BMC is doing' in e for e in self.history())
 
     def test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back(self) -> None:
-        """The node is active again, and somebody has powered it on: host off first, locks engaged, host on, maintenance."""
+        """The node is active again, and somebody has powered it on: host off first, locks engaged, maintenance.
+
+        The host stays off: nobody has seen how the write ended.
+        """
         self.serve(UPDATE)
         self.until_writing()
         self.node.refresh()
@@ -124,14 +127,37 @@ class TestAbort(JobCase):
         self.machine.reset_log()
         assert states.ACTIVE == self.settle()
         assert (None, None) == (self.mind.job, self.mind.opened)
-        assert ((True, True), 'On') == (self.closed(), self.machine.truth()['systems']['host']['power'])
+        assert ((True, True), 'Off') == (self.closed(), self.machine.truth()['systems']['host']['power'])
         assert [] == self.uploads()
         asked = [str(e) for e in self.machine.log()]
         assert 'ForceOff' in asked[0]
         assert 'InbandUpdatePolicyEnabled' in asked[1]
-        assert "'On'" in asked[-1]
+        assert not any("'On'" in entry for entry in asked)
         assert self.node.maintenance is True
-        assert 'was interrupted; all locks are engaged again' in self.node.maintenance_reason
+        for words in ('was interrupted; all locks are engaged again', 'is quarantined', 'The host is powered off'):
+            assert words in self.node.maintenance_reason
+
+    def test_a_job_that_was_cut_off_before_it_wrote_gives_the_host_back(self) -> None:
+        """Locks were open, and no card is in doubt: host off first, locks engaged, host on."""
+        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
+        work.TURNS = 1
+        self.serve('unlock_accelerators')
+        while self.closed() != (False, False):
+            self.poll()
+        job = self.mind.job
+        assert job is not None
+        assert job.writing
+        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
+        self.node.save()
+        self.machine.power('On')
+        self.wait_for_power('On')
+        self.machine.reset_log()
+        assert states.ACTIVE == self.settle()
+        assert ((True, True), 'On') == (self.closed(), self.machine.truth()['systems']['host']['power'])
+        asked = [str(e) for e in self.machine.log()]
+        assert 'ForceOff' in asked[0]
+        assert "'On'" in asked[-1]
+        assert 'The host is powered off' not in self.node.maintenance_reason
 
     def test_locks_that_do_not_come_back_keep_the_host_off(self) -> None:
         """The mark stays, and maintenance says why."""

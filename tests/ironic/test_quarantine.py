@@ -177,6 +177,7 @@ class TestService(QuarantineCase):
         assert states.SERVICEFAIL == self.settle()
         assert (True, faults.SERVICE_FAILURE) == (self.node.maintenance, self.node.fault)
         assert 'service the node with update_accelerator_firmware' in self.node.maintenance_reason
+        assert (states.POWER_OFF, 'Off') == (self.node.power_state, self.machine.truth()['systems']['host']['power'])
         self.machine.clear_faults()
         self.node.maintenance, self.node.maintenance_reason, self.node.fault = False, None, None
         self.node.save()

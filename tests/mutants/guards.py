@@ -215,9 +215,37 @@ GUARDS = (
     Guard(
         name='give the host back with a lock open',
         file=f'{RUN}/power.py',
-        guard='            if still_open:\n',
-        gone='            if False:\n',
+        guard='why = [str(f) for f in _open_locks(job, target, tools, now)]',
+        gone='why: list[str] = []',
         tests='tests/unit/run/test_tick.py',
+    ),
+    Guard(
+        name='give the host back with a spoilt card',
+        file=f'{RUN}/power.py',
+        guard='            lost = restore.lost(job)\n',
+        gone='            lost = ()\n',
+        tests='tests/unit/run/test_restore.py::test_a_host_is_not_given_back_with_a_card_that_could_not_be_put_back',
+    ),
+    Guard(
+        name='leave the host on with a card that turned out to be spoilt',
+        file=f'{RUN}/ending.py',
+        guard=' or end.quarantined:\n        reasons',
+        gone=':\n        reasons',
+        tests='tests/unit/run/test_restore.py::test_a_host_that_shows_the_bad_card_only_once_it_runs_is_powered_off_again',
+    ),
+    Guard(
+        name='leave the host on with a card that nobody could look at',
+        file=f'{RUN}/ending.py',
+        guard=' if open_ones or end.quarantined else ()',
+        gone=' if open_ones and not end.quarantined else ()',
+        tests='tests/unit/run/test_restore.py::test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again',
+    ),
+    Guard(
+        name='give the host back after a cut-off write',
+        file='interfaces/baremetal_acc_ironic/recovery.py',
+        guard=' and not marked.quarantined:\n',
+        gone=':\n',
+        tests='tests/ironic/test_jobs.py::TestAbort::test_a_job_without_its_step_is_never_resumed_and_its_locks_come_back',
     ),
     Guard(
         name='perform before the intent is stored',
@@ -299,8 +327,8 @@ GUARDS = (
     Guard(
         name='leave a host on that lost a lock when it was given back',
         file=f'{RUN}/ending.py',
-        guard='    if still_open:\n        reasons += _taken_back',
-        gone='    if False:\n        reasons += _taken_back',
+        guard='    if (still_open and job.opened) or end',
+        gone='    if end',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
@@ -887,8 +915,8 @@ GUARDS = (
     Guard(
         name='power a host on while a card is written',
         file=f'{RUN}/power.py',
-        guard=', reason)\n            _wait_for_updates(bmc, action, stuck_tasks(job))\n',
-        gone=', reason)\n',
+        guard="'; '.join(why))\n            _wait_for_updates(bmc, action, stuck_tasks(job))\n",
+        gone="'; '.join(why))\n",
         tests='tests/faults/test_faults.py::test_a_job_that_meets_a_fault_ends_as_the_table_says[our-clock-a-day-ahead]',
     ),
     Guard(
@@ -1030,6 +1058,20 @@ GUARDS = (
         guard='    node.maintenance = True\n',
         gone='',
         tests='tests/ironic/test_quarantine.py::test_the_node_of_a_quarantined_card_goes_to_maintenance_whatever_the_flow',
+    ),
+    Guard(
+        name='go on at another machine of the same name',
+        file=f'{RUN}/binding.py',
+        guard='        if now.get(name) != before:\n',
+        gone='        if False:\n',
+        tests='tests/unit/run/test_binding.py',
+    ),
+    Guard(
+        name='wait for ever for a BMC that is busy',
+        file=f'{RUN}/writing.py',
+        guard='    if now - since > tools.patience.stall:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_tick.py::test_a_bmc_that_is_busy_for_ever_is_waited_for_no_longer',
     ),
     Guard(
         name='offer a quarantined card',

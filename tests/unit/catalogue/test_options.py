@@ -70,10 +70,12 @@ def test_a_conductor_without_a_memory_is_told_to_get_one(folder):
 def test_locks_need_no_catalogue(folder):
     """One that is refused keeps nobody from locking; there are no images then, and none can be opened by accident."""
     (folder / 'catalogue.toml').write_text('forged')
+    made = signed(folder, image_hosts=['https://h/path'])
     with pytest.raises(CatalogueRefused):
-        assemble.documents(signed(folder))
-    read = assemble.documents(signed(folder), images=False)
+        assemble.documents(made)
+    read = assemble.documents(made, images=False)
     assert ((), ()) == (read.catalogue, read.folders)
+    assert frozenset() == assemble.store(made, read).web.web.hosts
 
 
 def test_the_store_is_what_the_options_say(folder):
@@ -106,7 +108,7 @@ def test_the_store_is_what_the_options_say(folder):
     assert store.trust is not None
     assert store.expires is not None
     with pytest.raises(DocumentError, match=r"image_hosts: 'https://h/path' is no server .write HOST or HOST:PORT"):
-        assemble.store(signed(folder, image_hosts=['https://h/path']), read)
+        assemble.documents(signed(folder, image_hosts=['https://h/path']))
 
 
 def test_who_vouches_for_images_signs_no_catalogue(folder):

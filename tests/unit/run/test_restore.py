@@ -222,16 +222,16 @@ def test_an_image_that_must_not_be_put_back_is_not(what):
     assert (v.GPU,) == outcome.quarantined
 
 
-def test_no_host_is_powered_off_again_for_an_image_that_cannot_be_put_back():
-    """The catalogue calls an image for another card by its name now: nothing is opened for that."""
+def test_nothing_is_opened_again_for_an_image_that_cannot_be_put_back():
+    """The catalogue calls an image for another card by its name now; the host is only taken back, for its card is spoilt."""
     bench = restorable(Machine(closed=True, protects_all=True, spoils=(v.NEW,), spoils_when_reset=True))
     job = bench.job(hold=True)
     (old,) = bench.others
     bench.tools = replace(bench.tools, catalogue=(bench.image, replace(old, fits=(replace(old.fits[0], model='A100'),))))
     items = tuple(i for i in job.items if getattr(i.action, 'image', None) != 'gpu-old')
     _, outcome = bench.run(replace(job, items=items))
-    once = ['withdraw', 'power Off', 'release', 'push gpu-new off open', 'engage', 'power On', 'withdraw everything']
-    assert once == bench.machine.log
+    once = ['withdraw', 'power Off', 'release', 'push gpu-new off open', 'engage', 'power On']
+    assert [*once, 'power Off', 'withdraw everything'] == bench.machine.log
     assert (v.GPU,) == outcome.quarantined
 
 
@@ -299,6 +299,40 @@ def test_a_host_that_runs_again_keeps_what_was_there_from_being_put_back():
     assert ['gpu-new'] == pushes(bench)
     assert (v.GPU,) == outcome.quarantined
     assert any('the host was powered off, and is On now' in r for r in outcome.reasons)
+
+
+def test_a_host_is_not_given_back_with_a_card_that_could_not_be_put_back():
+    """Its locks hold; but nobody shall use the card, and whoever has the host would."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED, restores=False))
+    _, outcome = finish(bench, hold=True)
+    assert (PowerState.OFF, True) == (bench.machine.power, bench.machine.closed)
+    assert 'power On' not in bench.machine.log
+    assert f'the host stays powered off: {v.GPU} could be neither written nor put back' in ' '.join(outcome.reasons)
+
+
+def test_a_host_that_shows_the_bad_card_only_once_it_runs_is_powered_off_again():
+    """What was put back breaks with the reset, too: that is seen after the host was given back."""
+    bench = restorable(Machine(spoils=(v.NEW, v.OLD), spoils_when_reset=True))
+    _, outcome = finish(bench, hold=True)
+    assert ['power On', 'power Off', 'withdraw everything'] == bench.machine.log[-3:]
+    assert PowerState.OFF is bench.machine.power
+    assert 'the host was powered off again' in outcome.reasons
+    assert (v.GPU,) == outcome.quarantined
+
+
+def test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again():
+    """The BMC shows no card any more, and still takes commands."""
+
+    class Blind(Connection):
+        def look(self, now):
+            if self.machine.log[-1:] == ['power On']:
+                raise BmcUnreachable(bmc='host', what='no answer')
+            return super().look(now)
+
+    bench = with_connection(restorable(Machine()), Blind)
+    _, outcome = finish(bench, hold=True, timeout=timedelta(minutes=20))
+    assert (PowerState.OFF, (v.GPU,)) == (bench.machine.power, outcome.quarantined)
+    assert any('could not be looked at in the end' in r for r in outcome.reasons)
 
 
 def test_past_the_deadline_nothing_is_put_back():

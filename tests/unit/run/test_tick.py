@@ -127,6 +127,15 @@ def test_a_busy_bmc_is_asked_again():
     assert isinstance(outcome, Done)
 
 
+def test_a_bmc_that_is_busy_for_ever_is_waited_for_no_longer():
+    """Ten minutes here, long before the deadline; nothing has reached the card, so nothing is wrong with it."""
+    bench, job, outcome = finish(busy=10_000)
+    assert isinstance(outcome, Failed)
+    assert any('it says nothing but that it is busy, and did so for 0:10:00' in r for r in outcome.reasons)
+    assert (False, ()) == (outcome.wrote, outcome.quarantined)
+    assert bench.now < job.deadline
+
+
 def test_a_bad_image_ends_the_job_before_anything_is_written():
     """No release, no upload, no engagement: the machine is as it was."""
     bench, _, outcome = finish(image_is_good=False)
