@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.cli.maps import Lines, Map, from_json, kind, map_of, read_yaml
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.ref import HOST, BmcName
@@ -31,9 +32,6 @@ FORMAT = 1
 
 MAX_SIZE = 4 * 1024 * 1024
 """Bytes. A thousand targets take about 300 KiB."""
-
-MAX_DEPTH = 20
-"""Levels. A list of targets has six. The loader in C is recursive: without a bound it takes the whole process with it."""
 
 STDIN = '-'
 """Stands for standard input where the file is named."""
@@ -186,7 +184,7 @@ def parse(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | None]:
     """
     if _is_lines(text):
         return _parse_lines(text, path)
-    document = _read(text, path)
+    document = read_yaml(text, path)
     document.only('format', 'targets')
     number = document.integer('format', minimum=0)
     if number != FORMAT:
@@ -302,155 +300,7 @@ def check_address(text: str) -> str | None:
     return None
 
 
-# ---------------------------------------------------------------------------------------------------------------- reading
-
-
-@dataclass(slots=True)
-class _Lines:
-    """What the reading noticed on its way: the line of the first literal password."""
-
-    password: int | None = None
-
-
-@dataclass(slots=True)
-class _Map:
-    """One mapping of the document, its keys with their lines."""
-
-    path: str
-    name: str
-    line: int
-    nodes: dict[str, tuple[int, yaml.Node]]
-    lines: _Lines
-
-    def error(self, key: str | None, what: str, hint: str | None = None) -> DocumentError:
-        line = self.nodes[key][0] if key in self.nodes else self.line
-        where = '.'.join(filter(None, (self.name, key)))
-        return DocumentError(path=self.path, line=line, what=f'{where}: {what}' if where else what, hint=hint)
-
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.nodes)
-
-    def has(self, *keys: str) -> bool:
-        return any(key in self.nodes for key in keys)
-
-    def string(self, key: str) -> str | None:
-        """Text that is not empty; a number has to be quoted, since YAML reads 0123 and 1e5 in its own way."""
-        node = self._ask(key)
-        if node is None:
-            return None
-        if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
-            raise self.error(key, f'text expected, {_kind(node)} found', 'put it in quotes')
-        if not node.value.strip():
-            raise self.error(key, 'text expected, nothing found')
-        return str(node.value).strip()
-
-    def secret(self, key: str) -> str | None:
-        """Text to the letter."""
-        node = self._ask(key)
-        if node is None:
-            return None
-        if not isinstance(node, yaml.ScalarNode) or node.tag != _STR or not node.value:
-            raise self.error(key, f'text expected, {_kind(node)} found', 'put it in quotes')
-        if self.lines.password is None:
-            self.lines.password = self.nodes[key][0]
-        return str(node.value)
-
-    def integer(self, key: str, *, minimum: int) -> int | None:
-        node = self._ask(key)
-        if node is None:
-            return None
-        if not isinstance(node, yaml.ScalarNode) or node.tag != _INT or not re.fullmatch(r'[0-9]{1,9}', node.value):
-            raise self.error(key, f'whole number expected, {_kind(node)} found')
-        value = int(node.value)
-        if value < minimum:
-            raise self.error(key, f'{value} is less than {minimum}')
-        return value
-
-    def boolean_or_path(self, key: str) -> bool | str | None:
-        node = self._ask(key)
-        if node is None:
-            return None
-        if isinstance(node, yaml.ScalarNode) and node.tag == _BOOL:
-            return node.value.lower() in ('true', 'yes', 'on')
-        return self.string(key)
-
-    def strings(self, key: str) -> tuple[str, ...]:
-        node = self._ask(key)
-        if node is None:
-            return ()
-        items = node.value if isinstance(node, yaml.SequenceNode) else [None]
-        texts = [i.value for i in items if isinstance(i, yaml.ScalarNode) and i.tag == _STR and i.value.strip()]
-        if len(texts) != len(items):
-            raise self.error(key, 'list of texts expected')
-        return tuple(text.strip() for text in texts)
-
-    def mapping(self, key: str) -> '_Map':
-        node = self._ask(key)
-        name = '.'.join(filter(None, (self.name, key)))
-        if node is None:
-            return _Map(self.path, name, self.line, {}, self.lines)
-        if not isinstance(node, yaml.MappingNode):
-            raise self.error(key, f'mapping expected, {_kind(node)} found')
-        return _map(node, self.path, name, self.nodes[key][0], self.lines)
-
-    def only(self, *keys: str) -> None:
-        """Refuse every other key: probably misspelt."""
-        for key in self.nodes:
-            if key not in keys:
-                raise self.error(key, 'no such key', did_you_mean(key, keys))
-
-    def _ask(self, key: str) -> yaml.Node | None:
-        return self.nodes[key][1] if key in self.nodes else None
-
-
-_STR, _INT, _BOOL, _NULL = (f'tag:yaml.org,2002:{name}' for name in ('str', 'int', 'bool', 'null'))
-
-
-_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
-"""In C where PyYAML was built with it: ten times as fast, which a list of thousands of targets needs."""
-
-
-def _read(text: str, path: str) -> _Map:
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=_LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                line = None if event.start_mark is None else event.start_mark.line + 1
-                raise DocumentError(path=path, line=line, what='nested too deeply')
-        root = yaml.compose(text, Loader=_LOADER)
-    except yaml.MarkedYAMLError as exc:
-        line = None if exc.problem_mark is None else exc.problem_mark.line + 1
-        raise DocumentError(path=path, line=line, what=f'no valid YAML: {_harmless(exc.problem)}') from None
-    except (yaml.YAMLError, UnicodeError):
-        raise DocumentError(path=path, what='no valid YAML: a character that YAML does not allow') from None
-    except RecursionError:
-        raise DocumentError(path=path, what='nested too deeply') from None
-    if root is None:
-        raise DocumentError(path=path, what='is empty')
-    if not isinstance(root, yaml.MappingNode):
-        raise DocumentError(path=path, line=1, what=f'mapping expected, {_kind(root)} found')
-    return _map(root, path, '', 1, _Lines())
-
-
-def _harmless(problem: str | None) -> str:
-    """The parser's own words, unless they may repeat a password: one that begins with * or & looks like an alias."""
-    if problem is None or any(word in problem for word in ('alias', 'anchor', 'tag', 'escape')):
-        return 'put texts that begin with a special character in quotes'
-    return problem
-
-
-def _map(node: yaml.MappingNode, path: str, name: str, line: int, lines: _Lines) -> _Map:
-    found: dict[str, tuple[int, yaml.Node]] = {}
-    for key, value in node.value:
-        at = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise DocumentError(path=path, line=at, what=f'{name}: a key must be a plain text'.removeprefix(': '))
-        if key.value in found:
-            where = '.'.join(filter(None, (name, key.value)))
-            raise DocumentError(path=path, line=at, what=f'{where}: is there twice, first in line {found[key.value][0]}')
-        found[key.value] = (at, value)
-    return _Map(path, name, line, found, lines)
+# ---------------------------------------------------------------------------------------------------------- lines of JSON
 
 
 def _is_lines(text: str) -> bool:
@@ -469,14 +319,14 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | N
 
     :raises DocumentError: one is wrong.
     """
-    lines = _Lines()
+    lines = Lines()
     found: dict[str, TargetEntry] = {}
     at: dict[str, int] = {}
     for number, line in enumerate(text.split('\n'), 1):
         if not line.strip():
             continue
         try:
-            root = _node(json.loads(line, object_pairs_hook=_Pairs), number)
+            root = from_json(line, number)
         except RecursionError:
             raise DocumentError(path=path, line=number, what='nested too deeply') from None
         except ValueError as exc:
@@ -484,9 +334,9 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | N
             raise DocumentError(path=path, line=number, what=f'no valid JSON: {what}', hint='one target per line') from None
         if not isinstance(root, yaml.MappingNode):
             raise DocumentError(
-                path=path, line=number, what=f'mapping expected, {_kind(root)} found', hint='one target per line'
+                path=path, line=number, what=f'mapping expected, {kind(root)} found', hint='one target per line'
             )
-        table = _map(root, path, '', number, lines)
+        table = map_of(root, path, '', number, lines)
         name = table.string(TARGET)
         if name is None:
             raise table.error(None, f'{TARGET} is missing', f'each line names its target: {{"{TARGET}": NAME, "bmcs": ...}}')
@@ -535,45 +385,6 @@ def _place(address: str) -> str:
     return f'{parts.hostname}:{parts.port or (80 if parts.scheme == "http" else 443)}{parts.path}'
 
 
-class _Pairs(list[tuple[str, object]]):
-    """A JSON object with all that it says, keys that are there twice included."""
-
-
-def _node(value: object, line: int) -> yaml.Node:
-    """JSON as the reader of YAML would give it, every key in that line."""
-    mark = yaml.Mark('', 0, line - 1, 0, None, 0)
-    match value:
-        case _Pairs():
-            pairs = [(yaml.ScalarNode(_STR, key, mark, mark), _node(inner, line)) for key, inner in value]
-            return yaml.MappingNode('tag:yaml.org,2002:map', pairs, mark, mark)
-        case list():
-            return yaml.SequenceNode('tag:yaml.org,2002:seq', [_node(inner, line) for inner in value], mark, mark)
-        case bool():
-            return yaml.ScalarNode(_BOOL, 'true' if value else 'false', mark, mark)
-        case None:
-            return yaml.ScalarNode(_NULL, '', mark, mark)
-        case int():
-            return yaml.ScalarNode(_INT, str(value), mark, mark)
-        case float():
-            return yaml.ScalarNode('tag:yaml.org,2002:float', str(value), mark, mark)
-        case _:
-            return yaml.ScalarNode(_STR, str(value), mark, mark)
-
-
-def _kind(node: yaml.Node | None) -> str:
-    match node:
-        case yaml.MappingNode():
-            return 'a mapping'
-        case yaml.SequenceNode():
-            return 'a list'
-        case yaml.ScalarNode(tag=tag) if tag in (_NULL, _STR):
-            return 'nothing' if tag == _NULL else 'text'
-        case yaml.ScalarNode(tag=tag) if tag == _BOOL:
-            return 'true or false'
-        case _:
-            return 'a number or a date'
-
-
 # ---------------------------------------------------------------------------------------------------------------- targets
 
 _BMC = ('address', 'username', *(s.value for s in Source if s is not Source.PROMPT), 'verify_ca', 'system', 'parallel_updates')
@@ -587,7 +398,7 @@ TARGET = 'target'
 _ABOUT = ('resource_class', 'owner', 'traits', 'exposure', 'acc_exposure', 'node')
 
 
-def _target(name: str, table: _Map) -> TargetEntry:
+def _target(name: str, table: Map) -> TargetEntry:
     table.only('bmcs', *_ABOUT, *_IRONIC, 'acc_bmcs')
     if not NAME.fullmatch(name):
         raise table.error(None, f'{name!r} is no name: letters, digits, dot, dash and underline, at most 100')
@@ -604,7 +415,7 @@ def _target(name: str, table: _Map) -> TargetEntry:
     )
 
 
-def _bmcs(table: _Map) -> tuple[BmcEntry, ...]:
+def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
     """The BMCs of a target: ``bmcs``, or the keys of an Ironic node's driver_info."""
     ironic = next((key for key in (*_IRONIC, 'acc_bmcs') if table.has(key)), None)
     if ironic is not None and table.has('bmcs'):
@@ -626,7 +437,7 @@ def _bmcs(table: _Map) -> tuple[BmcEntry, ...]:
     return tuple(found)
 
 
-def _bmc(name: BmcName, table: _Map, keys: Mapping[str, str]) -> BmcEntry:
+def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
     """One BMC.
 
     :param keys: how this mapping calls the keys of a BMC.
@@ -652,7 +463,7 @@ def _bmc(name: BmcName, table: _Map, keys: Mapping[str, str]) -> BmcEntry:
     )
 
 
-def _secret(table: _Map, keys: Mapping[str, str]) -> Secret:
+def _secret(table: Map, keys: Mapping[str, str]) -> Secret:
     given: list[Secret] = []
     for source in (Source.LITERAL, Source.ENVIRONMENT, Source.FILE):
         key = keys[source]
@@ -669,7 +480,7 @@ def _beside(document: str, path: str) -> str:
     return os.path.join(os.path.dirname(os.path.abspath(document)), os.path.expanduser(path))
 
 
-def _exposure(table: _Map, key: str) -> Exposure | None:
+def _exposure(table: Map, key: str) -> Exposure | None:
     word = table.string(key)
     if word is None:
         return None
@@ -679,7 +490,7 @@ def _exposure(table: _Map, key: str) -> Exposure | None:
         raise table.error(key, f'{word!r} is none of {", ".join(Exposure)}', did_you_mean(word, Exposure)) from None
 
 
-def _uuid(table: _Map, key: str) -> str | None:
+def _uuid(table: Map, key: str) -> str | None:
     text = table.string(key)
     if text is None:
         return None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from baremetal_acc.cli import work
-from baremetal_acc.cli.act import _judged
+from baremetal_acc.cli.execution import _judged
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Verb

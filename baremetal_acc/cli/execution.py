@@ -1,0 +1,458 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is a plan executed? Its job is stored before every write, and turned until it ends.
+
+A run that was killed left its job behind: the next ``apply --execute`` looks at what became of it and goes on.
+"""
+
+import getpass
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from baremetal_acc import run
+from baremetal_acc.catalogue.store import holding
+from baremetal_acc.cli import publisher, render, text, work
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.progress import Progress
+from baremetal_acc.cli.report import each, failed
+from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of_unlock
+from baremetal_acc.cli.session import Session
+from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
+from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import restore
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import (
+    CheckImage,
+    Done,
+    Engage,
+    Finding,
+    Flash,
+    Flow,
+    ItemState,
+    Job,
+    Outcome,
+    Plan,
+    Program,
+    Publish,
+    Release,
+    Reset,
+    Verdict,
+    Wait,
+    Withdraw,
+)
+from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.run import Target, Tools
+
+
+class Placements:
+    """Placement for those targets that have a node, where it is configured and wanted."""
+
+    def __init__(self, using: Session, *, wanted: bool) -> None:
+        self._conf = using.conf
+        self._publisher: Publisher | None = None
+        self._wanted = wanted and using.conf[GROUP].publish and any(e.node for e in using.entries)
+        if self._wanted and publisher.configured(using.conf):
+            self._publisher = publisher.connect(using.conf)
+
+    def of(self, entry: TargetEntry) -> publisher.NodePlacement | None:
+        """What a job of a target tells placement."""
+        if self._publisher is None or entry.node is None:
+            return None
+        return publisher.NodePlacement(publisher=self._publisher, root=entry.node)
+
+
+@dataclass(slots=True)
+class _Running:
+    """One target while its job runs.
+
+    :ivar due: when to look again, by the monotonic clock.
+    :ivar last: the last final look.
+    :ivar power: of the host, as it was seen or switched last.
+    """
+
+    entry: TargetEntry
+    target: Target
+    tools: Tools
+    state: TargetState
+    verb: Verb
+    devices: frozenset[AcceleratorId] | None
+    slots: tuple[str, ...]
+    labels: dict[AcceleratorId, str]
+    sendings: Sendings
+    made: Plan | None = None
+    due: float = 0.0
+    last: tuple[Inventory, Verdict] | None = None
+    power: PowerState | None = None
+    job: Job = field(init=False)
+
+    def save(self, job: Job) -> None:
+        """Store the job: before every write and after it."""
+        self.job = job
+        self.state = replace(self.state, job=job)
+
+
+class Execution:
+    """Jobs for all targets of a command, turned by one thread: while one waits for its BMC, the next is looked at.
+
+    :param without: why there are no images; what needs some does not begin.
+    """
+
+    def __init__(
+        self,
+        using: Session,
+        tools: Tools,
+        request: Request,
+        placements: Placements,
+        progress: Progress,
+        without: AccError | None = None,
+    ) -> None:
+        self._using = using
+        self._without = without
+        self._tools = tools
+        self._request = request
+        self._placements = placements
+        self._progress = progress
+        self._results: dict[str, Result] = {}
+        self._targets: dict[str, Target] = {}
+
+    def run(self) -> list[Result]:
+        """Do it. What fails for one target does not stop the others.
+
+        :raises KeyboardInterrupt: jobs are stored and can be resumed; that was said.
+        """
+        with ExitStack() as stack:
+            ready = []
+            for entry in self._using.entries:
+                try:
+                    # Passwords are asked for one after another, before targets are looked at together.
+                    target = self._using.target(entry)
+                    stack.enter_context(self._using.store.alone(entry.name))
+                    stack.enter_context(self._using.store.alone_at(entry.name, _places(target)))
+                    self._targets[entry.name] = target
+                    ready.append(entry)
+                except AccError as exc:
+                    self._results[entry.name] = failure(entry, exc)
+            running = []
+            with holding():
+                all_begun = each(ready, self._begin)
+            for entry, begun in all_begun:
+                if isinstance(begun, AccError):
+                    self._results[entry.name] = failure(entry, begun)
+                elif begun is not None:
+                    running.append(begun)
+            try:
+                self._turn(running)
+            except KeyboardInterrupt:
+                self._progress.clear()
+                for one in running:
+                    if one.entry.name not in self._results:
+                        text.error(
+                            f'{one.entry.name}: interrupted. {work.unfinished(one.job)}; '
+                            f'apply --execute --target {one.entry.name} goes on with it'
+                        )
+                raise
+        return [self._results[e.name] for e in self._using.entries]
+
+    def _begin(self, entry: TargetEntry) -> _Running | None:
+        """The job of a target: a stored one, or one for a new plan. None when there is nothing to execute."""
+        state = self._using.store.read(entry.name)
+        tools = replace(self._tools, placement=self._placements.of(entry))
+        found = state.unfinished
+        if found is not None:
+            self._is_here(entry, found)
+            if self._goes_on_with(found):
+                return self._resume(entry, state, tools, found)
+        if self._without is not None and self._request.verb not in (Verb.LOCK, Verb.UNLOCK):
+            raise self._without
+        prepared = work.look(self._using, entry, tools, state, self._request, self._targets[entry.name])
+        if self._request.verb is Verb.UNLOCK:
+            warn_of_unlock(prepared)
+        shown = planned(prepared)
+        if shown.document['outcome'] == 'holds':
+            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, good=True)
+        if shown.document['outcome'] != 'planned':
+            self._results[entry.name] = shown
+            if shown.document['outcome'] == 'holds':
+                self._remember(prepared)
+            return None
+        return self._start(prepared)
+
+    def _remember(self, prepared: Prepared) -> None:
+        """What is no longer believed is forgotten also where nothing has to be done."""
+        known = () if self._request.forget_vanished else prepared.state.known
+        if self._request.verb is Verb.APPLY and prepared.devices is None:
+            known = (*known, *(a.id for a in prepared.inventory.accelerators))
+        state = replace(prepared.state, lifecycle=prepared.lifecycle, known=tuple(sorted({*known})))
+        if state != prepared.state or self._request.forget_vanished:
+            self._using.store.write(state)
+
+    def _goes_on_with(self, found: Job) -> bool:
+        """Whether the stored job is resumed. An unlock that was cut off is superseded by what locks again.
+
+        :raises Refused: neither: another verb would lose sight of what the job has begun.
+        """
+        if found.step == Verb.UNLOCK and self._request.verb in (Verb.APPLY, Verb.LOCK):
+            return False
+        plain = not self._request.devices and not self._request.new_lifecycle
+        # Without images that job can write nothing more: going on with it is what closes the locks, so LOCK does that too.
+        closes = self._request.verb is Verb.LOCK and self._without is not None
+        if (self._request.verb is Verb.APPLY or closes) and plain:
+            return True
+        raise Refused(
+            [f'{found.target}: {work.unfinished(found)}'],
+            hint=f'apply --execute --target {found.target} (without other options) goes on with it',
+        )
+
+    def _is_here(self, entry: TargetEntry, found: Job) -> None:
+        """Nothing is asked of another machine that has got the name of the one a job was begun on.
+
+        :raises StaleJob: this is another one.
+        """
+        try:
+            run.bound(found, self._targets[entry.name])
+        except StaleJob as exc:
+            hint = (
+                'write the old address into the list again, and go on with it by apply --execute; if that machine is gone for '
+                f'good, move {self._using.store.path(entry.name)} away'
+            )
+            raise StaleJob(exc.message, hint=hint) from None
+
+    def _resume(self, entry: TargetEntry, state: TargetState, tools: Tools, found: Job) -> _Running:
+        text.note(f'{entry.name}: {work.unfinished(found)}; looking at what became of it')
+        if self._without is not None:
+            text.warn(f'{entry.name}: without a catalogue nothing more is written or put back; every lock is closed')
+        tools, devices, slots = work.resumed(found, replace(tools, known=frozenset(state.known)))
+        target = self._targets[entry.name]
+        inventory = run.observe(target, tools, datetime.now(UTC))
+        one = _Running(
+            entry=entry,
+            target=target,
+            tools=tools,
+            state=state,
+            verb=Verb(found.step),
+            devices=devices,
+            slots=slots,
+            labels=work.labels(inventory),
+            sendings=work.sendings(inventory),
+        )
+        one.job = found
+        one.power = _host_power(inventory)
+        return self._hooked(one)
+
+    def _start(self, prepared: Prepared) -> _Running:
+        request, state = self._request, prepared.state
+        now = datetime.now(UTC)
+        whole = request.verb is Verb.APPLY and prepared.devices is None
+        job = begin(
+            prepared.made,
+            identity=uuid.uuid4().hex,
+            node=prepared.entry.node or prepared.entry.name,
+            flow=Flow.CLI,
+            step=request.verb,
+            lifecycle=prepared.lifecycle,
+            now=now,
+            timeout=self._using.job_timeout,
+            requester=getpass.getuser(),
+            demands_met=whole,
+        )
+        kept = tuple(e for e in state.engagements if e.lifecycle == prepared.lifecycle)
+        opened = {a.accelerator for a in prepared.made.actions if isinstance(a, Release)}
+        marks = state.unlocked
+        if request.verb is Verb.UNLOCK:
+            marks = (
+                *(m for m in marks if m.accelerator not in opened),
+                *(Unlocked(accelerator=a, at=now) for a in sorted(opened)),
+            )
+        one = _Running(
+            entry=prepared.entry,
+            target=prepared.target,
+            tools=prepared.tools,
+            state=replace(
+                state,
+                lifecycle=prepared.lifecycle,
+                unlocked=marks,
+                known=() if request.forget_vanished else state.known,
+            ),
+            verb=request.verb,
+            devices=prepared.devices,
+            slots=tuple(slot for slot, _ in request.functions),
+            labels=prepared.labels,
+            sendings=work.sendings(prepared.inventory),
+            made=prepared.made,
+            power=_host_power(prepared.inventory),
+        )
+        one.save(run.bound(replace(job, engagements=kept), prepared.target))
+        self._using.store.write(one.state)
+        return self._hooked(one)
+
+    def _hooked(self, one: _Running) -> _Running:
+        def save(job: Job) -> None:
+            one.save(job)
+            self._using.store.write(one.state)
+            self._progress.show(job, run.doing(job))
+
+        def observed(inventory: Inventory, verdict: Verdict) -> None:
+            one.last = (inventory, verdict)
+            one.power = _host_power(inventory)
+
+        def power_changed(system: Ref, power: PowerState) -> None:
+            if system.bmc == HOST:
+                one.power = power
+            self._progress.clear()
+            text.note(f'{one.entry.name}: {system} was told to power {power.lower()}')
+
+        one.tools = replace(one.tools, save=save, observed=observed, power_changed=power_changed)
+        self._progress.labels(one.labels)
+        return one
+
+    def _turn(self, running: Sequence[_Running]) -> None:
+        left = list(running)
+        while left:
+            one = min(left, key=lambda r: r.due)
+            time.sleep(max(0.0, one.due - time.monotonic()))
+            try:
+                # What several cards are sent in one turn is copied once.
+                with holding():
+                    job, outcome = run.tick(one.job, one.target, one.tools, datetime.now(UTC))
+                one.save(job)
+                if isinstance(outcome, Wait):
+                    self._progress.show(job, outcome.doing)
+                    one.due = time.monotonic() + outcome.delay / timedelta(seconds=1)
+                    continue
+                self._progress.show(job)
+                self._progress.clear()
+                result = self._end(one, outcome)
+            except AccError as exc:
+                self._progress.clear()
+                result = failure(one.entry, _cut_off(one, exc))
+            left.remove(one)
+            self._results[one.entry.name] = result
+
+    def _end(self, one: _Running, outcome: Outcome) -> Result:
+        """Remember what was proven, and judge."""
+        verdict = one.job.verdict
+        inventory = None if one.last is None else one.last[0]
+        unmet = () if verdict is None else work.relevant(one.verb, verdict, one.devices, one.slots)
+        good = isinstance(outcome, Done) and not unmet
+        if good and one.verb is not Verb.UNLOCK:
+            locked = {i.action.accelerator for i in one.job.items if isinstance(i.action, Engage)}
+            one.state = replace(one.state, unlocked=tuple(m for m in one.state.unlocked if m.accelerator not in locked))
+        if good and inventory is not None:
+            known = {*one.state.known, *(a.id for a in inventory.accelerators)}
+            one.state = replace(one.state, known=tuple(sorted(known)))
+        one.state = replace(one.state, quarantined=_quarantines(one, good=good))
+        self._using.store.write(one.state)
+        if good and one.verb is Verb.APPLY and verdict is not None and inventory is not None:
+            # What no rule demands anything of was not written, and is quarantined still.
+            marked = work.marked(replace(verdict, findings=()), inventory, replace(one.state, job=None))
+            unmet = tuple(f for f in work.relevant(one.verb, marked, one.devices) if f.subject == work.QUARANTINE)
+        code, word, error = _judged(one.job, outcome, unmet)
+        if error is not None:
+            failed(one.entry.name, error)
+        _tell_of_power(one.entry, one.power, one.verb, good=code is Exit.HOLDS)
+        document = {
+            'target': one.entry.name,
+            'verb': one.verb.value,
+            'executed': True,
+            'outcome': word,
+            **actions(one.job, one.made, one.labels, one.sendings),
+            'verdict': None if verdict is None else render.verdict(verdict),
+            'quarantined': list(one.job.quarantined),
+            'error': render.failure(error),
+        }
+        return Result(document=document, code=code)
+
+
+def any_unfinished(using: Session) -> bool:
+    """A job of one of the targets has not ended. What cannot be read is told when its target is looked at."""
+
+    def has(entry: TargetEntry) -> bool:
+        try:
+            return using.store.read(entry.name).unfinished is not None
+        except AccError:
+            return False
+
+    return any(has(entry) for entry in using.entries)
+
+
+def _places(target: Target) -> tuple[str, ...]:
+    """What names its BMCs, whatever somebody calls them: address, and System where the BMC has several."""
+    return tuple(f'{run.origin(address)}{address.system or ""}' for address in target.bmcs)
+
+
+def _host_power(inventory: Inventory) -> PowerState | None:
+    facts = inventory.bmc(HOST)
+    return None if facts is None else facts.power
+
+
+def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, *, good: bool) -> None:
+    """A host that is off stays off until somebody switches it on: a command gives back only what it has taken itself."""
+    if power is not PowerState.OFF:
+        return
+    if verb is Verb.UNLOCK:
+        what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
+    elif good:
+        what = 'is off, as it was found: it is left so; switch it on when it is to run'
+    else:
+        what = 'is off and stays off: see to what failed and give the same command again, then switch it on'
+    text.note(f'{entry.name}: the host {what}')
+
+
+def _cut_off(one: _Running, exc: AccError) -> AccError:
+    """Why a job stands still that has not ended; where it has begun to change something, what that leaves and what to do."""
+    if not one.job.writing and not (one.job.ended and isinstance(exc, StateError)):
+        return exc
+    if isinstance(exc, StaleJob):
+        return exc
+    host = '' if one.power is PowerState.ON else ', and the host is off' if one.power is PowerState.OFF else ', the host off'
+    left = 'its end is not stored' if one.job.ended else f'{work.unfinished(one.job)}: locks may be open{host}'
+    first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
+    hint = f'{first}, then apply --execute --target {one.entry.name} goes on with it; keep the folder of its state as it is'
+    return WriteFailed([exc.message, left], hint=hint)
+
+
+def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
+    """Those that go on, and those that the job has made. An ``apply`` that ended well ends those that it has written."""
+    ends = good and one.verb is Verb.APPLY
+    found = {
+        m.accelerator: m
+        for m in one.state.quarantined
+        if not (ends and restore.written_anew(one.job, m.accelerator, firmware=m.firmware, places=m.refs))
+    }
+    for device in one.job.quarantined:
+        why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
+        firmware, refs = restore.spoilt(one.job, device)
+        found[device] = Quarantined(accelerator=device, at=datetime.now(UTC), why=why, firmware=firmware, refs=refs)
+    return tuple(found.values())
+
+
+_WRITES = (Release, Flash, Program, Reset, Engage)
+
+_OTHERS = (Withdraw, CheckImage, Publish)
+
+
+def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exit, str, AccError | None]:
+    """How a job that has ended counts."""
+    open_points = tuple(str(f) for f in unmet)
+    if isinstance(outcome, Done):
+        if open_points:
+            return Exit.NOT_MET, 'not-met', NotMet(open_points)
+        return Exit.HOLDS, 'done', None
+    reasons = job.reasons + tuple(p for p in open_points if p not in job.reasons)
+    went_wrong = [i for i in job.items if i.state is ItemState.FAILED]
+    if any(isinstance(i.action, _WRITES) for i in went_wrong):
+        return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
+    if any(isinstance(i.action, _OTHERS) for i in went_wrong):
+        return Exit.REFUSED, 'refused', Refused(reasons)
+    if open_points:
+        return Exit.NOT_MET, 'not-met', NotMet(reasons)
+    return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)

@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a command that writes tell of a target: its plan, what became of that, or why there is none?"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from baremetal_acc.cli import render, text, work
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import failed
+from baremetal_acc.cli.work import Prepared, Sendings
+from baremetal_acc.errors import AccError, Refused
+from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose
+from baremetal_acc.model.ref import AcceleratorId
+
+COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command did to one target, or would do."""
+
+    document: dict[str, Any]
+    code: Exit
+
+
+def planned(prepared: Prepared) -> Result:
+    """What a plan comes to."""
+    if prepared.made.refusals:
+        code = failed(prepared.entry.name, Refused(str(r) for r in prepared.made.refusals))
+        return Result(document=_document(prepared, 'refused'), code=code)
+    if not prepared.made.actions:
+        return Result(document=_document(prepared, 'holds'), code=Exit.HOLDS)
+    return Result(document=_document(prepared, 'planned'), code=Exit.NOT_MET)
+
+
+def warn_of_unlock(prepared: Prepared) -> None:
+    """Say which ways will be open to whom."""
+    held = any(isinstance(a, Reset) and a.purpose is ResetPurpose.HOLD for a in prepared.made.actions)
+    then = '; the host is left powered off' if held else ''
+    for accelerator in prepared.inventory.accelerators:
+        places = {(a.mechanism, a.ref, a.field) for a in prepared.made.actions if isinstance(a, Release)}
+        opened = sorted({path for r in accelerator.locks if r.place in places for path in r.blocks})
+        if opened:
+            text.warn(
+                f'{prepared.entry.name}: {accelerator.label} will be open by {", ".join(opened)}: who controls the host can '
+                f'write it until it is locked again{then}'
+            )
+
+
+def _document(prepared: Prepared, word: str) -> dict[str, Any]:
+    refused = Refused(str(r) for r in prepared.made.refusals) if prepared.made.refusals else None
+    return {
+        'target': prepared.entry.name,
+        'verb': '',
+        'executed': False,
+        'outcome': word,
+        **_states(render.plan(prepared.made, prepared.labels, work.sendings(prepared.inventory))),
+        'verdict': render.verdict(prepared.verdict),
+        'quarantined': [],
+        'error': render.failure(refused),
+    }
+
+
+def failure(entry: TargetEntry, error: AccError) -> Result:
+    """What stands for a target that could not be worked on."""
+    document = {
+        'target': entry.name,
+        'verb': '',
+        'executed': False,
+        'outcome': 'error',
+        'actions': [],
+        'refusals': [],
+        'notes': [],
+        'verdict': None,
+        'quarantined': [],
+        'error': render.failure(error),
+    }
+    return Result(document=document, code=failed(entry.name, error))
+
+
+def _states(body: dict[str, Any]) -> dict[str, Any]:
+    planned = {'state': ItemState.PLANNED.value, 'message': None, 'restoring': False}
+    return {**body, 'actions': [{**a, **planned} for a in body['actions']]}
+
+
+def actions(job: Job, made: Plan | None, labels: Mapping[AcceleratorId, str], sendings: Sendings) -> dict[str, Any]:
+    """What was done, action by action; notes are those of the plan that the job was begun with."""
+    notes = [] if made is None else render.plan(made, labels)['notes']
+    done = [
+        {
+            **render.action(i.action, labels, sendings),
+            'state': i.state.value,
+            'message': i.message,
+            'restoring': i.restoring,
+        }
+        for i in job.items
+    ]
+    return {'actions': done, 'refusals': [], 'notes': notes}
+
+
+def rows_of(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The lines of a table."""
+    rows: list[tuple[Any, ...]] = []
+    for a in body['actions']:
+        state = (a['state'], a['message']) if a['message'] else a['state']
+        action = 'put back' if a['restoring'] and a['action'] == 'flash' else a['action']
+        rows.append((body['target'], a['device'], action, _what(a), _change(a), state))
+    rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]
+    rows += [(body['target'], n['device'], 'note', None, n['text'], None) for n in body['notes']]
+    return rows
+
+
+def _what(a: dict[str, Any]) -> tuple[str, ...]:
+    """What is written, and where: line by line."""
+    place = ' '.join(filter(None, (a['bmc'], a['uri'])))
+    image = f'image {a["image"]}' if a['subject'] and a['image'] else a['image']
+    return tuple(filter(None, (a['subject'], place, a['field'], image)))
+
+
+def _change(a: dict[str, Any]) -> tuple[str, ...]:
+    """What becomes of it, how and when: line by line."""
+    change = ' -> '.join(_plain(x) for x in (a['from'], a['to']) if x is not None)
+    lines = [change]
+    needs = None if a['reset'] in (None, 'none') else a['reset']
+    if a['action'] in ('flash', 'program'):
+        lines += [f'by {", ".join(filter(None, (a["way"], a["apply_time"])))}' if a['way'] else '', f'order {a["order"]}']
+    if a['action'] == 'flash' and not a['restoring']:
+        lines.append(f'restore image {a["restore"]}' if a['restore'] else 'no restore image')
+    if needs:
+        lines.append(f'by {needs}' if a['action'] == 'reset' else f'then {needs}')
+    return tuple(filter(None, (*lines, *(f'why: {why}' for why in a['why']))))
+
+
+def _plain(value: Any) -> str:
+    """A version as it is, and a value of a lock as the BMC writes it."""
+    return value if isinstance(value, str) else json.dumps(value)
