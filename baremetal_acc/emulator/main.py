@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
@@ -26,6 +26,14 @@ from baremetal_acc.emulator.server import LOOPBACK, Emulator, Serving
 from baremetal_acc.emulator.store import BadState
 from baremetal_acc.emulator.tls import write_private
 
+_LAST_PORT = 65535
+
+_LONGEST = 7 * 24 * 3600
+
+_MOST = 1000
+
+N = TypeVar('N', int, float)
+
 
 class BadUsers(Exception):
     """The file with the accounts cannot be used."""
@@ -36,23 +44,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('product', nargs='?', default='acc-server', metavar='PRODUCT', help=f'one of {", ".join(PRODUCTS)}')
     parser.add_argument('--recording', type=Path, metavar='DIR', help='serve this recorded tree instead of a product')
     parser.add_argument('--listen', default=LOOPBACK, metavar='ADDRESS', help='address to listen on (default: %(default)s)')
-    parser.add_argument('--port', type=int, default=0, help='port of the first BMC, the others follow; 0: free ports')
+    parser.add_argument('--port', type=_port, default=0, help='port of the first BMC, the others follow; 0: free ports')
     parser.add_argument('--http', action='store_true', help='plain HTTP instead of HTTPS')
     parser.add_argument('--state', type=Path, metavar='DIR', help='keep the state of the machine here')
-    parser.add_argument('--flash-seconds', type=float, default=2.0, metavar='S', help='how long writing an image takes')
-    parser.add_argument('--reset-seconds', type=float, default=0.2, metavar='S', help='how long a reset takes')
-    parser.add_argument('--gpus', type=int, help='number of GPUs of a product that has some')
-    parser.add_argument('--parallel-updates', type=int, default=4, metavar='N', help='updates at a time per BMC')
+    parser.add_argument('--flash-seconds', type=_seconds, default=2.0, metavar='S', help='how long writing an image takes')
+    parser.add_argument('--reset-seconds', type=_seconds, default=0.2, metavar='S', help='how long a reset takes')
+    parser.add_argument('--gpus', type=_count, help='number of GPUs of a product that has some')
+    parser.add_argument('--parallel-updates', type=_count, default=4, metavar='N', help='updates at a time per BMC')
     parser.add_argument('--users', type=Path, metavar='FILE', help='JSON: {"BMC or *": [{"username", "password", "role"}]}')
     parser.add_argument('--ready-file', type=Path, metavar='FILE', help='write where everything is, passwords included')
-    parser.add_argument('--delay', type=float, default=0.0, metavar='S', help='seconds that every answer takes')
-    parser.add_argument('--slots', type=int, help='requests in progress at a time')
-    parser.add_argument('--expand-member-delay', type=float, default=0.0, metavar='S', help='seconds per expanded member')
+    parser.add_argument('--delay', type=_seconds, default=0.0, metavar='S', help='seconds that every answer takes')
+    parser.add_argument('--slots', type=_count, help='requests in progress at a time')
+    parser.add_argument('--expand-member-delay', type=_seconds, default=0.0, metavar='S', help='seconds per expanded member')
     parser.add_argument('--no-expand', action='store_true', help='do not know $expand')
     parser.add_argument('--no-push', action='store_true', help='no MultipartHttpPushUri: images are pulled only')
     parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images are pushed only')
     parser.add_argument('--no-update-service', action='store_true', help='no UpdateService at all')
     parser.add_argument('--no-auth', action='store_true', help='answer everybody')
+
+
+def _seconds(text: str) -> float:
+    """A time that is not before its beginning."""
+    return _within(text, float, 0, _LONGEST, f'no number of seconds: 0 to {_LONGEST}')
+
+
+def _count(text: str) -> int:
+    """At least one."""
+    return _within(text, int, 1, _MOST, f'no number of them: 1 to {_MOST}')
+
+
+def _port(text: str) -> int:
+    """A port of this machine, or 0 for a free one."""
+    return _within(text, int, 0, _LAST_PORT, f'no port: 0 to {_LAST_PORT}; each further BMC has the port after it')
+
+
+def _within(text: str, kind: type[N], least: int, most: int, what: str) -> N:
+    try:
+        value = kind(text)
+    except ValueError:
+        pass
+    else:
+        if least <= value <= most:
+            return value
+    raise argparse.ArgumentTypeError(f'{text} is {what}')
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -121,13 +121,18 @@ def test_accounts_come_from_a_file(emulate, client, tmp_path):
     [
         (('toaster',), "unknown product 'toaster'"),
         (('--recording', '/nonexistent'), 'holds no recorded tree'),
+        (('acc-server', '--gpus', '0'), 'argument --gpus: 0 is no number of them: 1 to 1000'),
+        (('acc-server', '--gpus', 'eight'), 'argument --gpus: eight is no number of them'),
+        (('acc-server', '--flash-seconds', '-1'), 'argument --flash-seconds: -1 is no number of seconds'),
+        (('acc-server', '--delay', 'nan'), 'argument --delay: nan is no number of seconds'),
+        (('acc-server', '--port', '99999'), 'argument --port: 99999 is no port: 0 to 65535'),
     ],
 )
 def test_what_cannot_be_started_says_why(emulate, arguments, words):
-    """Exit code 2, one line, no traceback."""
+    """Exit code 2, one line (below the usage, where it is an argument), no traceback."""
     process, _ = emulate(*arguments)
     _, err = process.communicate(timeout=20)
-    assert (2, 1) == (process.returncode, len(err.splitlines()))
+    assert (2, 1) == (process.returncode, len([line for line in err.splitlines() if 'usage' not in line and line[:1] != ' ']))
     assert words in err
 
 
