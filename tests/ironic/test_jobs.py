@@ -92,6 +92,22 @@ class TestAbort(JobCase):
         path = self._folder / 'baseline.toml'
         path.write_text(path.read_text().replace(GPU_NEW, GPU_OLD))
 
+    def serve_until_open(self) -> None:
+        """Unlocking has opened the locks, and its job has not ended."""
+        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
+        work.TURNS = 1
+        self.serve('unlock_accelerators')
+        while self.closed() != (False, False):
+            self.poll()
+        job = self.mind.job
+        assert job is not None
+        assert job.writing
+
+    def lose_the_step(self) -> None:
+        """The node is active again, whatever its job is at."""
+        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
+        self.node.save()
+
     def test_abort_in_service_wait_waits_for_the_end(self) -> None:
         """The step locks by itself, so that aborting the rest leaves nothing open."""
         self.serve(UPDATE, 'verify_accelerators')
@@ -120,8 +136,7 @@ class TestAbort(JobCase):
         self.serve(UPDATE)
         self.until_writing()
         self.node.refresh()
-        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
-        self.node.save()
+        self.lose_the_step()
         self.machine.power('On')
         self.wait_for_power('On')
         self.machine.reset_log()
@@ -139,16 +154,8 @@ class TestAbort(JobCase):
 
     def test_a_job_that_was_cut_off_before_it_wrote_gives_the_host_back(self) -> None:
         """Locks were open, and no card is in doubt: host off first, locks engaged, host on."""
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
-        work.TURNS = 1
-        self.serve('unlock_accelerators')
-        while self.closed() != (False, False):
-            self.poll()
-        job = self.mind.job
-        assert job is not None
-        assert job.writing
-        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
-        self.node.save()
+        self.serve_until_open()
+        self.lose_the_step()
         self.machine.power('On')
         self.wait_for_power('On')
         self.machine.reset_log()
@@ -173,17 +180,9 @@ class TestAbort(JobCase):
 
     def test_recovery_that_fails_says_so(self) -> None:
         """A lock that the BMC does not take."""
-        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
-        work.TURNS = 1
-        self.serve('unlock_accelerators')
-        while self.closed() != (False, False):
-            self.poll()
-        job = self.mind.job
-        assert job is not None
-        assert job.writing
+        self.serve_until_open()
         self.machine.fault('lock-ignored')
-        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
-        self.node.save()
+        self.lose_the_step()
         assert states.ACTIVE == self.settle()
         assert 'locks could not be brought back' in self.node.maintenance_reason
         assert 'Off' == self.machine.truth()['systems']['host']['power']

@@ -16,11 +16,9 @@ import pytest
 
 from tests.journey.conftest import GPU_NEW, enrol_node, run_services
 from tests.journey.sudden_death import SOAK, STAGES, Death
+from tests.journey.survival import CLOSED, finished
 
 pytestmark = pytest.mark.journey
-
-LOCKED = {'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled': False, 'HGX_FW_GPU_0/WriteProtected': True}
-"""Closed from the beginning: the second blocks the BMC's own way, too, and has to be released."""
 
 
 def test_a_conductor_that_was_killed_in_mid_flash_goes_on(emulated_machine: Any, tmp_path: Path, documents: Path) -> None:
@@ -61,7 +59,7 @@ if SOAK:
         A write that was stored as sent and never was is not sent again by itself: what was there before is put back, the node
         fails, locked, and one retry finishes it.
         """
-        machine = emulated_machine('gpu-server', gpus=1, flash_seconds=1.0, reset_seconds=0.1, settings=LOCKED)
+        machine = emulated_machine('gpu-server', gpus=1, flash_seconds=1.0, reset_seconds=0.1, settings=CLOSED)
         state, death = tmp_path / 'services', Death(tmp_path / 'death')
         with run_services(state, documents, f'PYTHONPATH={death.folder}') as (services, process):
             node = enrol_node(services, machine, 'flash')
@@ -73,13 +71,4 @@ if SOAK:
             assert death.came
         with run_services(state, documents, f'PYTHONPATH={death.folder}') as (services, _):
             node.services = services
-            found = node.settle()
-            assert [] == node.open_ways(), found
-            if found['provision_state'] != 'available':
-                assert ('write', 'clean failed') == (stage, found['provision_state']), found
-                node.recover()
-                node.to('provide', 'available')
-            sent = [upload['digest'] for upload in node.uploads()]
-            assert len(set(sent)) == len(sent), 'an image was sent twice'
-            assert GPU_NEW == node.versions()['host/HGX_FW_GPU_0']
-            assert ([], ['PGPU']) == (node.open_ways(), node.offers())
+            finished(node, stage)

@@ -20,14 +20,12 @@ from typing import Any
 import pytest
 
 from tests.journey.api import Node, Services
-from tests.journey.conftest import GPU_NEW, enrol_node
+from tests.journey.conftest import enrol_node
 from tests.journey.mariadb import NotInstalled, look_for
 from tests.journey.sudden_death import SOAK, STAGES, Death
+from tests.journey.survival import CLOSED, finished, right
 
 pytestmark = pytest.mark.journey
-
-CLOSED = {'HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled': False, 'HGX_FW_GPU_0/WriteProtected': True}
-"""From the beginning: the second blocks the BMC's own way, too, and has to be released."""
 
 OPEN: dict[str, bool] = {}
 """The BMC takes an image at any time until locks are engaged; nothing has to be released."""
@@ -150,29 +148,6 @@ def cleaning(
     cluster.death.at(stage, number)
     node.provision('provide')
     return node
-
-
-def finished(node: Node, stage: str) -> None:
-    """The other conductor has brought it to its end: no image was sent twice, all is closed, the card is right.
-
-    A write that was stored as sent and never was is not sent again by itself: the node fails, locked; one retry finishes it.
-    """
-    found = node.settle()
-    assert [] == node.open_ways(), found
-    if found['provision_state'] != 'available':
-        assert ('write', 'clean failed') == (stage, found['provision_state']), found
-        node.recover()
-        node.to('provide', 'available')
-    right(node)
-
-
-def right(node: Node) -> None:
-    """Available, with the right version that was sent once, closed and offered."""
-    assert 'available' == node.show()['provision_state']
-    sent = [upload['digest'] for upload in node.uploads()]
-    assert len(set(sent)) == len(sent), 'an image was sent twice'
-    assert GPU_NEW == node.versions()['host/HGX_FW_GPU_0']
-    assert ([], ['PGPU']) == (node.open_ways(), node.offers())
 
 
 def conductor_of(node: Node) -> str:

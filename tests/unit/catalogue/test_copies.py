@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is an image copied once for all who have it open, compared again for each of them, and gone when nobody has it open?"""
 
-import hashlib
 import os
 import sys
 import threading
@@ -19,19 +18,11 @@ from baremetal_acc.catalogue.fetch import Web
 from baremetal_acc.catalogue.refused import ImageDenied
 from baremetal_acc.catalogue.store import FileStore, Store, WebStore
 from baremetal_acc.errors import ImageError, ImageMismatch, ImageMissing
-from baremetal_acc.model.image import Digest, DigestAlgorithm
 from tests.unit.catalogue import web
+from tests.unit.catalogue.images import DATA, image
 from tests.unit.catalogue.keys import NOW
-from tests.unit.decide import values as v
-
-DATA = bytes(range(256)) * 9000
 
 CARDS = 8
-
-
-def image(source: object, data: bytes = DATA):
-    digest = Digest(algorithm=DigestAlgorithm.SHA256, value=hashlib.sha256(data).hexdigest())
-    return v.image(source=str(source), size_bytes=len(data), digest=digest)
 
 
 @pytest.fixture
@@ -124,7 +115,7 @@ def test_what_one_may_read_another_may_not(path, tmp_path):
     with pytest.raises(ImageMismatch, match='the most'):
         FileStore(folders=(path.parent,), largest=1000).open(image(path))
     with pytest.raises(ImageMismatch, match='the catalogue says'):
-        FileStore(folders=(path.parent,)).open(image(path, DATA + b'x'))
+        FileStore(folders=(path.parent,)).open(image(path, data=DATA + b'x'))
     assert DATA == first.open().read()
 
 
@@ -246,7 +237,7 @@ def test_who_comes_while_the_last_one_goes_gets_a_copy_that_is_open(tmp_path):
     """Many turns at once open and close the same image all the time; no copy is closed under anybody's hands."""
     small = b'a' * 4096
     (tmp_path / 'small.bin').write_bytes(small)
-    mine, shown = FileStore(folders=(tmp_path,)), image(tmp_path / 'small.bin', small)
+    mine, shown = FileStore(folders=(tmp_path,)), image(tmp_path / 'small.bin', data=small)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
 

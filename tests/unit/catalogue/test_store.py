@@ -19,16 +19,9 @@ from baremetal_acc.catalogue.store import FileStore, Store
 from baremetal_acc.errors import ImageMismatch, ImageMissing
 from baremetal_acc.model.image import Digest, DigestAlgorithm
 from tests.unit.catalogue import keys
+from tests.unit.catalogue.images import DATA, image
 from tests.unit.catalogue.keys import NOW
 from tests.unit.decide import values as v
-
-DATA = bytes(range(256)) * 9000
-"""More than two chunks of reading."""
-
-
-def image(path: Path, algorithm: DigestAlgorithm = DigestAlgorithm.SHA256, data: bytes = DATA):
-    digest = Digest(algorithm=algorithm, value=hashlib.new(algorithm, data).hexdigest())
-    return v.image(source=str(path), size_bytes=len(data), digest=digest)
 
 
 @pytest.fixture
