@@ -158,18 +158,21 @@ def load(paths: Iterable[Path] = ()) -> Devices:
 
     :raises DocumentError: a file cannot be read, or is wrong.
     """
-    tables = []
+    files = []
     for path in paths:
         if path.name.startswith('.'):
             continue
         try:
-            text = path.read_text('utf-8')
+            files.append((str(path), path.read_text('utf-8')))
         except (OSError, UnicodeDecodeError) as exc:
             raise DocumentError(path=str(path), what=f'cannot be read: {exc}') from exc
-        tables.append(_read(text, str(path)))
-    if not tables:
-        return shipped()
-    tables.append(shipped())
+    return _merged(tuple(files)) if files else shipped()
+
+
+@functools.lru_cache(maxsize=4)
+def _merged(files: tuple[tuple[str, str], ...]) -> Devices:
+    """The shipped table with the rows of files before it. Jobs ask for it at every turn, and files hardly ever change."""
+    tables = [*(_read(text, path) for path, text in files), shipped()]
     return Devices(
         rows=tuple(row for table in tables for row in table.rows),
         makers=tuple(maker for table in tables for maker in table.makers),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does the table of devices say what it says, and does a wrong file name its line?"""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,21 @@ def test_a_table_answers_the_same_however_often_it_is_asked(tmp_path: Path) -> N
     }
     assert 1 == len(found)
     assert {None} == {table.by_name(f'Other {n}') for n in range(10)}
+
+
+def test_a_table_is_made_anew_only_when_its_files_have_changed(tmp_path: Path) -> None:
+    """A conductor asks at every turn of every job; what an operator changes counts at the next one, whatever its time says."""
+    path = tmp_path / 'own.toml'
+    path.write_text('format = 1\n[[device]]\nkind = "GPU"\nnames = ["Own A*"]\n')
+    table, times = known_devices(tmp_path), path.stat()
+    assert table is known_devices(tmp_path)
+    path.write_text('format = 1\n[[device]]\nkind = "GPU"\nnames = ["Own B*"]\n')
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (None, True) == (known_devices(tmp_path).by_name('Own A1'), known_devices(tmp_path).by_name('Own B1') is not None)
+    path.write_text('format = 1\n[[device]]\nkind = "none of them"\n')
+    for _ in range(2):
+        with pytest.raises(DocumentError):
+            known_devices(tmp_path)
 
 
 def test_the_shipped_table_and_the_sample_can_be_read_together(tree: Path) -> None:
