@@ -133,7 +133,7 @@ def test_several_things_are_done_together_and_all_of_them(in_hub: bool) -> None:
     done: list[int] = []
 
     def work(item: int) -> int:
-        wait.sleep(0.01 * item)
+        wait.sleep(0.05 * item)
         done.append(item)
         if item == 1:
             raise ValueError('one failed')
