@@ -107,18 +107,21 @@ def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Itera
 
 
 def _taken_back(job: Job, target: Target, tools: Tools) -> Iterator[str]:
-    """A host that was given back, and lost a lock or a card by that, is powered off again: its code must not meet either."""
-    given = {
-        i.action.system: i.action
-        for i in job.items
-        if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.RESUME and i.state is ItemState.DONE
-    }
-    for action in given.values():
+    """A host that runs is powered off again: its code must not meet what we opened, nor a card that nobody may use.
+
+    It was given back, and lost a lock or a card by that; or somebody has powered it on while the job held it.
+    """
+    begun = (i.action for i in job.items if i.state.begun and isinstance(i.action, Reset))
+    held = {action.system: action for action in begun if action.purpose is ResetPurpose.RESUME}
+    for action in held.values():
         try:
             with sessions(target, tools) as bmcs:
-                switch(bmcs[action.system.bmc], action, PowerState.OFF, tools)
+                bmc = bmcs[action.system.bmc]
+                if bmc.power(action.system) is PowerState.OFF:
+                    continue
+                switch(bmc, action, PowerState.OFF, tools)
         except AccError as exc:
-            yield f'the host runs, and could not be powered off again: {exc}'
+            yield f'the host may run, and could not be powered off again: {exc}'
         else:
             yield 'the host was powered off again'
 

@@ -180,6 +180,28 @@ def test_a_host_that_loses_its_lock_when_it_is_given_back_is_powered_off_again()
     assert 'the host was powered off again' in outcome.reasons
 
 
+def test_a_host_that_somebody_powers_on_and_that_refuses_to_go_off_again_is_told():
+    """The card that was opened is gone, so its lock cannot be closed; that the host runs at it must be known."""
+
+    class Stubborn(Connection):
+        def look(self, now):
+            seen = super().look(now)
+            if 'release' not in self.machine.log:
+                return seen
+            self.machine.power = PowerState.ON
+            return replace(seen, accelerators=())
+
+        def set_power(self, system, wanted):
+            if wanted is PowerState.OFF and 'release' in self.machine.log:
+                raise BmcRefused(bmc='host', what='no', status=400)
+            super().set_power(system, wanted)
+
+    bench = working(Machine(closed=True, protects_all=True), Stubborn)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert any('the host may run, and could not be powered off again: BMC host: no' in r for r in outcome.reasons)
+
+
 def test_a_crash_while_the_host_is_given_back_does_not_leave_it_on_at_an_open_lock():
     """It was told to power on, the shell died, and the power-on lost the lock."""
     bench = Bench(machine=Machine(lock_lost_on_reset=True))
