@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Could a tenant's host program an FPGA while we program one of its slots?
+"""Could a tenant's host program an FPGA while we program one of its slots, or be using what the slot holds?
 
 The BMC's way and the host's way to an FPGA are two: what the BMC writes the host may overwrite a moment later, and what is
 read back then proves nothing. So the host is off, or runs nobody's code but the operator's, or its own way is closed: to the
-slot and to the FPGA's firmware, which could load anything.
+slot and to the FPGA's firmware, which could load anything. A slot is programmed under a tenant's running host only when it is
+empty: nobody can see from outside whether a function is in use.
 """
 
 from baremetal_acc.decide.baseline import Exposure
@@ -36,9 +37,24 @@ def host_may_program(
     open_ways = [f'{way.subject} is {way.state}' for way in asked if way.state is not LockState.LOCKED_REPORTED]
     if not any(way.subject == slot for way in asked):
         open_ways.append(f'{slot} is not shown')
-    if not open_ways:
-        return None
+    if open_ways:
+        return (
+            f"a tenant's host runs and could program it meanwhile ({WritePath.HOST_DEVICE}: {', '.join(open_ways)}): "
+            'let the host be powered off, or lock the card first'
+        )
+    holds = _held_by(accelerator, action.slot)
     return (
-        f"a tenant's host runs and could program it meanwhile ({WritePath.HOST_DEVICE}: {', '.join(open_ways)}): "
-        'let the host be powered off, or lock the card first'
+        None
+        if holds is None
+        else f"it holds {holds}, which a tenant's host that runs may be using: let the host be powered off"
     )
+
+
+def _held_by(accelerator: Accelerator | None, slot_id: str) -> str | None:
+    """What a slot holds, in words; None when it is empty."""
+    for slot in () if accelerator is None else accelerator.slots:
+        if slot.slot_id == slot_id and slot.function is not None:
+            return slot.function.name or slot.function.id
+        if slot.slot_id == slot_id and slot.item is not None and slot.item.version is not None:
+            return f'version {slot.item.version} of something'
+    return None

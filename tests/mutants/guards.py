@@ -1060,6 +1060,13 @@ GUARDS = (
         tests='tests/ironic/test_quarantine.py::test_the_node_of_a_quarantined_card_goes_to_maintenance_whatever_the_flow',
     ),
     Guard(
+        name="program what a tenant's running host may be using",
+        file='baremetal_acc/decide/meanwhile.py',
+        guard='holds = _held_by(accelerator, action.slot)',
+        gone='holds = None',
+        tests='tests/unit/decide/test_meanwhile.py',
+    ),
+    Guard(
         name='go on at another machine of the same name',
         file=f'{RUN}/binding.py',
         guard='        if now.get(name) != before:\n',

@@ -51,6 +51,20 @@ def test_a_way_that_is_not_known_to_be_closed_is_open(state, scope, part, name):
     assert 'powered off, or lock' in found
 
 
+@pytest.mark.parametrize(
+    ('slot', 'named'), [(v.slot(1), 'it holds gzip, which'), (v.slot(1, None), f'it holds version {v.NEW} of something')]
+)
+def test_what_a_running_host_may_be_using_is_not_taken_from_it(slot, named):
+    """All ways are closed; but the slot is not empty, and a tenant's host runs. With the host held it is programmed."""
+    full = v.fpga(slots=(v.slot(0), slot))
+    found = ask(accelerator=full)
+    assert named in found
+    assert 'let the host be powered off' in found
+    assert None is ask(job(HOLD), accelerator=full)
+    assert None is ask(host=v.facts(power=PowerState.OFF), accelerator=full)
+    assert None is ask(exposure=Exposure.SERVICE, accelerator=full)
+
+
 def test_another_slot_may_be_open():
     """It is not the one that is written."""
     assert None is ask(accelerator=closed_but(Scope.SLOT, 'Slot0', state=LockState.UNLOCKED))
