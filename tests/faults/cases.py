@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from baremetal_acc.model.job import Flash, ItemState, Job
-from tests.faults.rig import EROT, GPU, ITEM, ITEMS, OLD, Rig
+from tests.faults.rig import EROT, GPU, ITEM, ITEMS, NEW, OLD, Rig
 
 Act = Callable[[Rig], object]
 
@@ -34,8 +34,9 @@ class Case:
 
     :ivar number: in the list.
     :ivar meets: what goes wrong.
-    :ivar says: what the error has to say; nothing where the job is done.
+    :ivar says: words that name the cause, in the error that an operator reads; nothing where the job is done.
     :ivar what: which firmware: EROT is in force at once, GPU after a restart of the host.
+    :ivar found_off: the tenant has shut the host down before the job began.
     :ivar opens: the fault opens a lock by itself.
     :ivar machine: parameters of the emulator. ``address``: what the operator says of the BMC.
     """
@@ -43,9 +44,10 @@ class Case:
     number: str
     meets: Act
     ends: Ending
-    says: str = ''
+    says: tuple[str, ...] = ()
     what: str = EROT
     hold: bool = True
+    found_off: bool = False
     opens: bool = False
     slow: bool = False
     machine: dict[str, Any] = field(default_factory=dict)
@@ -113,13 +115,22 @@ A_FORTNIGHT = 14 * 86400
 CASES: dict[str, Case] = {
     # ---- the BMC and its tasks
     'upload-cut': Case(
-        number='F1', meets=fault('upload-cut', count=1, **CARD), ends=Ending.RESTORED, says='the connection broke'
+        number='F1',
+        meets=fault('upload-cut', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('neither a task nor the version', 'update-multipart: the connection broke'),
     ),
     'upload-cut-by-restart': Case(
-        number='F1', meets=fault('upload-cut', count=1, restarts=True, **CARD), ends=Ending.RESTORED, says='neither a task nor'
+        number='F1',
+        meets=fault('upload-cut', count=1, restarts=True, **CARD),
+        ends=Ending.RESTORED,
+        says=('neither a task nor the version', 'the connection broke'),
     ),
     'bmc-dies-mid-flash': Case(
-        number='F2', meets=fault('bmc-restart', count=1, seconds=400, **CARD), ends=Ending.RESTORED, says='forgotten the update'
+        number='F2',
+        meets=fault('bmc-restart', count=1, seconds=400, **CARD),
+        ends=Ending.RESTORED,
+        says=('forgotten the update', 'the BMC no longer has the task'),
     ),
     'bmc-dies-mid-flash-which-goes-on': Case(
         number='F2', meets=fault('bmc-restart', count=1, seconds=400, completes=True, **CARD), ends=Ending.DONE
@@ -128,7 +139,7 @@ CASES: dict[str, Case] = {
         number='F2',
         meets=fault('bmc-restart', count=1, seconds=A_FORTNIGHT, **CARD),
         ends=Ending.QUARANTINED,
-        says='the connection broke',
+        says=('not done by the deadline', 'the connection broke (check address, network and power of the BMC)'),
     ),
     'bmc-dies-before-the-version-is-read': Case(
         number='F3', meets=fault('bmc-restart-on-request', uri=ITEM_URI, method='GET', count=1), ends=Ending.DONE
@@ -137,10 +148,16 @@ CASES: dict[str, Case] = {
         number='F3', meets=fault('bmc-restart-on-request', uri='*/Chassis', method='GET', count=1), ends=Ending.DONE
     ),
     'bmc-restarts-and-forgets-its-tasks': Case(
-        number='F4', meets=fault('bmc-restart', count=1, **CARD), ends=Ending.RESTORED, says='no longer has the task'
+        number='F4',
+        meets=fault('bmc-restart', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('forgotten the update', 'the BMC no longer has the task'),
     ),
     'task-vanishes': Case(
-        number='F4', meets=fault('task-vanishes', count=1, **CARD), ends=Ending.RESTORED, says='forgotten the update'
+        number='F4',
+        meets=fault('task-vanishes', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('forgotten the update', 'the BMC no longer has the task'),
     ),
     'task-vanishes-and-the-write-goes-on': Case(
         number='F4', meets=fault('task-vanishes', count=1, completes=True, **CARD), ends=Ending.DONE
@@ -149,7 +166,7 @@ CASES: dict[str, Case] = {
         number='F5',
         meets=fault('task-stuck', at_percent=100, count=1, **CARD),
         ends=Ending.QUARANTINED,
-        says='HGX_FW_ERoT_GPU_0',
+        says=('claims to run, has not moved for long, and the version is not there', 'an update keeps BMC host busy'),
     ),
     'task-stuck-at-100-and-the-write-is-over': Case(
         number='F5', meets=fault('task-stuck', at_percent=100, completes=True, count=1, **CARD), ends=Ending.DONE
@@ -158,47 +175,56 @@ CASES: dict[str, Case] = {
         number='F6',
         meets=fault('task-completed-version-unchanged', count=1, **CARD),
         ends=Ending.RESTORED,
-        says='says that the update succeeded, and the version is not there',
+        says=('the BMC says that the update succeeded, and the version is not there',),
     ),
     'task-completed-version-unchanged-after-reset': Case(
         number='F6',
         what=GPU,
         meets=fault('task-completed-version-unchanged', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=f'in the end it runs {OLD[GPU]}',
+        says=(f'in the end it runs {OLD[GPU]}, expected {NEW[GPU]}',),
     ),
     'task-fails': Case(
-        number='F7', meets=fault('task-fails', count=1, **CARD), ends=Ending.RESTORED, says='The device refused the image.'
+        number='F7',
+        meets=fault('task-fails', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('the BMC says that the update failed', 'The device refused the image.'),
     ),
     'task-fails-version-changed': Case(
         number='F7',
         meets=fault('task-fails', completes=True, count=1, **CARD),
         ends=Ending.RESTORED,
-        says='The device refused the image.',
+        says=('the BMC says that the update failed', 'The device refused the image.'),
     ),
     'task-fails-each-time': Case(
-        number='F7', meets=fault('task-fails', **CARD), ends=Ending.QUARANTINED, says='image erot-old was to be put back'
+        number='F7',
+        meets=fault('task-fails', **CARD),
+        ends=Ending.QUARANTINED,
+        says=('The device refused the image.', 'image erot-old was to be put back: the BMC says that the update failed'),
     ),
     'task-completed-critical': Case(
         number='F6',
         meets=fault('task-completed-critical', count=1, **CARD),
         ends=Ending.RESTORED,
-        says='The device did not take the image.',
+        says=('the BMC says that the update failed', 'The device did not take the image.'),
     ),
     'task-completed-ok-with-a-critical-message': Case(
         number='F6',
         meets=fault('task-completed-critical', status='OK', count=1, **CARD),
         ends=Ending.RESTORED,
-        says='The device did not take the image.',
+        says=('the BMC says that the update succeeded, and the version is not there', 'The device did not take the image.'),
     ),
     'task-completed-critical-version-changed': Case(
         number='F7',
         meets=fault('task-completed-critical', completes=True, count=1, **CARD),
         ends=Ending.RESTORED,
-        says='The device did not take the image.',
+        says=('the BMC says that the update failed', 'The device did not take the image.'),
     ),
     'task-id-reused': Case(
-        number='F8', meets=fault('task-id-reused', count=1, **CARD), ends=Ending.RESTORED, says='the version is not there'
+        number='F8',
+        meets=fault('task-id-reused', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('the BMC says that the update succeeded, and the version is not there',),
     ),
     'task-id-reused-and-the-write-went-on': Case(
         number='F8', meets=fault('task-id-reused', completes=True, count=1, **CARD), ends=Ending.DONE
@@ -211,7 +237,7 @@ CASES: dict[str, Case] = {
         number='F43',
         meets=fault('memory-exhausted'),
         ends=Ending.RESTORED,
-        says='forgotten the update',
+        says=('forgotten the update', 'neither a task nor the version', 'the connection broke'),
         address={'parallel_updates': 2},
     ),
     'memory-is-enough-one-at-a-time': Case(number='F43', meets=fault('memory-exhausted'), ends=Ending.DONE),
@@ -227,7 +253,10 @@ CASES: dict[str, Case] = {
         number='F10', meets=fault('update-503', retry_after=1_000_000_000, count=3), ends=Ending.DONE
     ),
     'password-rotated': Case(
-        number='F11', meets=meanwhile('password-rotated'), ends=Ending.QUARANTINED, says='check username and password'
+        number='F11',
+        meets=meanwhile('password-rotated'),
+        ends=Ending.QUARANTINED,
+        says=('login refused (check username and password',),
     ),
     'password-rotated-for-a-while': Case(number='F11', meets=for_a_while('password-rotated'), ends=Ending.DONE),
     'certificate-changed': Case(
@@ -235,7 +264,7 @@ CASES: dict[str, Case] = {
         machine={'tls': True},
         meets=meanwhile('certificate-changed'),
         ends=Ending.QUARANTINED,
-        says='its certificate is not trusted',
+        says=('its certificate is not trusted: unable to get local issuer certificate (set verify_ca',),
     ),
     'certificate-changed-for-a-while': Case(
         number='F12', machine={'tls': True}, meets=for_a_while('certificate-changed'), ends=Ending.DONE
@@ -247,11 +276,17 @@ CASES: dict[str, Case] = {
         number='F14', meets=fault('hang', uri=PUSH, after=True, count=1), ends=Ending.DONE
     ),
     'upload-stalls': Case(
-        number='F14', meets=fault('upload-stalls', count=1, **CARD), ends=Ending.RESTORED, says='no answer in time'
+        number='F14',
+        meets=fault('upload-stalls', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('neither a task nor the version', 'update-multipart: no answer in time'),
     ),
     'truncated-json': Case(number='F15', meets=meanwhile('truncated-json', count=10), ends=Ending.DONE),
     'truncated-json-for-good': Case(
-        number='F15', meets=meanwhile('truncated-json', uri=ITEM_URI), ends=Ending.QUARANTINED, says='HGX_FW_ERoT_GPU_0'
+        number='F15',
+        meets=meanwhile('truncated-json', uri=ITEM_URI),
+        ends=Ending.QUARANTINED,
+        says=('HGX_FW_ERoT_GPU_0: the answer is no JSON',),
     ),
     'json-with-duplicate-keys': Case(
         number='F15', meets=meanwhile('strange-json', how='duplicate-keys', count=10), ends=Ending.DONE
@@ -260,7 +295,7 @@ CASES: dict[str, Case] = {
         number='F15',
         meets=meanwhile('strange-json', how='duplicate-keys', uri=f'{ITEMS}*'),
         ends=Ending.QUARANTINED,
-        says='twice, with different values',
+        says=("HGX_FW_ERoT_GPU_0: the answer gives '@odata.id' twice, with different values",),
     ),
     'json-huge': Case(number='F15', meets=meanwhile('strange-json', how='huge', count=3), ends=Ending.DONE),
     'json-huge-for-good': Case(
@@ -268,7 +303,7 @@ CASES: dict[str, Case] = {
         slow=True,
         meets=meanwhile('strange-json', how='huge', uri=f'{ITEMS}*'),
         ends=Ending.QUARANTINED,
-        says='is longer than 8388608 bytes',
+        says=('HGX_FW_ERoT_GPU_0: the answer is longer than 8388608 bytes',),
     ),
     'json-with-nan': Case(number='F15', meets=meanwhile('strange-json', how='nan'), ends=Ending.DONE),
     'json-with-a-million-members': Case(
@@ -283,43 +318,55 @@ CASES: dict[str, Case] = {
         number='F16',
         meets=fault('item-renamed', **CARD),
         ends=Ending.QUARANTINED,
-        says='HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_0_1',
+        says=('HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_0_1',),
     ),
     'cards-swap-before-the-write': Case(
-        number='F17', meets=fault('cards-swapped'), ends=Ending.HELD, says='does not belong to this card any more'
+        number='F17',
+        meets=fault('cards-swapped'),
+        ends=Ending.HELD,
+        says=('HGX_FW_ERoT_GPU_0 does not belong to this card any more',),
     ),
     'cards-swap-during-the-write': Case(
         number='F17',
         meets=meanwhile('cards-swapped'),
         ends=Ending.QUARANTINED,
-        says='HGX_FW_ERoT_GPU_0 is not shown any more',
+        says=(
+            'HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_1',
+            'the component does not belong to this card any more',
+        ),
     ),
     'card-vanishes-and-returns': Case(number='F18', meets=for_a_while('device-absent', **CARD), ends=Ending.DONE),
     'card-vanishes': Case(
-        number='F18', meets=meanwhile('device-absent', **CARD), ends=Ending.QUARANTINED, says='expected the card seen before'
+        number='F18',
+        meets=meanwhile('device-absent', **CARD),
+        ends=Ending.QUARANTINED,
+        says=('expected the card seen before, found absent', 'HTTP 404'),
     ),
     'card-exchanged-before-the-write': Case(
-        number='F19', meets=fault('card-exchanged', **CARD), ends=Ending.HELD, says='the card is not there any more'
+        number='F19',
+        meets=fault('card-exchanged', **CARD),
+        ends=Ending.HELD,
+        says=('the card is not there any more', 'expected the card seen before, found absent'),
     ),
     'card-exchanged-during-the-write': Case(
         number='F19',
         meets=meanwhile('card-exchanged', **CARD),
         ends=Ending.QUARANTINED,
-        says='expected the card seen before, found absent',
+        says=('the card is not there any more', 'expected the card seen before, found absent'),
     ),
     'host-power-lost-mid-flash': Case(
         number='F20',
         hold=False,
         meets=fault('power-lost', count=1, **CARD),
         ends=Ending.RESTORED,
-        says='The power of the device failed.',
+        says=('the BMC says that the update failed', 'The power of the device failed.'),
     ),
     'host-power-lost-leaves-a-recovery-image': Case(
         number='F20',
         hold=False,
         meets=fault('power-lost', leaves='recovery', count=1, **CARD),
         ends=Ending.RESTORED,
-        says='The power of the device failed.',
+        says=('the BMC says that the update failed', 'The power of the device failed.'),
     ),
     'bmc-clock-a-day-ahead': Case(number='F26', meets=meanwhile('clock-jumps'), ends=Ending.DONE),
     'bmc-clock-a-day-back': Case(number='F26', meets=meanwhile('clock-jumps', seconds=-86400), ends=Ending.DONE),
@@ -328,26 +375,37 @@ CASES: dict[str, Case] = {
     ),
     'our-clock-a-day-back': Case(number='F26', meets=our_clock(timedelta(days=-1)), ends=Ending.DONE),
     'our-clock-a-day-ahead': Case(
-        number='F26', meets=our_clock(timedelta(days=1)), ends=Ending.QUARANTINED, says='the deadline has passed'
+        number='F26',
+        meets=our_clock(timedelta(days=1)),
+        ends=Ending.QUARANTINED,
+        says=('the deadline has passed', 'not done by the deadline', 'no time left to put erot-old back'),
     ),
     # ---- lies, and locks that do not hold
     'version-lies-old': Case(
         number='F33',
         meets=fault('version-lies', version=OLD[EROT], **CARD),
         ends=Ending.RESTORED,
-        says='says that the update succeeded, and the version is not there',
+        says=('the BMC says that the update succeeded, and the version is not there',),
     ),
     'staged-is-never-running': Case(
-        number='F33', what=GPU, meets=fault('activation-lost', count=1, **CARD), ends=Ending.RESTORED, says='staged'
+        number='F33',
+        what=GPU,
+        meets=fault('activation-lost', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=(f'in the end it runs {OLD[GPU]}, with {NEW[GPU]} staged, expected {NEW[GPU]}',),
     ),
     'lock-ignored': Case(
-        number='F34', meets=fault('lock-ignored', **CARD), ends=Ending.HELD, says='expected locked-verified', opens=True
+        number='F34',
+        meets=fault('lock-ignored', **CARD),
+        ends=Ending.HELD,
+        says=('HGX_FW_ERoT_GPU_0 unlocked (nvidia_inband_update_policy at host:', 'the host stays powered off'),
+        opens=True,
     ),
     'lock-lost-by-cold-start': Case(
         number='F36',
         meets=fault('lock-lost-on-reset', **CARD),
         ends=Ending.HELD,
-        says='expected locked-verified',
+        says=('HGX_FW_ERoT_GPU_0 unlocked (nvidia_inband_update_policy at host:', 'the host was powered off again'),
         opens=True,
     ),
     'lock-lost-by-bmc-restart': Case(

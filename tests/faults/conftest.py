@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from baremetal_acc.bmc.redfish import connector
-from tests.faults.rig import BASIC, MACHINE, PASSWORD, Rig
+from tests.faults.rig import BASIC, MACHINE, NIC, PASSWORD, Rig
 
 
 class Told(logging.Handler):
@@ -45,7 +45,8 @@ def rig(emulated_machine: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
 
     def make(*, machine: dict[str, Any] | None = None, address: dict[str, Any] | None = None, **how: Any) -> Rig:
         users = {'*': (User(name='admin', password=PASSWORD),)}
-        emulated = emulated_machine('gpu-server', users=users, **(MACHINE | (machine or {})))
+        product = 'acc-server' if how.get('what') == NIC else 'gpu-server'
+        emulated = emulated_machine(product, users=users, **(MACHINE | (machine or {})))
         return Rig(machine=emulated, folder=tmp_path, address={'timeout': timedelta(seconds=1)} | (address or {}), **how)
 
     yield make

@@ -10,6 +10,7 @@ machine and not the job: what was written, who looked in between, which locks ho
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,10 +37,18 @@ from baremetal_acc.model.lock import ResetKind, WritePath
 from baremetal_acc.model.ref import BmcName
 
 ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
-EROT, GPU = 'erot', 'gpu'
-OLD = {EROT: '01.02.0060.0000_n00', GPU: '96.00.30.00.01'}
-NEW = {EROT: '01.03.0000.0000_n00', GPU: '96.00.74.00.0D'}
-ITEM = {EROT: 'HGX_FW_ERoT_GPU_{}', GPU: 'HGX_FW_GPU_{}'}
+EROT, GPU, NIC = 'erot', 'gpu', 'nic'
+OLD = {EROT: '01.02.0060.0000_n00', GPU: '96.00.30.00.01', NIC: '32.39.2048'}
+NEW = {EROT: '01.03.0000.0000_n00', GPU: '96.00.74.00.0D', NIC: '32.41.1000'}
+ITEM = {EROT: 'HGX_FW_ERoT_GPU_{}', GPU: 'HGX_FW_GPU_{}', NIC: 'DPU_NIC'}
+MODEL = {EROT: 'h100', GPU: 'h100', NIC: 'bluefield3'}
+FITS = {EROT: Fit(pci='0x10de:0x2330'), GPU: Fit(pci='0x10de:0x2330'), NIC: Fit(part_number='900-9D3B6-00CV-AA0')}
+BMC = {EROT: 'host', GPU: 'host', NIC: 'dpu'}
+DEVICE = {EROT: 'GPU_', GPU: 'GPU_', NIC: 'DPU'}
+CARDS = {EROT: 2, GPU: 2, NIC: 1}
+# The DPU's other locks close no way of the host.
+LOCKS = {EROT: re.compile('HGX_'), GPU: re.compile('HGX_'), NIC: re.compile('Bluefield/')}
+RESET = {EROT: ResetKind.NONE, GPU: ResetKind.POWER_CYCLE, NIC: ResetKind.POWER_CYCLE}
 PASSWORD = 'only-the-BMC-and-we-know-this'
 BASIC = base64.b64encode(f'admin:{PASSWORD}'.encode()).decode()
 
@@ -64,9 +73,10 @@ MACHINE = {
 
 @dataclass(kw_only=True)
 class Rig:
-    """One node with two GPUs behind roots of trust.
+    """One node with two GPUs behind roots of trust, or with a DPU that has a BMC of its own.
 
-    :ivar what: which firmware is to be updated: EROT is in force at once, GPU after a restart of the host.
+    :ivar what: which firmware is to be updated: EROT is in force at once, GPU after a restart of the host, NIC (of the DPU) after
+        one of the DPU.
     :ivar hold: a tenant has the machine, so the host is powered off while anything is open.
     :ivar skew: how far our own clock is off.
     """
@@ -91,16 +101,13 @@ class Rig:
     def __post_init__(self) -> None:
         self.catalogue = tuple(
             self.image(what, version, restore=f'{what}-old' if name == 'new' else None, security_version=rank)
-            for what in (EROT, GPU)
+            for what in (EROT, GPU, NIC)
             for name, version, rank in (('new', NEW[what], 2), ('old', OLD[what], 1))
         )
-        bmc = self.machine.bmcs['host']
-        known = {'address': bmc.address, 'username': bmc.username, 'password': bmc.password, 'verify_ca': bmc.verify_ca}
-        given = {'timeout': timedelta(seconds=5), 'concurrency': 1, 'system': bmc.system} | self.address
         self.target = run.Target(
             name='node-1',
             node=NodeFacts(name='node-1', exposure=Exposure.TENANT if self.hold else Exposure.NONE),
-            bmcs=(BmcAddress(name=BmcName('host'), **known | given),),
+            bmcs=tuple(self._address(name, bmc) for name, bmc in self.machine.bmcs.items()),
         )
         driver = RedfishDriver(devices=devices.shipped(), patience=ReadPatience(sleep=self.advance), remembered=Remembered())
         self.tools = run.Tools(
@@ -113,13 +120,18 @@ class Rig:
             patience=PATIENCE,
         )
 
+    def _address(self, name: str, bmc: Any) -> BmcAddress:
+        known = {'address': bmc.address, 'username': bmc.username, 'password': bmc.password, 'verify_ca': bmc.verify_ca}
+        given = {'timeout': timedelta(seconds=5), 'concurrency': 1, 'system': bmc.system} | self.address
+        return BmcAddress(name=BmcName(name), **known | given)
+
     # -- what the operator has ----------------------------------------------------------------------------------------
 
     def image(self, what: str, version: str, *, restore: str | None, security_version: int, **other: Any) -> Image:
         """An image that the machine takes, its file, and what the catalogue says of it."""
         name = f'{what}-{"new" if version == NEW[what] else "old"}'
         data = build_image(
-            model=other.pop('model', 'h100'),
+            model=other.pop('model', MODEL[what]),
             component=what,
             version=version,
             security_version=security_version,
@@ -130,26 +142,26 @@ class Rig:
         said: dict[str, Any] = {
             'name': name,
             'kind': ImageKind.FIRMWARE,
-            'fits': (Fit(pci='0x10de:0x2330'),),
+            'fits': (FITS[what],),
             'component': ITEM[what].format('*'),
             'version': version,
             'security_version': security_version,
             'source': str(path),
             'size_bytes': len(data),
             'digest': Digest(algorithm=DigestAlgorithm.SHA256, value=hashlib.sha256(data).hexdigest()),
-            'reset': ResetKind.NONE if what == EROT else ResetKind.POWER_CYCLE,
+            'reset': RESET[what],
             'restore': restore,
         }
         return Image(**said | other)
 
     def baseline(self, what: str, **other: Any) -> Baseline:
-        """Both GPUs at the new version, and the host's way to them blocked."""
+        """The cards at the new version, and the host's way to them blocked."""
         rule = Rule(
-            name='gpus',
-            match=Match(kind=Kind.GPU),
+            name='dpus' if what == NIC else 'gpus',
+            match=Match(kind=Kind.DPU if what == NIC else Kind.GPU),
             firmware=((ITEM[what].format('*'), NEW[what]),),
             block=frozenset({WritePath.HOST_DEVICE}),
-            count=2,
+            count=CARDS[what],
         )
         return Baseline(rules=(replace(rule, **other),))
 
@@ -171,6 +183,11 @@ class Rig:
         self.machine.advance(seconds)
 
     # -- the job ------------------------------------------------------------------------------------------------------
+
+    def power_off(self) -> None:
+        """A tenant has shut the host down before the job begins."""
+        self.machine.power('ForceOff')
+        self.advance(30)
 
     def begin(self) -> tuple[str, ...]:
         """Look, plan, and begin the job. Returns why it is refused; nothing when it is not."""
@@ -229,16 +246,18 @@ class Rig:
     def open_locks(self, truth: Any = None) -> list[str]:
         """Locks that the baseline asks for, and that do not hold, whatever the BMC shows."""
         locks = (truth or self.machine.truth())['locks']
-        return [key for key, lock in locks.items() if (lock['device'] or '').startswith('GPU_') and not lock['closed']]
+        return [key for key, lock in locks.items() if LOCKS[self.what].match(key) and not lock['closed']]
 
     def open_ways(self, truth: Any = None) -> list[str]:
         """The host's ways to the cards that no lock closes: one lock is enough to close a way."""
         ways = (truth or self.machine.truth())['ways']
-        return [f'{way["path"]} to {way["target"]}' for way in ways if way['device'].startswith('GPU_') and way['open']]
+        return [
+            f'{way["path"]} to {way["target"]}' for way in ways if way['device'].startswith(DEVICE[self.what]) and way['open']
+        ]
 
     def version(self, card: int = 0, what: str | None = None) -> str:
         """What really runs."""
-        bank = self.machine.truth()['components'][f'host/{ITEM[what or self.what].format(card)}']['active']
+        bank = self.machine.truth()['components'][f'{BMC[what or self.what]}/{ITEM[what or self.what].format(card)}']['active']
         return str(bank['version'])
 
     def pushes(self, card: int = 0, what: str | None = None) -> list[dict[str, Any]]:
@@ -278,7 +297,7 @@ class Rig:
             assert isinstance(self.outcome, Failed)
             assert not self.open_ways() or not self.hold or self.host_is_off, 'the host runs, and a way to a card is open'
         if isinstance(self.outcome, Done):
-            assert [NEW[self.what]] * 2 == [self.version(0), self.version(1)]
+            assert {NEW[self.what]} == {self.version(card) for card in range(CARDS[self.what])}
 
 
 def _is_push(entry: dict[str, Any]) -> bool:

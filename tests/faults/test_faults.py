@@ -9,7 +9,7 @@ import pytest
 from baremetal_acc.model.job import Done, Failed
 from tests.faults.cases import CASES, Case, Ending
 from tests.faults.left_out import chosen
-from tests.faults.rig import EROT, NEW, OLD, Rig
+from tests.faults.rig import CARDS, EROT, ITEM, NEW, OLD, Rig
 
 
 @pytest.mark.parametrize('name', chosen(CASES))
@@ -17,11 +17,21 @@ def test_a_job_that_meets_a_fault_ends_as_the_table_says(name: str, rig: Callabl
     """Judged by what the machine knows; the row says the end and a part of the error."""
     case = CASES[name]
     found = rig(what=case.what, hold=case.hold, machine=case.machine, address=case.address)
+    if case.found_off:
+        found.power_off()
     assert () == found.begin()
     case.meets(found)
     found.turn()
     found.judge(opens_by_itself=case.opens)
     _ended(found, case)
+
+
+def test_every_row_that_does_not_end_well_asks_for_words_that_name_the_cause() -> None:
+    """The name of a component says where, and not why."""
+    places = [ITEM[what].format(card) for what in ITEM for card in range(CARDS[what])]
+    for name, case in CASES.items():
+        assert (case.ends is Ending.DONE) is (() == case.says), name
+        assert [] == [words for words in case.says if len(words.split()) < 2 or words in places], name
 
 
 def test_two_cards_that_failed_for_each_other_are_put_back_one_after_the_other(rig: Callable[..., Rig]) -> None:
@@ -40,7 +50,7 @@ def _ended(rig: Rig, case: Case) -> None:
         assert isinstance(rig.outcome, Done), rig.reasons
         return
     assert isinstance(rig.outcome, Failed)
-    assert case.says in rig.reasons
+    assert [] == [words for words in case.says if words not in rig.reasons], rig.reasons
     quarantined = rig.outcome.quarantined
     match case.ends:
         case Ending.RESTORED:
@@ -51,10 +61,11 @@ def _ended(rig: Rig, case: Case) -> None:
             assert quarantined
             assert all(device in rig.reasons for device in quarantined)
             assert 'is quarantined' in rig.reasons
+            assert not case.hold or rig.host_is_off
         case Ending.UNTOUCHED:
             assert () == quarantined
             assert [] == rig.pushes(0)
         case Ending.HELD:
             assert () == quarantined
             assert rig.host_is_off
-    assert rig.version(1) in (OLD[case.what], NEW[case.what])
+    assert {rig.version(card) for card in range(1, CARDS[case.what])} <= {OLD[case.what], NEW[case.what]}
