@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from baremetal_acc.emulator.distort import Names, strange
+from baremetal_acc.emulator.distort import Names, flipped, strange
 from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.front import BodyTooLarge, Cut, as_response, hold, read_body
 from baremetal_acc.emulator.image import BadImage, Image, ImageReader
@@ -311,15 +311,18 @@ class _Upload:
     async def _stream(self, part: aiohttp.BodyPartReader, reader: ImageReader, keys: tuple[str, ...]) -> None:
         view = self._site.view
         limit = view.options.max_image_bytes
-        cut = stall = None
+        cut = stall = damage = None
         faults = view.machine.faults
         for key in keys or ('',):
             component = view.machine.components.get(key)
             device, uri = (component.device, component.uri) if component else (None, '')
             cut = cut or faults.find('upload-cut', bmc=view.name, device=device, uri=uri, method='POST')
             stall = stall or faults.find('upload-stalls', bmc=view.name, device=device, uri=uri, method='POST')
+            damage = damage or faults.find('image-damaged', bmc=view.name, device=device, uri=uri, method='POST')
         self._log.received_bytes = 0
         while chunk := await part.read_chunk(CHUNK):
+            if damage is not None:
+                chunk = flipped(chunk, int(damage.parameters['after_bytes']) - reader.received_bytes)
             reader.feed(chunk)
             self._log.received_bytes = reader.received_bytes
             self._log.digest = reader.digest()

@@ -86,6 +86,18 @@ def other_unit(body: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
+def other_variant(body: Mapping[str, Any], shows: Mapping[str, Any]) -> dict[str, Any]:
+    """The resource of another variant of the same model: some of its properties say something else."""
+    return {key: shows.get(key, value) for key, value in body.items()}
+
+
+def flipped(chunk: bytes, at: int) -> bytes:
+    """A piece of an image with one bit changed, where that place lies in it."""
+    if not 0 <= at < len(chunk):
+        return chunk
+    return chunk[:at] + bytes((chunk[at] ^ 1,)) + chunk[at + 1 :]
+
+
 def strange(body: Any, how: str) -> bytes:
     """An answer as JSON that is allowed by the letter, or nearly, and that a parser may choke on or misread."""
     text = json.dumps(body)

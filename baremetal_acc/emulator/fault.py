@@ -35,6 +35,16 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'monitor-empty': ({}, 'an update is accepted without a body, and its TaskMonitor answers 200 without a body at once'),
     'version-lies': ({'version': None}, 'the item shows this version; without one, what was last sent to it'),
     'activation-lost': ({}, 'a restart leaves a staged image staged'),
+    'activation-refused': (
+        {'leaves': None},
+        'the card drops a staged image in the restart, and keeps what it ran; with leaves it runs that version',
+    ),
+    'image-damaged': ({'after_bytes': 4096}, 'one bit of an image changes on its way into the BMC'),
+    'image-refused': (
+        {'message': 'The image is signed with a key that was revoked.', 'version': None, 'below': None},
+        'the card finds an image wrong before it is written; with version only that one, with below only those of a lower '
+        'security version',
+    ),
     'update-503': ({'retry_after': 1}, 'requests to update are answered 503'),
     'upload-cut': ({'after_bytes': 4096, 'restarts': False}, 'an upload is cut in the middle; with restarts the BMC restarts'),
     'upload-stalls': ({'after_bytes': 4096}, 'the BMC takes no more of an upload, and the connection stays open'),
@@ -53,6 +63,11 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'item-renamed': ({}, 'an item that was sent an image has another Id and URI'),
     'cards-swapped': ({'one': 'GPU_0', 'other': 'GPU_1'}, 'two cards have each the names and URIs of the other'),
     'card-exchanged': ({}, 'the card has another serial number and another UUID'),
+    'other-variant': (
+        {'takes': 'oem', 'shows': None},
+        'the card is another variant of its model: it takes images for the model of that name only; shows is an object of '
+        'properties, such as PartNumber, and what they are on this card',
+    ),
     'power-lost': (
         {'at_percent': 50, 'leaves': None},
         'the power of the host fails in the middle of an update; the item is left with that version',
@@ -79,6 +94,8 @@ STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-n
 _OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
     'version': ((str,), 'a text'),
     'leaves': ((str,), 'a text'),
+    'below': ((int,), 'a whole number'),
+    'shows': ((dict,), 'an object'),
     'seconds': ((int, float), 'a number'),
     'retry_after': ((int, float, str), 'a number or a text'),
 }

@@ -10,7 +10,7 @@ here sleeps. What it consists of is in :mod:`~baremetal_acc.emulator.parts`.
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from baremetal_acc.emulator.clock import Clock
@@ -310,8 +310,15 @@ class Machine:
             is_deep_enough = component.activates is None or depth >= component.activates
             if component.system != system.name or component.staged is None or not is_deep_enough:
                 continue
-            if self._component_fault('activation-lost', component, use=True) is None:
+            if self._component_fault('activation-lost', component, use=True) is not None:
+                continue
+            refused = self._component_fault('activation-refused', component, use=True)
+            if refused is None:
                 self._activate(component, component.staged)
+            elif refused.parameters['leaves'] is None:
+                component.staged = None
+            else:
+                self._activate(component, Bank(version=str(refused.parameters['leaves']), writer='bmc'))
         if depth is Restart.COLD:
             for other in self.systems.values():
                 if other.powered_by == system.name:
@@ -458,10 +465,26 @@ class Machine:
         if component.write_protect is not None and self.is_closed(component.write_protect):
             return Refused('write-protected', f'{component.key} is write protected')
         try:
-            component.check(image)
+            self._check(component, image)
         except Refused as why:
             return why
         return None
+
+    def _check(self, component: Component, image: Image) -> None:
+        """What a card asks of an image, whoever brings it.
+
+        :raises Refused: it is not for this component, or a fault makes the card find it wrong.
+        """
+        variant = self._component_fault('other-variant', component, use=False)
+        asked = component if variant is None else replace(component, model=str(variant.parameters['takes']))
+        asked.check(image)
+        rule = self._component_fault('image-refused', component, use=False)
+        if rule is None:
+            return
+        version, below = rule.parameters['version'], rule.parameters['below']
+        if version in (None, image.version) and (below is None or image.security_version < below):
+            self._component_fault('image-refused', component, use=True)
+            raise Refused('image-refused', str(rule.parameters['message']))
 
     def _fate(self, task: Task) -> dict[str, Any] | None:
         for name in FATES:
@@ -639,7 +662,7 @@ class Machine:
         if isinstance(image, BadImage):
             raise Refused('bad-image', str(image))
         target = self.components[way.target]
-        target.check(image)
+        self._check(target, image)
         self._activate(target, Bank.of(image, 'host'))
         self.revision += 1
         return target

@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from baremetal_acc.emulator.access import ROLES
-from baremetal_acc.emulator.distort import other_unit
+from baremetal_acc.emulator.distort import other_unit, other_variant
+from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
 from baremetal_acc.emulator.redfish.errors import RedfishError, not_found
@@ -214,13 +215,19 @@ class Service:
         body = body_of(resource, hidden)
         if self.view.machine.faults.any('wrong-etag') and self._fault('wrong-etag', resource, 'GET'):
             body['@odata.etag'] = _WRONG_ETAG
-        is_a_cards = resource.device is not None and self.view.machine.faults.any('card-exchanged')
-        return other_unit(body) if is_a_cards and self._fault('card-exchanged', resource, 'GET') else body
+        if resource.device is not None and self.view.machine.faults.any('card-exchanged'):
+            body = other_unit(body) if self._fault('card-exchanged', resource, 'GET') else body
+        if resource.device is not None and self.view.machine.faults.any('other-variant'):
+            rule = self._rule('other-variant', resource, 'GET', use=False)
+            body = other_variant(body, rule.parameters['shows'] or {}) if rule is not None else body
+        return body
+
+    def _rule(self, name: str, resource: Resource, method: str, *, use: bool) -> Fault | None:
+        faults = self.view.machine.faults
+        return faults.find(name, bmc=self.view.name, device=resource.device, uri=resource.uri, method=method, use=use)
 
     def _fault(self, name: str, resource: Resource, method: str, *, use: bool = True) -> bool:
-        faults = self.view.machine.faults
-        rule = faults.find(name, bmc=self.view.name, device=resource.device, uri=resource.uri, method=method, use=use)
-        return rule is not None
+        return self._rule(name, resource, method, use=use) is not None
 
     def _can_read(self, caller: Caller, resource: Resource) -> bool:
         is_own = resource.owner is None or resource.owner == caller.user or caller.may(resource.privilege)

@@ -22,6 +22,7 @@ _MESSAGES = {
     'fits-nothing': 'VerificationFailed',
     'wrong-kind': 'VerificationFailed',
     'wrong-model': 'VerificationFailed',
+    'image-refused': 'VerificationFailed',
     'wrong-component': 'VerificationFailed',
     'transfer-failed': 'TransferFailed',
     'interrupted': 'TransferFailed',
