@@ -33,7 +33,10 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     'task-id-reused': ({'at_percent': 50, 'completes': False}, 'the task is gone, and its id is that of another job'),
     'monitor-empty': ({}, 'an update is accepted without a body, and its TaskMonitor answers 200 without a body at once'),
-    'version-lies': ({'version': None}, 'the item shows this version; without one, what was last sent to it'),
+    'version-lies': (
+        {'version': None, 'item_only': False},
+        'the item shows this version; without one, what was last sent to it; with item_only the card itself tells the truth',
+    ),
     'activation-lost': ({}, 'a restart leaves a staged image staged'),
     'activation-refused': (
         {'leaves': None},

@@ -209,11 +209,14 @@ class Machine:
 
     # -- what the BMC shows of versions -------------------------------------------------------------------------------
 
-    def shown_version(self, key: str) -> str:
-        """The version that the item shows; empty when it holds nothing."""
+    def shown_version(self, key: str, *, by_item: bool = False) -> str:
+        """The version that the BMC shows; empty when it holds nothing.
+
+        :param by_item: in the SoftwareInventory item; else in the card's own resources.
+        """
         component = self.components[key]
         rule = self._component_fault('version-lies', component, use=False)
-        if rule is not None:
+        if rule is not None and (by_item or not rule.parameters['item_only']):
             told = rule.parameters['version']
             if told is not None:
                 return str(told)

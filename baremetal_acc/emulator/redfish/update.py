@@ -127,7 +127,7 @@ def add_item(
             'Name': name,
             'Description': description,
             'Manufacturer': manufacturer,
-            'Version': machine.shown_version(key).ljust(pad_to),
+            'Version': machine.shown_version(key, by_item=True).ljust(pad_to),
             'Updateable': component.updateable,
             'Active': component.active is not None,
             'ResetRequiredOnUpdate': component.activates is not None,
