@@ -178,7 +178,8 @@ class Execution:
             warn_of_unlock(prepared)
         shown = planned(prepared)
         if shown.document['outcome'] == 'holds':
-            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, good=True)
+            spoilt = work.quarantined(prepared.state, prepared.inventory)
+            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, spoilt, good=True)
         if shown.document['outcome'] != 'planned':
             self._results[entry.name] = shown
             if shown.document['outcome'] == 'holds':
@@ -310,7 +311,10 @@ class Execution:
             self._progress.clear()
             text.note(f'{one.entry.name}: {system} was told to power {power.lower()}')
 
-        one.tools = replace(one.tools, save=save, observed=observed, power_changed=power_changed)
+        def unusable(job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
+            return work.unmended(one.state, job, inventory)
+
+        one.tools = replace(one.tools, save=save, observed=observed, power_changed=power_changed, unusable=unusable)
         self._progress.labels(one.labels)
         return one
 
@@ -358,7 +362,8 @@ class Execution:
         code, word, error = _judged(one.job, outcome, unmet)
         if error is not None:
             failed(one.entry.name, error)
-        _tell_of_power(one.entry, one.power, one.verb, good=code is Exit.HOLDS)
+        spoilt = () if inventory is None else work.quarantined(one.state, inventory)
+        _tell_of_power(one.entry, one.power, one.verb, spoilt, good=code is Exit.HOLDS)
         document = {
             'target': one.entry.name,
             'verb': one.verb.value,
@@ -394,11 +399,16 @@ def _host_power(inventory: Inventory) -> PowerState | None:
     return None if facts is None else facts.power
 
 
-def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, *, good: bool) -> None:
-    """A host that is off stays off until somebody switches it on: a command gives back only what it has taken itself."""
+def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spoilt: Sequence[str], *, good: bool) -> None:
+    """A host that is off stays off until somebody switches it on: a command gives back only what it has taken itself.
+
+    :param spoilt: what is quarantined.
+    """
     if power is not PowerState.OFF:
         return
-    if verb is Verb.UNLOCK:
+    if spoilt:
+        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: apply --execute writes it anew'
+    elif verb is Verb.UNLOCK:
         what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
     elif good:
         what = 'is off, as it was found: it is left so; switch it on when it is to run'
@@ -423,11 +433,7 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
 def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
     """Those that go on, and those that the job has made. An ``apply`` that ended well ends those that it has written."""
     ends = good and one.verb is Verb.APPLY
-    found = {
-        m.accelerator: m
-        for m in one.state.quarantined
-        if not (ends and restore.written_anew(one.job, m.accelerator, firmware=m.firmware, places=m.refs))
-    }
+    found = {m.accelerator: m for m in one.state.quarantined if not (ends and work.written_anew(m, one.job))}
     for device in one.job.quarantined:
         why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
         firmware, refs = restore.spoilt(one.job, device)

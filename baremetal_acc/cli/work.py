@@ -3,7 +3,7 @@
 """What has to be done to a target for a verb, and does the result hold? Made from one look; writes nothing."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,7 +20,7 @@ from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import ImageError, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import ImageKind
-from baremetal_acc.model.inventory import Inventory, PowerState, Sending, Way
+from baremetal_acc.model.inventory import Inventory, Sending, Way
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -35,7 +35,7 @@ from baremetal_acc.model.job import (
     Release,
     Verdict,
 )
-from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
+from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.toml import did_you_mean
 from baremetal_acc.run import Target, Tools
 
@@ -148,18 +148,19 @@ def look(
     verdict = judge(inventory, target, tools, state, lifecycle)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
+    spoilt = frozenset(d for m in state.quarantined for d in suspects(m, inventory))
     made = plan(
         inventory,
         tools.baseline,
         target.node,
         tools.catalogue,
         parts=parts,
-        hold=_hold(inventory, target) if request.hold is None else request.hold,
+        # A tenant's host that is off is kept off, too: what needs it to start gives it back, once all its locks are proven.
+        hold=target.node.exposure is Exposure.TENANT if request.hold is None else request.hold,
         only=devices,
         # Nobody believes what a quarantined device shows: it is written anew.
-        again=frozenset(d for m in state.quarantined for d in suspects(m, inventory))
-        if request.verb is Verb.APPLY
-        else frozenset(),
+        again=spoilt if request.verb is Verb.APPLY else frozenset(),
+        spoilt=spoilt,
     )
     _check_serving(made, target, sendings(inventory))
     if request.verb is Verb.UNLOCK:
@@ -168,6 +169,7 @@ def look(
         nothing = not unmet and not any(isinstance(a, Flash | Program) for a in made.actions)
     if nothing:
         made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text='nothing to do'),))
+    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, request.verb)))
     return Prepared(
         entry=entry,
         target=target,
@@ -260,9 +262,41 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
     return replace(verdict, findings=(*verdict.findings, *marks, *quarantines, *under_way))
 
 
+def _quarantine_notes(state: TargetState, inventory: Inventory, verb: Verb) -> Iterator[Note]:
+    """Who reads a plan has to learn which devices nobody may use, and why something is written that seems to be there."""
+    names = labels(inventory)
+    what = (
+        'it is written anew, whatever it shows'
+        if verb is Verb.APPLY
+        else 'only apply --execute, which writes it anew, ends that'
+    )
+    for mark in state.quarantined:
+        for device in sorted(suspects(mark, inventory).intersection(names)):
+            yield Note(label=names[device], text=f'quarantined since {mark.at:%Y-%m-%d %H:%M:%S}Z: {what}')
+
+
+def quarantined(state: TargetState, inventory: Inventory) -> tuple[str, ...]:
+    """What of an inventory nobody may use, by name."""
+    names = labels(inventory)
+    found = {device for mark in state.quarantined for device in suspects(mark, inventory)}
+    return tuple(names[device] for device in sorted(found.intersection(names)))
+
+
 def suspects(mark: Quarantined, inventory: Inventory) -> frozenset[AcceleratorId]:
     """The device that a mark is for, and whatever stands in its place."""
     return restore.standing(inventory, mark.refs) | {mark.accelerator}
+
+
+def unmended(state: TargetState, job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The devices of an inventory that are quarantined, and that a job has not written well."""
+    left = [m for m in state.quarantined if not written_anew(m, job)]
+    there = {a.id for a in inventory.accelerators}
+    return frozenset(device for mark in left for device in suspects(mark, inventory) if device in there)
+
+
+def written_anew(mark: Quarantined, job: Job) -> frozenset[AcceleratorId]:
+    """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
+    return restore.written_anew(job, mark.accelerator, firmware=mark.firmware, places=mark.refs)
 
 
 def unfinished(job: Job) -> str:
@@ -332,12 +366,6 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
         metavar='ID',
         help='only this device: its id, UUID, serial number or name as inventory and plan print them; can be repeated',
     )
-
-
-def _hold(inventory: Inventory, target: Target) -> bool:
-    """A tenant's code could run: the machine is a tenant's, and its host is not known to be off."""
-    facts = inventory.bmc(HOST)
-    return target.node.exposure is Exposure.TENANT and (facts is None or facts.power is not PowerState.OFF)
 
 
 def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId] | None:

@@ -114,6 +114,7 @@ def plan(
     hold: bool = False,
     only: frozenset[AcceleratorId] | None = None,
     again: frozenset[AcceleratorId] = frozenset(),
+    spoilt: frozenset[AcceleratorId] = frozenset(),
 ) -> Plan:
     """Bring a target from what was seen to what the baseline demands.
 
@@ -122,9 +123,11 @@ def plan(
 
     :param parts: what may be touched.
     :param hold: the host is powered off before anything is released or written and given back after everything is locked: for
-        nodes on which a tenant's code can run.
+        nodes on which a tenant's code can run. One that is off, and that a reset would power on, is held too.
     :param only: only these devices, None for all. Where the host is held, the locks of the others are engaged too.
     :param again: devices that are written whatever they show, since nobody believes them: the quarantined ones.
+    :param spoilt: devices that nobody may use before they are written: the quarantined ones. A host that is held is not given
+        back with one of them that the plan does not write.
     """
     draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again)
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
@@ -152,7 +155,9 @@ def plan(
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _refuse_wide_targets(draft, writes)
     _check_images(draft, writes)
-    _resets(draft, hold=hold and bool(writes or releases), give_back=Part.UNLOCK not in parts)
+    held = hold and (bool(writes or releases) or _would_power_on(draft))
+    left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
+    _resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
     if Part.PUBLISH in parts:
         touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))
         if touched:
@@ -655,7 +660,17 @@ def _check_images(draft: _Draft, writes: list[Flash | Program]) -> None:
     draft.actions += (CheckImage(image=name, content=None if image is None else image.content) for name, image in checked)
 
 
-def _resets(draft: _Draft, *, hold: bool, give_back: bool) -> None:
+def _would_power_on(draft: _Draft) -> bool:
+    """The host is off, and a reset of it is asked for."""
+    host = _host_system(draft)
+    return host is not None and _power(draft, host) is PowerState.OFF and any(_place(s) == _place(host) for s in draft.resets)
+
+
+def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[AcceleratorId]) -> None:
+    """The resets, and the host held and given back.
+
+    :param left: quarantined devices that the plan does not write.
+    """
     host = _host_system(draft) if hold else None
     if hold and host is None:
         draft.refuse(None, 'host', 'must be powered off first, and its BMC shows no System to power off')
@@ -672,8 +687,24 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool) -> None:
     # What is unlocked on purpose stays off: giving the host back would let the tenant's code at open locks.
     if host is not None and give_back and (not was_off or asked[1]):
         kind, reasons = asked
+        if left:
+            _not_given_back(draft, left, reasons)
+            return
         why = ('give the host back', *sorted(set(reasons)))
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))
+
+
+def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list[str]) -> None:
+    """A host with a quarantined device stays off; what needs it to start cannot be done then."""
+    names = _some(sorted(f'{a.label} ({a.id})' for a in draft.inventory.accelerators if a.id in left))
+    if reasons:
+        needs = _some(sorted(set(reasons)))
+        reason = (
+            f'has to start for {needs}, and is not given back while {names} is quarantined: let the same job write that, too'
+        )
+        draft.refuse(None, 'host', reason)
+    else:
+        draft.notes.append(Note(label=draft.inventory.target, text=f'the host is left powered off: {names} is quarantined'))
 
 
 def _host_system(draft: _Draft) -> Ref | None:

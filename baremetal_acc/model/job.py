@@ -354,6 +354,7 @@ class Job:
         name them.
     :ivar bmcs: where each BMC was when the job was turned first: at another address it is another machine. Empty in jobs that
         were stored before there was such a field.
+    :ivar off_since: when the end of the job first asked for a host to be powered off that must not run, UTC.
     """
 
     id: str
@@ -376,6 +377,7 @@ class Job:
     second: bool = False
     quarantined: tuple[AcceleratorId, ...] = ()
     bmcs: tuple[tuple[BmcName, str], ...] = ()
+    off_since: datetime | None = None
 
     @property
     def writing(self) -> bool:

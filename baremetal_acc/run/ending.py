@@ -10,7 +10,7 @@ from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.verify import functions_in_play
 from baremetal_acc.errors import AccError, BmcError
-from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
     Done,
     Engage,
@@ -24,12 +24,11 @@ from baremetal_acc.model.job import (
     Program,
     Release,
     Reset,
-    ResetPurpose,
     Verdict,
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.run.looking import check, sessions, unprotected
-from baremetal_acc.run.power import switch
+from baremetal_acc.run.power import held, off_again
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
 
 
@@ -47,7 +46,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline
         if ride_out or (patient and exc.waiting_helps):
             return job
-        return _unseen(job, target, tools, exc)
+        return _unseen(job, target, tools, exc, now)
     wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
     still_open = unprotected(verdict)
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
@@ -59,12 +58,15 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = ended(job, position, ItemState.FAILED, now, found)
     if wrong and not job.second and restore.due(job, now):
         return replace(job, second=True)
-    tools.observed(inventory, verdict)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     end = restore.judge(job, inventory)
-    if (still_open and job.opened) or end.quarantined:
-        reasons += _taken_back(job, target, tools)
+    if still_open or end.quarantined or tools.unusable(job, inventory) or job.off_since is not None:
+        job, off = _kept_off(job, target, tools, now)
+        if off is None:
+            return job
+        reasons += off
+    tools.observed(inventory, verdict)
     return replace(
         job,
         verdict=verdict,
@@ -73,12 +75,16 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     )
 
 
-def _unseen(job: Job, target: Target, tools: Tools, exc: AccError) -> Job:
+def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime) -> Job:
     """The verdict where nothing can be looked at: nothing that was written or opened is known to be as it should."""
     end = restore.judge(job, None)
     open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
-    off = _taken_back(job, target, tools) if open_ones or end.quarantined else ()
-    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *off, *end.why)
+    off: tuple[str, ...] | None = ()
+    if open_ones or end.quarantined:
+        job, off = _kept_off(job, target, tools, now)
+        if off is None:
+            return job
+    reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *(off or ()), *end.why)
     lost = Verdict(target=job.target, findings=())
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 
@@ -106,24 +112,28 @@ def _left_open(job: Job, inventory: Inventory, told: Iterable[Finding]) -> Itera
             yield f'{describe(action)}: it is not closed again: {", ".join(sorted(states)) or "not shown any more"}'
 
 
-def _taken_back(job: Job, target: Target, tools: Tools) -> Iterator[str]:
-    """A host that runs is powered off again: its code must not meet what we opened, nor a card that nobody may use.
+def _kept_off(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, tuple[str, ...] | None]:
+    """See to it that the host is off which the job has held: its code must not meet what is open, nor a card that is spoilt.
 
-    It was given back, and lost a lock or a card by that; or somebody has powered it on while the job held it.
+    It was given back, and lost a lock or a card by that; or somebody has powered it on.
+
+    :returns: the job, and what to tell; None: look again before it ends, for a host takes its time.
     """
-    begun = (i.action for i in job.items if i.state.begun and isinstance(i.action, Reset))
-    held = {action.system: action for action in begun if action.purpose is ResetPurpose.RESUME}
-    for action in held.values():
+    told: list[str] = []
+    for system in held(job):
         try:
             with sessions(target, tools) as bmcs:
-                bmc = bmcs[action.system.bmc]
-                if bmc.power(action.system) is PowerState.OFF:
-                    continue
-                switch(bmc, action, PowerState.OFF, tools)
+                why_not = off_again(bmcs[system.bmc], system, tools)
         except AccError as exc:
-            yield f'the host may run, and could not be powered off again: {exc}'
-        else:
-            yield 'the host was powered off again'
+            why_not = str(exc)
+        if why_not is None:
+            told += [] if job.off_since is None else ['the host was powered off again']
+            continue
+        first = job.off_since or now
+        if now - first <= tools.patience.reset and now <= job.deadline + tools.patience.reset:
+            return replace(job, off_since=first), None
+        told.append(f'the host may run, and could not be powered off: {why_not}')
+    return job, tuple(told)
 
 
 def _may_settle(finding: Finding) -> bool:

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended, with_item
-from baremetal_acc.errors import BmcBusy, BmcUnreachable
+from baremetal_acc.errors import AccError, BmcBusy, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Finding, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.job import ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.run.looking import Bmcs, check, unprotected
 from baremetal_acc.run.sighting import stuck_tasks
@@ -26,20 +26,19 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     bmc = bmcs[action.system.bmc]
     match action.purpose:
         case ResetPurpose.HOLD:
-            _wait_for_updates(bmc, action, stuck_tasks(job))
-            switch(bmc, action, PowerState.OFF, tools)
+            if bmc.power(action.system) is not PowerState.OFF:
+                _wait_for_updates(bmc, action, stuck_tasks(job))
+                switch(bmc, action.system, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
-            lost = restore.lost(job)
-            why = [str(f) for f in _open_locks(job, target, tools, now)]
-            why += [f'{device} could be neither written nor put back' for device in lost]
+            why = _not_given_back(job, target, tools, now)
             if why:
-                if (job.opened or lost) and bmc.power(action.system) is not PowerState.OFF:
-                    switch(bmc, action, PowerState.OFF, tools)
+                if action.system in held(job):
+                    off_again(bmc, action.system, tools)
                 return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
             _wait_for_updates(bmc, action, stuck_tasks(job))
-            switch(bmc, action, PowerState.ON, tools)
+            switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
-            switch(bmc, action, PowerState.ON, tools)
+            switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
             _wait_for_updates(bmc, action, stuck_tasks(job))
             last = bmc.last_reset(action.system)
@@ -48,7 +47,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
                     return ended(job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}')
                 if bmc.power(action.system) is not PowerState.POWERING_OFF:
-                    switch(bmc, action, PowerState.OFF, tools)
+                    switch(bmc, action.system, PowerState.OFF, tools)
                 return job
             item = replace(item, before=last)
             tools.save(with_item(job, position, item))
@@ -60,10 +59,30 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     return with_item(job, position, item.to(ItemState.RUNNING, now))
 
 
-def switch(bmc: Connection, action: Reset, wanted: PowerState, tools: Tools) -> None:
+def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> None:
     """Power a System off or on, and tell the shell."""
-    bmc.set_power(action.system, wanted)
-    tools.power_changed(action.system, wanted)
+    bmc.set_power(system, wanted)
+    tools.power_changed(system, wanted)
+
+
+def held(job: Job) -> tuple[Ref, ...]:
+    """The Systems that a job has powered off, or found off, to keep them so until they may be given back."""
+    holds = (i.action for i in job.items if i.state is ItemState.DONE and isinstance(i.action, Reset))
+    return tuple(dict.fromkeys(action.system for action in holds if action.purpose is ResetPurpose.HOLD))
+
+
+def off_again(bmc: Connection, system: Ref, tools: Tools) -> str | None:
+    """Power a System off that must not run, whoever has powered it on. Why it is not off yet; None: it is."""
+    try:
+        power = bmc.power(system)
+        if power is PowerState.OFF:
+            return None
+        if power is not PowerState.POWERING_OFF:
+            switch(bmc, system, PowerState.OFF, tools)
+    except AccError as exc:
+        LOG.info('%s must not run, and could not be powered off: %s', system, exc)
+        return str(exc)
+    return f'it was told to power off, and is {power}'
 
 
 def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
@@ -78,10 +97,14 @@ def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
         raise BmcBusy(bmc=action.system.bmc, what=what)
 
 
-def _open_locks(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Finding, ...]:
-    """The locks that do not hold, read over fresh sessions: with one of them open the host must not run."""
-    _, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
-    return unprotected(verdict)
+def _not_given_back(job: Job, target: Target, tools: Tools, now: datetime) -> list[str]:
+    """Why the host must not run: locks that do not hold, read over fresh sessions, and devices that nobody may use."""
+    inventory, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
+    lost = restore.lost(job)
+    why = [str(f) for f in unprotected(verdict)]
+    why += [f'{device} could be neither written nor put back' for device in lost]
+    why += [f'{device} is quarantined' for device in sorted(tools.unusable(job, inventory).difference(lost))]
+    return why
 
 
 def host_runs(job: Job, inventory: Inventory | None) -> str | None:

@@ -66,6 +66,7 @@ class Tools:
     :ivar observed: told every final look with its verdict.
     :ivar power_changed: told when the job has powered a System off or on.
     :ivar known: devices that were there before; one that has vanished is not met.
+    :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
     :ivar placement: None where nothing is published.
     """
 
@@ -79,6 +80,7 @@ class Tools:
     observed: Callable[[Inventory, Verdict], None] = _nothing
     power_changed: Callable[[Ref, PowerState], None] = _nothing
     known: frozenset[AcceleratorId] = frozenset()
+    unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
     patience: Patience = field(default_factory=Patience)
 
 

@@ -66,7 +66,18 @@ def _put_right(one: Quarantine, job: Job) -> bool:
     if job.reasons or job.verdict is None:
         return False
     unmet = {f.accelerator for f in job.verdict.unmet}
-    return bool(restore.written_anew(job, one.device, firmware=one.firmware, places=one.refs) - unmet)
+    return bool(_written(one, job) - unmet)
+
+
+def unmended(mind: Memory, job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
+    """The devices of an inventory that are quarantined, and that a job has not written well."""
+    left = [q for q in mind.quarantined if not _written(q, job)]
+    return suspects(left, inventory).intersection(a.id for a in inventory.accelerators)
+
+
+def _written(one: Quarantine, job: Job) -> frozenset[AcceleratorId]:
+    """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
+    return restore.written_anew(job, one.device, firmware=one.firmware, places=one.refs)
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:

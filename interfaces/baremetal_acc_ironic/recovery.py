@@ -4,7 +4,7 @@
 
 It is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
 locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then brings the rest back. A
-host with a quarantined card stays off.
+host that was powered off for that is not given back with a quarantined card.
 """
 
 from dataclasses import replace
@@ -146,9 +146,11 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
         off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
         actions.insert(0, off)
-        if (host.power is PowerState.ON or _owes_power(job)) and not marked.quarantined:
+        if host.power is PowerState.ON or _owes_power(job):
             kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
             actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
+    if marked.quarantined:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
     new = begin(
         Plan(target=made.target, actions=tuple(actions), parallel=made.parallel),
         identity=uuidutils.generate_uuid(),

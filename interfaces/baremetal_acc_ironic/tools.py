@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does a job of a node work with in Ironic? The core's tools, with Ironic's storage, power state and placement."""
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from baremetal_acc.run import Tools
 from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.quarantine import still_bad, suspects, withheld
+from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
 
@@ -58,6 +59,7 @@ def tools(
         made,
         baseline=steps.overridden(made.baseline, mind.overrides),
         known=mind.known,
+        unusable=functools.partial(unmended, mind),
         placement=placement.shell(
             task.node.uuid, task.node.instance_uuid, still_bad(mind), held=lambda: memory.held(task.node)
         ),

@@ -133,6 +133,7 @@ def _planned(
         mind = replace(mind, overrides=(*asked, *others))
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
+    suspects = quarantine.suspects(mind.quarantined, inventory)
     made = plan(
         inventory,
         tools.baseline,
@@ -141,7 +142,8 @@ def _planned(
         parts=step.parts,
         hold=hold,
         only=only,
-        again=quarantine.suspects(mind.quarantined, inventory),
+        again=suspects,
+        spoilt=suspects,
     )
     raise_if_unsafe(made)
     job = _job(task, step, made, mind, flow)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When the machine does not do as it is told: the exit code, what is said, and what is left."""
 
+import time
+
 import pytest
 
 from tests.cli.desk import target_of
@@ -91,6 +93,52 @@ def test_a_quarantined_device_that_was_taken_out_is_forgotten(desk, emulated_mac
     assert 3 == desk.run('apply', '--execute', *desk.options).code
     assert 0 == desk.run('apply', '--execute', '--forget-vanished', *desk.options).code
     assert 0 == desk.run('verify', *desk.options).code
+
+
+def test_a_host_that_was_found_off_is_not_given_back_with_a_spoilt_card(desk, emulated_machine):
+    """Neither by the job that spoilt it nor by one for another card; whoever locks or unlocks it meanwhile is told why."""
+    machine = emulated_machine('gpu-server', gpus=2, flash_seconds=0.1, reset_seconds=0.1)
+    desk.prepare(machine)
+    rule = 'match = { kind = "GPU" }\nfirmware = { "HGX_FW_GPU_*" = "96.00.74.00.0D" }\n'
+    desk.write('baseline.toml', LOCK_ONLY + rule)
+    machine.power('ForceOff')
+    wait_for_power(machine, 'Off')
+    machine.fault('task-fails', device='GPU_0')
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    (spoilt,) = done.document['targets'][0]['quarantined']
+    assert (6, 'Off') == (done.code, power(machine)), done.err
+    assert f'the host stays powered off: {spoilt} could be neither written nor put back' in done.err
+    assert 'has to stay off while' in done.err
+    machine.clear_faults()
+    other = next(
+        a['id'] for a in desk.run('inventory', '-f', 'json').document['targets'][0]['accelerators'] if a['id'] != spoilt
+    )
+    machine.fault('version-lies', device='GPU_1', version='1.0')
+    refused = desk.run('apply', '--execute', '--device', other, *desk.options)
+    assert (4, 'Off') == (refused.code, power(machine)), refused.err
+    assert f'({spoilt}) is quarantined: let the same job write that, too' in refused.err
+    machine.clear_faults()
+    for verb in ('unlock', 'lock'):
+        told = desk.run(verb, '--execute', *desk.options)
+        assert (0, 'Off') == (told.code, power(machine)), told.err
+        assert 'has to stay off while' in told.err
+        assert 'quarantined since' in told.out
+    assert 'it is written anew, whatever it shows' in desk.run('plan', *desk.options).out
+    mended = desk.run('apply', '--execute', *desk.options)
+    assert (0, 'On') == (mended.code, power(machine)), mended.err
+
+
+def wait_for_power(machine, wanted):
+    """It takes its time."""
+    end = time.monotonic() + 30
+    while power(machine) != wanted:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def power(machine):
+    """Of the host."""
+    return machine.truth()['systems']['host']['power']
 
 
 def pushes(machine):

@@ -5,6 +5,7 @@
 import types
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from ironic.common import faults, states
@@ -34,6 +35,11 @@ class QuarantineCase(IronicCase):
         """The baseline wants this version of all GPUs."""
         path = self._folder / 'baseline.toml'
         path.write_text(path.read_text().replace(GPU_NEW, version))
+
+    @property
+    def other(self) -> dict[str, Any]:
+        """Arguments that name the other card."""
+        return {'args': {'devices': [self.gpu(1)]}}
 
     def quarantined(self) -> list[str]:
         """The devices."""
@@ -73,10 +79,6 @@ class TestCleaning(QuarantineCase):
         """Somebody clears maintenance, cleans nothing, and the card shows what is asked for: it was never looked after."""
         self.machine.clear_faults()
         self.clear()
-        self.clean(UPDATE | {'args': {'devices': [self.gpu(1)]}})
-        assert states.MANAGEABLE == self.settle(), self.node.last_error
-        assert [self.gpu(0)] == self.quarantined()
-        self.clear()
         self.node.provision_state = states.AVAILABLE
         self.node.save()
         self.deploy()
@@ -103,13 +105,20 @@ class TestWhatItShows(QuarantineCase):
         return sum(any('GPU_0' in target for target in body.get('Targets', ())) for body in bodies)
 
     def test_nothing_that_does_not_write_it_takes_the_quarantine_away(self) -> None:
-        """An update of another card, programming, which is a right of its own, and locking."""
-        other = {'args': {'devices': [self.gpu(1)]}}
-        for step in (UPDATE | other, PROGRAM, PROGRAM | other, {'step': 'lock_accelerators'}):
+        """Programming, which is a right of its own, and locking."""
+        for step in (PROGRAM, PROGRAM | self.other, {'step': 'lock_accelerators'}):
             self.clear()
             self.clean(step)
             assert states.MANAGEABLE == self.settle(), (step, self.node.last_error)
             assert ([self.gpu(0)], 0) == (self.quarantined(), self.sent()), step
+
+    def test_what_needs_the_host_to_start_is_refused_for_another_card(self) -> None:
+        """The host is given back with no quarantined card: let the same step write that one, too."""
+        self.machine.fault('version-lies', device='GPU_1', version=GPU_OLD)
+        self.clean(UPDATE | self.other)
+        assert states.CLEANFAIL == self.settle()
+        assert 'is not given back while NVIDIA H100 80GB HBM3 GPU_0' in self.node.last_error
+        assert ([self.gpu(0)], 0) == (self.quarantined(), self.sent())
 
     def test_cleaning_writes_it_anew(self) -> None:
         """What it shows counts for nothing; then it really runs what it shows."""
@@ -184,6 +193,22 @@ class TestService(QuarantineCase):
         self.serve(UPDATE)
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert ([], GPU_OLD) == (self.quarantined(), self.version(GPU_0))
+
+    def test_the_host_is_not_given_back_for_another_card(self) -> None:
+        """It is off because of the one that is quarantined; nothing of the other is written, for that would need it on."""
+        self.to_active()
+        self.rule(GPU_OLD)
+        self.spoil()
+        self.serve(UPDATE | {'args': {'devices': [self.gpu(0)]}})
+        assert states.SERVICEFAIL == self.settle()
+        self.node.maintenance, self.node.maintenance_reason, self.node.fault = False, None, None
+        self.node.save()
+        self.machine.reset_log()
+        self.serve(UPDATE | self.other)
+        assert states.SERVICEFAIL == self.settle()
+        assert 'let the same job write that, too' in self.node.last_error
+        assert ([self.gpu(0)], 'Off') == (self.quarantined(), self.machine.truth()['systems']['host']['power'])
+        assert not any("'On'" in str(e['body']) for e in self.machine.log())
 
 
 class TestMemory(QuarantineCase):

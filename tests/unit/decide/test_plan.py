@@ -651,6 +651,32 @@ def test_a_revocation_that_is_not_safe_is_refused(image, reason):
 # ---------------------------------------------------------------------------------------------------------- many at once
 
 
+def test_a_reset_that_a_lock_needs_powers_no_host_on_that_is_not_held():
+    """A lock that waits for a power cycle, on a tenant's host that is off: it is given back with everything proven, or not."""
+    lock = v.reading(needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM)
+    off = v.inventory(v.gpu(locks=(lock,)), bmcs=(v.facts(power=PowerState.OFF),))
+    only = {'parts': frozenset({Part.LOCK}), 'hold': True}
+    assert [ResetPurpose.HOLD, ResetPurpose.RESUME] == [a.purpose for a in made(off, **only).actions if isinstance(a, Reset)]
+    on = v.inventory(v.gpu(locks=(lock,)))
+    assert [ResetPurpose.ENFORCE] == [a.purpose for a in made(on, **only).actions if isinstance(a, Reset)]
+
+
+def test_a_held_host_is_not_given_back_with_a_quarantined_card_that_is_not_written():
+    """It stays off, which is told; what needs it to start is refused, unless the card is written with it."""
+    spoilt = v.gpu(id='uuid:gpu-1', firmware=(v.component('GPU_1', v.NEW),), locks=())
+    both = v.inventory(v.gpu(), spoilt)
+    how = {'hold': True, 'spoilt': frozenset({spoilt.id})}
+    immediate = made(both, v.baseline(block=frozenset()), catalogue=(v.image(reset=ResetKind.NONE),), **how)
+    assert [ResetPurpose.HOLD] == [a.purpose for a in immediate.actions if isinstance(a, Reset)]
+    assert any('the host is left powered off' in n.text and 'uuid:gpu-1' in n.text for n in immediate.notes)
+    assert any('let the same job write that, too' in r for r in reasons(both, v.baseline(block=frozenset()), **how))
+    together = made(both, v.baseline(block=frozenset()), again=how['spoilt'], **how)
+    assert ([], 2) == (list(together.refusals), sum(isinstance(a, Flash) for a in together.actions))
+    assert [ResetPurpose.HOLD, ResetPurpose.RESUME] == [a.purpose for a in together.actions if isinstance(a, Reset)]
+    gone = made(v.inventory(v.gpu()), v.baseline(block=frozenset()), **how)
+    assert [ResetPurpose.HOLD, ResetPurpose.RESUME] == [a.purpose for a in gone.actions if isinstance(a, Reset)]
+
+
 def test_a_system_that_is_written_in_two_ways_is_reset_once():
     """Some BMCs write one URI with a slash at its end, or in other letters."""
     lock = v.reading(needs=ResetKind.SYSTEM_RESET, reset=v.ref('systems/1/'))

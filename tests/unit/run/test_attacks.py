@@ -199,7 +199,7 @@ def test_a_host_that_somebody_powers_on_and_that_refuses_to_go_off_again_is_told
     bench = working(Machine(closed=True, protects_all=True), Stubborn)
     _, outcome = bench.run(bench.job(hold=True))
     assert isinstance(outcome, Failed)
-    assert any('the host may run, and could not be powered off again: BMC host: no' in r for r in outcome.reasons)
+    assert any('the host may run, and could not be powered off: BMC host: no' in r for r in outcome.reasons)
 
 
 def test_a_crash_while_the_host_is_given_back_does_not_leave_it_on_at_an_open_lock():

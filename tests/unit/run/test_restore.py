@@ -325,7 +325,7 @@ def test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again():
 
     class Blind(Connection):
         def look(self, now):
-            if self.machine.log[-1:] == ['power On']:
+            if 'power On' in self.machine.log:
                 raise BmcUnreachable(bmc='host', what='no answer')
             return super().look(now)
 
@@ -333,6 +333,63 @@ def test_a_host_whose_card_nobody_can_look_at_in_the_end_is_powered_off_again():
     _, outcome = finish(bench, hold=True, timeout=timedelta(minutes=20))
     assert (PowerState.OFF, (v.GPU,)) == (bench.machine.power, outcome.quarantined)
     assert any('could not be looked at in the end' in r for r in outcome.reasons)
+
+
+def test_a_host_that_was_found_off_stays_off_with_a_card_that_could_not_be_put_back():
+    """It was to be started for the firmware; there is none that it could start with."""
+    bench = restorable(Machine(power=PowerState.OFF, task_ends=TaskState.FAILED, restores=False))
+    _, outcome = finish(bench, hold=True)
+    assert (PowerState.OFF, (v.GPU,)) == (bench.machine.power, outcome.quarantined)
+    assert not any(entry.startswith('power') for entry in bench.machine.log)
+
+
+def test_a_host_is_not_given_back_with_a_card_that_was_quarantined_before():
+    """This job has refused to write it, or has nothing for it; nobody may use it all the same."""
+    bench = Bench(machine=Machine())
+    job = bench.job(hold=True)
+    bench.tools = replace(bench.tools, unusable=lambda _job, _inventory: frozenset({v.GPU}))
+    _, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert PowerState.OFF is bench.machine.power
+    assert any(f'the host stays powered off: {v.GPU} is quarantined' in r for r in outcome.reasons)
+
+
+def test_a_host_that_does_not_go_off_is_told_more_than_once_and_then_of():
+    """The BMC takes the request and does nothing, as long as it likes; only what was read back is told as done."""
+    machine = Machine(spoils=(v.NEW, v.OLD), spoils_when_reset=True)
+
+    class Deaf(Connection):
+        def set_power(self, system, wanted):
+            if wanted is PowerState.OFF and machine.version == machine.becomes and self.machine.power is PowerState.ON:
+                self.machine.log.append('power Off, ignored')
+                return
+            super().set_power(system, wanted)
+
+    bench = with_connection(Bench(machine=machine), Deaf)
+    _, outcome = finish(bench, hold=True)
+    assert bench.machine.log.count('power Off, ignored') > 2
+    assert PowerState.ON is bench.machine.power
+    assert any(
+        'the host may run, and could not be powered off: it was told to power off, and is On' in r for r in outcome.reasons
+    )
+    assert 'the host was powered off again' not in outcome.reasons
+
+
+def test_a_host_that_somebody_powers_on_without_being_asked_is_powered_off_at_the_end():
+    """The job had no reason to give it back: it was found off, and nothing needs it on."""
+
+    class PoweredOn(Connection):
+        def finish(self, ref):
+            super().finish(ref)
+            self.machine.power = PowerState.ON
+
+    bench = with_connection(
+        Bench(machine=Machine(power=PowerState.OFF, reset_needed=False), image=v.image(reset=ResetKind.NONE)), PoweredOn
+    )
+    bench.machine.task_ends = TaskState.FAILED
+    _, outcome = finish(bench, hold=True)
+    assert (PowerState.OFF, (v.GPU,)) == (bench.machine.power, outcome.quarantined)
+    assert 'the host was powered off again' in outcome.reasons
 
 
 def test_past_the_deadline_nothing_is_put_back():
