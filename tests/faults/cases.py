@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from baremetal_acc.model.job import Flash, ItemState, Job
-from tests.faults.rig import EROT, GPU, ITEM, ITEMS, NEW, OLD, Rig
+from tests.faults.rig import EROT, GPU, ITEM, ITEMS, NEW, NIC, OLD, Rig
 
 Act = Callable[[Rig], object]
 
@@ -60,6 +60,10 @@ class Case:
 def being_written(job: Job) -> bool:
     """The BMC has begun to write the first card."""
     return any(isinstance(i.action, Flash) and i.state is ItemState.RUNNING for i in job.items)
+
+
+def nothing(_: Rig) -> None:
+    """All goes well."""
 
 
 def fault(name: str, **rule: Any) -> Act:
@@ -166,7 +170,11 @@ CASES: dict[str, Case] = {
         number='F5',
         meets=fault('task-stuck', at_percent=100, count=1, **CARD),
         ends=Ending.QUARANTINED,
-        says=('claims to run, has not moved for long, and the version is not there', 'an update keeps BMC host busy'),
+        says=(
+            'claims to run, has not moved for long, and the version is not there',
+            'an update keeps BMC host busy',
+            'the host stays powered off',
+        ),
     ),
     'task-stuck-at-100-and-the-write-is-over': Case(
         number='F5', meets=fault('task-stuck', at_percent=100, completes=True, count=1, **CARD), ends=Ending.DONE
@@ -200,7 +208,11 @@ CASES: dict[str, Case] = {
         number='F7',
         meets=fault('task-fails', **CARD),
         ends=Ending.QUARANTINED,
-        says=('The device refused the image.', 'image erot-old was to be put back: the BMC says that the update failed'),
+        says=(
+            'The device refused the image.',
+            'image erot-old was to be put back: the BMC says that the update failed',
+            'the host stays powered off',
+        ),
     ),
     'task-completed-critical': Case(
         number='F6',
@@ -318,7 +330,7 @@ CASES: dict[str, Case] = {
         number='F16',
         meets=fault('item-renamed', **CARD),
         ends=Ending.QUARANTINED,
-        says=('HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_0_1',),
+        says=('HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_0_1', 'the host stays powered off'),
     ),
     'cards-swap-before-the-write': Case(
         number='F17',
@@ -379,6 +391,111 @@ CASES: dict[str, Case] = {
         meets=our_clock(timedelta(days=1)),
         ends=Ending.QUARANTINED,
         says=('the deadline has passed', 'not done by the deadline', 'no time left to put erot-old back'),
+    ),
+    # ---- a DPU whose own BMC fails, and not that of the host
+    'dpu-bmc-restarts-before-the-write': Case(
+        number='F3', what=NIC, meets=fault('bmc-restart-on-request', bmc='dpu', uri='*/Chassis', count=1), ends=Ending.DONE
+    ),
+    'dpu-bmc-dies-before-the-write': Case(
+        number='F3',
+        what=NIC,
+        meets=fault('bmc-restart-on-request', bmc='dpu', uri='*/Chassis', count=1, seconds=A_FORTNIGHT),
+        ends=Ending.HELD,
+        says=('the deadline has passed', 'BMC dpu', 'the connection broke (check address, network and power of the BMC)'),
+    ),
+    'dpu-bmc-restarts-mid-flash': Case(
+        number='F4',
+        what=NIC,
+        meets=fault('bmc-restart', bmc='dpu', count=1),
+        ends=Ending.RESTORED,
+        says=('forgotten the update', 'the BMC no longer has the task'),
+    ),
+    'dpu-bmc-dies-for-good': Case(
+        number='F2',
+        what=NIC,
+        meets=fault('bmc-restart', bmc='dpu', count=1, seconds=A_FORTNIGHT),
+        ends=Ending.QUARANTINED,
+        says=('not done by the deadline (BMC dpu', 'the connection broke (check address, network and power of the BMC)'),
+    ),
+    # ---- a host that the tenant has shut down
+    'host-found-off': Case(number='F20', what=GPU, found_off=True, meets=nothing, ends=Ending.DONE),
+    'host-found-off-and-a-task-fails': Case(
+        number='F7',
+        what=GPU,
+        found_off=True,
+        meets=fault('task-fails', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('the BMC says that the update failed', 'The device refused the image.'),
+    ),
+    'host-found-off-and-tasks-fail-each-time': Case(
+        number='F7',
+        what=GPU,
+        found_off=True,
+        meets=fault('task-fails', **CARD),
+        ends=Ending.QUARANTINED,
+        says=(
+            'The device refused the image.',
+            'image gpu-old was to be put back: the BMC says that the update failed',
+            'the host stays powered off',
+        ),
+    ),
+    'host-found-off-and-images-are-dropped-in-each-restart': Case(
+        number='F28',
+        what=GPU,
+        found_off=True,
+        meets=fault('activation-refused', leaves='recovery', **CARD),
+        ends=Ending.QUARANTINED,
+        says=(
+            f'in the end it runs recovery, expected {NEW[GPU]}',
+            f'image gpu-old was to be put back: in the end it runs recovery, expected {OLD[GPU]}',
+            'the host was powered off again',
+        ),
+    ),
+    'host-found-off-and-the-cold-start-opens-a-lock': Case(
+        number='F36',
+        what=GPU,
+        found_off=True,
+        meets=fault('lock-lost-on-reset', **CARD),
+        ends=Ending.HELD,
+        says=('HGX_FW_ERoT_GPU_0 unlocked (nvidia_inband_update_policy at host:', 'the host was powered off again'),
+        opens=True,
+    ),
+    # ---- what a card does with an image
+    'image-damaged-on-its-way': Case(
+        number='F28',
+        meets=fault('image-damaged', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('the BMC says that the update failed', 'the trailer does not fit the image: it was cut or changed on the way'),
+    ),
+    'image-dropped-in-the-restart': Case(
+        number='F28',
+        what=GPU,
+        meets=fault('activation-refused', count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=(f'in the end it runs {OLD[GPU]}, expected {NEW[GPU]}',),
+    ),
+    'image-dropped-in-the-restart-leaves-a-recovery-image': Case(
+        number='F28',
+        what=GPU,
+        meets=fault('activation-refused', count=1, leaves='recovery', **CARD),
+        ends=Ending.RESTORED,
+        says=(f'in the end it runs recovery, expected {NEW[GPU]}',),
+    ),
+    'card-is-another-variant-of-its-model': Case(
+        number='F29',
+        meets=fault('other-variant', takes='h100-oem', shows={'SubsystemId': '0x1abc'}, **CARD),
+        ends=Ending.QUARANTINED,
+        says=(
+            'is a h100-oem, the image is for a h100',
+            'image erot-old was to be put back: the BMC says that the update failed',
+            'the host stays powered off',
+        ),
+    ),
+    'image-revoked-in-the-card': Case(
+        number='F31',
+        meets=fault('image-refused', version=NEW[EROT], **CARD),
+        ends=Ending.RESTORED,
+        says=('the BMC says that the update failed', 'The image is signed with a key that was revoked.'),
     ),
     # ---- lies, and locks that do not hold
     'version-lies-old': Case(

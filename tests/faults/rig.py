@@ -17,6 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import requests
+
 from baremetal_acc import run
 from baremetal_acc.bmc import devices
 from baremetal_acc.bmc.api import BmcAddress
@@ -75,8 +77,7 @@ MACHINE = {
 class Rig:
     """One node with two GPUs behind roots of trust, or with a DPU that has a BMC of its own.
 
-    :ivar what: which firmware is to be updated: EROT is in force at once, GPU after a restart of the host, NIC (of the DPU) after
-        one of the DPU.
+    :ivar what: the firmware to be updated: EROT is in force at once, GPU after a restart of the host, NIC after one of the DPU.
     :ivar hold: a tenant has the machine, so the host is powered off while anything is open.
     :ivar skew: how far our own clock is off.
     """
@@ -163,7 +164,8 @@ class Rig:
             block=frozenset({WritePath.HOST_DEVICE}),
             count=CARDS[what],
         )
-        return Baseline(rules=(replace(rule, **other),))
+        others = Rule(name='others', match=Match(), block=frozenset({WritePath.HOST_DEVICE}))
+        return Baseline(rules=(replace(rule, **other), others))
 
     def offer(self, image: Image) -> None:
         """Put an image into the catalogue, in place of the one of that name."""
@@ -259,6 +261,12 @@ class Rig:
         """What really runs."""
         bank = self.machine.truth()['components'][f'{BMC[what or self.what]}/{ITEM[what or self.what].format(card)}']['active']
         return str(bank['version'])
+
+    def shown(self, uri: str) -> str:
+        """FirmwareVersion of a resource, as the host's BMC shows it to anybody who asks."""
+        bmc = self.machine.bmcs['host']
+        answer = requests.get(bmc.address + uri, auth=(bmc.username, bmc.password), verify=bmc.verify_ca, timeout=5)
+        return str(answer.json()['FirmwareVersion'])
 
     def pushes(self, card: int = 0, what: str | None = None) -> list[dict[str, Any]]:
         """The images of which the machine got anything, for one item."""

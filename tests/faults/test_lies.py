@@ -25,6 +25,17 @@ def test_a_bmc_that_shows_the_version_it_was_sent_is_believed(rig: Callable[...,
     assert [] == found.open_locks()
 
 
+def test_a_bmc_whose_items_alone_show_the_version_that_was_sent_is_believed(rig: Callable[..., Rig]) -> None:
+    """F33. Processor and PCIeDevice show what runs; nobody compares them with the item."""
+    found = rig(what=GPU)
+    assert () == found.begin()
+    found.machine.fault('version-lies', item_only=True, **CARD)
+    found.machine.fault('task-completed-version-unchanged', **CARD)
+    assert isinstance(found.turn(), Done)
+    assert (OLD[GPU], NEW[GPU]) == (found.version(0), found.version(1))
+    assert [OLD[GPU], NEW[GPU]] == [found.shown(f'/redfish/v1/Systems/HGX_Baseboard_0/Processors/GPU_{n}') for n in (0, 1)]
+
+
 def test_a_lock_that_is_shown_and_not_there_is_believed(rig: Callable[..., Rig]) -> None:
     """F35. It reads closed over a fresh session, and the host's write succeeds."""
     found = rig()
