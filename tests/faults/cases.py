@@ -102,6 +102,15 @@ def both(*acts: Act) -> Act:
     return act
 
 
+def powered_on(rig: Rig) -> None:
+    """Somebody presses the button once nothing is written any more."""
+
+    def written(job: Job) -> bool:
+        return all(i.state.ended for i in job.items if isinstance(i.action, Flash))
+
+    rig.when(written, lambda: rig.machine.power('On'))
+
+
 def our_clock(jump: timedelta) -> Act:
     """Our own clock is set while the first card is being written."""
 
@@ -450,6 +459,13 @@ CASES: dict[str, Case] = {
             f'image gpu-old was to be put back: in the end it runs recovery, expected {OLD[GPU]}',
             'the host was powered off again',
         ),
+    ),
+    'host-found-off-and-powered-on-beside-a-spoilt-card': Case(
+        number='F7',
+        found_off=True,
+        meets=both(fault('task-fails', **CARD), powered_on),
+        ends=Ending.QUARANTINED,
+        says=('image erot-old was to be put back: the BMC says that the update failed', 'the host was powered off again'),
     ),
     'host-found-off-and-the-cold-start-opens-a-lock': Case(
         number='F36',
