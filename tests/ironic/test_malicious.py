@@ -122,10 +122,10 @@ class TestRefused(MaliciousCase):
 
     def test_images(self) -> None:
         """Other files, and files for another card."""
-        table = {row[0].__name__: row for row in test_images.TABLE}
+        table = {row[1].__name__: row for row in test_images.TABLE}
         for number, name in enumerate(IMAGES):
             with self.folder(name) as shop:
-                spoil, says = table[name]
+                _, spoil, says = table[name]
                 spoil(shop)
                 self.refused(shop, number, *says)
 
@@ -133,7 +133,7 @@ class TestRefused(MaliciousCase):
         """They could be right elsewhere, or could once."""
         for number, name in enumerate(CATALOGUES):
             with self.folder(name) as shop:
-                spoil, says = test_catalogues.REFUSED[name]
+                _, spoil, says = test_catalogues.REFUSED[name]
                 spoil(shop)
                 self.refused(shop, number, *says)
 
@@ -141,7 +141,7 @@ class TestRefused(MaliciousCase):
         """They are refused as documents."""
         for number, name in enumerate(DOCUMENTS):
             with self.folder(name) as shop:
-                spoil, says = test_catalogues.DOCUMENTS[name]
+                _, spoil, says = test_catalogues.DOCUMENTS[name]
                 spoil(shop)
                 self.refused(shop, number, 'catalogue.toml', *says)
 
@@ -149,7 +149,7 @@ class TestRefused(MaliciousCase):
         """Their signatures prove nothing."""
         for number, name in enumerate(FORGED):
             with self.folder(name) as shop:
-                strike, says = test_signatures.FORGED[name]
+                _, strike, says = test_signatures.FORGED[name]
                 notarised(shop, strike)
                 self.refused(shop, number, 'catalogue.toml', *says)
 
@@ -171,7 +171,7 @@ class TestRefused(MaliciousCase):
         self.addCleanup(other.stop)
         for number, name in enumerate(LIES):
             with self.folder(name) as shop:
-                make, says = test_web.LIES[name]
+                _, make, says = test_web.LIES[name]
                 data = test_web.served(shop, web, lambda _: ())
                 web.answers[test_web.PATH] = make(web, other, data)
                 other.answers[test_web.PATH] = always(reply(data))
@@ -185,10 +185,10 @@ class TestSwapped(MaliciousCase):
 
     def test_images(self) -> None:
         """After the last check and before the push: no byte of any image is sent, and every lock is closed again."""
-        table = {row[0].__name__: row for row in test_swapped.TABLE}
+        table = {row[1].__name__: row for row in test_swapped.TABLE}
         for number, name in enumerate(SWAPPED):
             with self.folder(name) as shop:
-                strike, says = table[name]
+                _, strike, says = table[name]
                 self.lay(shop)
                 with self.when_checked(partial(strike, shop, shop.new_file)) as struck:
                     self.failed((UPDATE, RECONCILE)[number % 2], ('image fpga-new: ', says))

@@ -4,6 +4,7 @@
 
 import base64
 import hashlib
+import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -80,6 +81,10 @@ class Notary:
         """Rightly."""
         self.put(by_key(signed(self.key, CATALOGUE + self.catalogue.read_bytes()), fingerprint(self.key)))
 
+    def trust(self, *authorities: 'Authority') -> None:
+        """Trust these CAs and no key."""
+        self.roots.write_bytes(b''.join(a.certificate.public_bytes(serialization.Encoding.PEM) for a in authorities))
+
     def put(self, *entries: str) -> None:
         """A file of signatures."""
         self.file.write_text('\n'.join(('format = 1', *entries)))
@@ -117,9 +122,17 @@ class Leaf:
 class Authority:
     """A CA: its root, and whatever it issues."""
 
-    def __init__(self, name: str = 'Operator CA', path_length: int | None = 0) -> None:
-        self.key: Key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = _certificate(name, self.key, name, self.key, ca=True, path_length=path_length)
+    def __init__(
+        self,
+        name: str = 'Operator CA',
+        path_length: int | None = 0,
+        *,
+        start: timedelta = -DAY,
+        end: timedelta = DAY,
+        key: Key | None = None,
+    ) -> None:
+        self.key: Key = key or ec.generate_private_key(ec.SECP256R1())
+        self.certificate = _certificate(name, self.key, name, self.key, ca=True, path_length=path_length, start=start, end=end)
 
     def issue(
         self,
@@ -131,15 +144,27 @@ class Authority:
         purpose: x509.ObjectIdentifier | None = ExtendedKeyUsageOID.CODE_SIGNING,
         key: Key | None = None,
         critical: bool = False,
+        names: tuple[str, ...] = (),
     ) -> Leaf:
         """A certificate.
 
         :param critical: with a critical extension that nobody knows.
+        :param names: addresses of the server that it is for.
         """
         key = key or ec.generate_private_key(ec.SECP256R1())
         issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
         made = _certificate(
-            name, key, str(issuer), self.key, ca=ca, start=start, end=end, purpose=purpose, critical=critical, path_length=None
+            name,
+            key,
+            str(issuer),
+            self.key,
+            ca=ca,
+            start=start,
+            end=end,
+            purpose=purpose,
+            critical=critical,
+            path_length=None,
+            names=names,
         )
         return Leaf(key=key, certificate=made)
 
@@ -156,6 +181,7 @@ def _certificate(
     end: timedelta = DAY,
     purpose: x509.ObjectIdentifier | None = None,
     critical: bool = False,
+    names: tuple[str, ...] = (),
 ) -> x509.Certificate:
     def named(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
@@ -185,6 +211,9 @@ def _certificate(
     )
     if purpose is not None:
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    if names:
+        addresses = [x509.IPAddress(ipaddress.ip_address(one)) for one in names]
+        builder = builder.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
     if critical:
         unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier('1.3.6.1.4.1.99999.1'), b'\x05\x00')
         builder = builder.add_extension(unknown, critical=True)

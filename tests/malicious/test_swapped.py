@@ -20,6 +20,7 @@ from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.model.image import Image, Upload
 from baremetal_acc.model.job import CheckImage, Done, Failed, Flash, Flow, ItemState, Job, Outcome, Wait
 from baremetal_acc.run import ImageStore, Tools, observe, tick
+from tests.malicious.attack import Attack
 from tests.malicious.workshop import NEW, OLD, Workshop, flipped, pushed, reached, told
 
 FIRMWARE_ONLY = f'format = 1\n[[rule]]\nmatch = {{ kind = "FPGA" }}\nfirmware = {{ FPGA1_FW = "{NEW}" }}\n'
@@ -128,21 +129,37 @@ def replaced_by_the_other_one(shop: Workshop, path: Path) -> None:
     shutil.copy(shop.path('fpga-old.img' if path == shop.new_file else 'fpga-new.img'), path)
 
 
+def replaced_by_its_like(shop: Workshop, path: Path) -> None:
+    """Of the same size, time and mode: nothing but its bytes tells."""
+    before = path.stat()
+    replaced(shop, path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    path.chmod(before.st_mode)
+
+
+def replaced_by_holes(shop: Workshop, path: Path) -> None:
+    size = path.stat().st_size
+    os.truncate(path, 0)
+    os.truncate(path, size)
+
+
 TABLE = (
-    (replaced, 'has sha256 '),
-    (changed_in_place, 'has sha256 '),
-    (cut, 'has 5000 bytes, the catalogue says '),
-    (grown, 'is longer than '),
-    (removed, 'cannot be read: No such file'),
-    (replaced_by_a_link, 'outside/kept is outside the folders'),
-    (replaced_by_a_pipe, 'is no regular file'),
-    (replaced_by_a_folder, 'cannot be read: Is a directory'),
-    (replaced_by_the_other_one, 'has sha256 '),
+    (Attack.SWAPPED, replaced, 'has sha256 '),
+    (Attack.SWAPPED, changed_in_place, 'has sha256 '),
+    (Attack.SWAPPED, cut, 'has 5000 bytes, the catalogue says '),
+    (Attack.SWAPPED, grown, 'is longer than '),
+    (Attack.SWAPPED, removed, 'cannot be read: No such file'),
+    (Attack.SWAPPED, replaced_by_a_link, 'outside/kept is outside the folders'),
+    (Attack.SWAPPED, replaced_by_a_pipe, 'is no regular file'),
+    (Attack.SWAPPED, replaced_by_a_folder, 'cannot be read: Is a directory'),
+    (Attack.SWAPPED, replaced_by_the_other_one, 'has sha256 '),
+    (Attack.SWAPPED, replaced_by_its_like, 'has sha256 '),
+    (Attack.SWAPPED, replaced_by_holes, 'has sha256 '),
 )
 
 
-@pytest.mark.parametrize(('strike', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
-def test_what_changes_between_check_and_push_is_not_sent(strike, says, clocked):
+@pytest.mark.parametrize(('_', 'strike', 'says'), TABLE, ids=[row[1].__name__ for row in TABLE])
+def test_what_changes_between_check_and_push_is_not_sent(_, strike, says, clocked):
     """The job fails with image, file and reason; nothing has reached a BMC, and no host was restarted for it."""
     outcome = turned(clocked, when_checked(lambda: strike(clocked, clocked.new_file)))
     assert isinstance(outcome, Failed), outcome
@@ -152,7 +169,7 @@ def test_what_changes_between_check_and_push_is_not_sent(strike, says, clocked):
     assert OLD == clocked.machine.truth()['components']['host/FPGA1_FW']['active']['version']
 
 
-@pytest.mark.parametrize('strike', [row[0] for row in TABLE], ids=[row[0].__name__ for row in TABLE])
+@pytest.mark.parametrize('strike', [row[1] for row in TABLE], ids=[row[1].__name__ for row in TABLE])
 def test_what_changes_after_it_was_opened_changes_nothing_that_is_sent(strike, clocked):
     """The BMC gets the bytes that were checked, to the last one: the copy is ours alone."""
     before = told(clocked.new_file)
@@ -182,8 +199,8 @@ def when_the_flash_has_failed(strike: Callable[[], object]) -> Callable[[Tools],
     return lambda tools: replace(tools, save=save)
 
 
-@pytest.mark.parametrize(('strike', 'says'), TABLE, ids=[row[0].__name__ for row in TABLE])
-def test_a_way_back_that_changes_since_it_was_checked_is_not_sent(strike, says, clocked):
+@pytest.mark.parametrize(('_', 'strike', 'says'), TABLE, ids=[row[1].__name__ for row in TABLE])
+def test_a_way_back_that_changes_since_it_was_checked_is_not_sent(_, strike, says, clocked):
     """The flash failed, and what would put it back is not what was checked: nobody uses the card, and that is said."""
     clocked.machine.fault('task-fails', count=1)
     outcome = turned(clocked, when_the_flash_has_failed(lambda: strike(clocked, clocked.path('fpga-old.img'))))

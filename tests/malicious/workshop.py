@@ -135,6 +135,7 @@ class Workshop:
     :ivar images: its images, by name.
     :ivar tail: text behind them.
     :ivar command: how the command is run, for tests that run it.
+    :ivar catalogue: by which path the command is given it.
     :ivar edit: what is done with the finished text of the catalogue.
     :ivar after: called when everything is on disk, such as to sign it, and then to change it.
     """
@@ -147,6 +148,7 @@ class Workshop:
     tail: str = ''
     baseline: str = BASELINE
     conf: dict[str, str] = field(default_factory=lambda: dict(CONF))
+    catalogue: str = 'catalogue.toml'
     edit: Callable[[str], str | bytes] = str
     after: list[Callable[[], object]] = field(default_factory=list)
 
@@ -175,6 +177,18 @@ class Workshop:
                 apply=reset,
             ),
         }
+
+    def step(self, **other: str) -> Path:
+        """Let the wanted image go over 2.0.9 only, which another image brings. The file of that one.
+
+        :param other: keys of its entry in place of the honest ones.
+        """
+        path = self.path('fpga-step.img')
+        data = build_image(model='d5005', component='fpga', version='2.0.9', security_version=2, size_bytes=20_000)
+        honest = {'component': '"FPGA1_FW"', 'version': '"2.0.9"', 'restore': '"fpga-old"'}
+        self.images['fpga-step'] = entry(path, data) | honest | other
+        self.new['apply'] = '{ reset = "power-cycle", via = ["2.0.9"] }'
+        return path
 
     @property
     def new(self) -> Entry:
@@ -234,7 +248,7 @@ class Workshop:
     @property
     def options(self) -> tuple[str, ...]:
         """The documents of this folder."""
-        return ('--config-file', 'acc.conf', '--baseline', 'baseline.toml', '--catalogue', 'catalogue.toml')
+        return ('--config-file', 'acc.conf', '--baseline', 'baseline.toml', '--catalogue', self.catalogue)
 
     def run(self, *arguments: str) -> Done:
         """Run the command."""

@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is a case of these tests an example of? Each is one of exactly one class, by what its refusal is about."""
+
+from enum import StrEnum
+
+
+class Attack(StrEnum):
+    """A class of attacks, as the page calls it."""
+
+    WRONG_CARD = 'wrong card'
+    DOWNGRADE = 'downgrade'
+    REVOKED = 'revoked'
+    EXPIRED = 'expired'
+    BIT_FLIPPED = 'bit-flipped'
+    SWAPPED = 'swapped between check and push'
+    TRUNCATED = 'truncated'
+    OVERSIZED = 'oversized'
+    PATH_TRAVERSAL = 'path traversal'
+    REDIRECT = 'redirect to another host'
+    FORGED_SIGNATURE = 'forged signature'
+    # None of the eleven:
+    OTHER_BYTES = 'other bytes'
+    NO_FILE = 'no regular file'
+    NOT_ONE = 'no image, or several'
+    MALFORMED = 'malformed document'
+    BAD_SERVER = 'server that keeps to no rule'
+    FOREIGN_SERVER = 'server that nobody allows'
+
+
+NAMED = tuple(Attack)[:11]
+"""The classes of which twenty are asked for."""

@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Are there twenty malicious ones of each class that is asked for? Counted over all tables, each case once."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import pytest
+
+from tests.malicious import test_catalogues, test_images, test_late, test_renamed, test_signatures, test_swapped, test_web
+from tests.malicious.attack import NAMED, Attack
+
+LEAST = 20
+
+TABLES = {
+    'that are refused by the plan': test_images.TABLE,
+    'changes after the check': test_swapped.TABLE,
+    'other meanings of a planned name': test_renamed.TABLE,
+    'other meanings of a way back': test_renamed.WAY_BACK,
+    'ends between the check and the push': test_late.BETWEEN,
+    'ends between a failed flash and its way back': test_late.BACK,
+    'signatures of an image': test_signatures.IMAGES,
+    'that can never be right (code 2, before any BMC is asked)': test_catalogues.DOCUMENTS,
+    'that must not be followed': test_catalogues.REFUSED,
+    'signatures of the catalogue that prove nothing': test_signatures.FORGED,
+    'files of signatures, trust roots and signed catalogues': test_signatures.BROKEN,
+    'catalogues that are not the newest': test_signatures.OLDER,
+    'answers of a server that is allowed': test_web.LIES,
+    'answers about something else than the wanted image': test_web.OTHERS,
+    'changes of mind of a server': test_web.LATER,
+    'servers that drip': test_web.DRIPS,
+    'certificates of a server': test_web.CERTIFICATES,
+    'servers that are not asked': test_web.FOREIGN,
+}
+"""All cases, by what stands before their list on the page."""
+
+
+def cases(heading: str) -> Iterator[tuple[str, Attack]]:
+    """What the cases of a table are called, and their classes."""
+    table = TABLES[heading]
+    if isinstance(table, Mapping):
+        yield from ((str(name), row[0]) for name, row in table.items())
+    else:
+        yield from ((row[1].__name__.replace('_', ' '), row[0]) for row in table)
+
+
+def of_class(attack: Attack) -> list[tuple[str, str]]:
+    """The cases of a class, with the headings of their tables."""
+    return [(name, heading) for heading in TABLES for name, of in cases(heading) if of is attack]
+
+
+@pytest.mark.parametrize('attack', NAMED, ids=[attack.name for attack in NAMED])
+def test_there_are_at_least_twenty_distinct_ones_of_each_class(attack):
+    """As many as the issue asks for. What is none of its classes does not count, and no name counts twice."""
+    found = {name for name, _ in of_class(attack)}
+    assert len(found) >= LEAST, f'{len(found)} distinct cases of class "{attack}", {LEAST} are asked for'
+
+
+@pytest.mark.parametrize('attack', NAMED, ids=[attack.name for attack in NAMED])
+def test_no_two_cases_of_a_class_are_called_alike(attack):
+    """In whatever tables they stand: a case that is there twice is found by its name."""
+    found = sorted(of_class(attack))
+    assert [] == [pair for pair in pairwise(found) if pair[0][0] == pair[1][0]]
+
+
+def test_there_are_the_eleven_classes_of_the_issue():
+    """None of them is dropped, and none is made up to be counted."""
+    asked = (
+        'wrong card, downgrade, revoked, expired, bit-flipped, swapped between check and push, truncated, oversized, '
+        'path traversal, redirect to another host, forged signature'
+    )
+    assert asked == ', '.join(NAMED)
