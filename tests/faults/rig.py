@@ -97,6 +97,7 @@ class Rig:
     job: Job = field(init=False)
     was_open: list[str] = field(default_factory=list)
     held: bool = False
+    met: int = 0
     catalogue: tuple[Image, ...] = ()
 
     def __post_init__(self) -> None:
@@ -213,6 +214,17 @@ class Rig:
     def when(self, is_so: Callable[[Job], bool], act: Callable[[], object]) -> None:
         """Do something once, before the first tick at which a condition holds."""
         self.hooks.append((is_so, act))
+
+    def clear_faults(self) -> None:
+        """All goes well from now on."""
+        self.met += sum(rule['hits'] for rule in self.machine.faults())
+        self.machine.clear_faults()
+
+    @property
+    def was_met(self) -> bool:
+        """Whether a fault came to pass. A card that is gone is counted by nobody, but the BMC denies its item."""
+        denied = [e for e in self.machine.log(reads=True) if e['status'] == 404 and e['path'].startswith(ITEMS)]
+        return bool(denied) or self.met + sum(rule['hits'] for rule in self.machine.faults()) > 0
 
     def save(self, job: Job) -> None:
         """What a shell stores."""

@@ -48,6 +48,7 @@ def test_two_cards_that_failed_for_each_other_are_put_back_one_after_the_other(r
 def _ended(rig: Rig, case: Case) -> None:
     if case.ends is Ending.DONE:
         assert isinstance(rig.outcome, Done), rig.reasons
+        assert rig.was_met is not case.idle, 'a job that has met no fault proves nothing'
         return
     assert isinstance(rig.outcome, Failed)
     assert [] == [words for words in case.says if words not in rig.reasons], rig.reasons
