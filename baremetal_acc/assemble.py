@@ -18,7 +18,7 @@ from baremetal_acc.catalogue.fetch import Web
 from baremetal_acc.catalogue.load import Demand, Loaded, Trusting
 from baremetal_acc.catalogue.serials import Serials
 from baremetal_acc.catalogue.store import FileStore, Store, WebStore
-from baremetal_acc.conf import GROUP
+from baremetal_acc.conf import GROUP, check_names
 from baremetal_acc.decide import baseline
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline
@@ -51,13 +51,14 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     """Read baseline and catalogue.
 
     :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
-    :raises DocumentError: one is missing or wrong, or a trust root or an option about images is.
+    :raises DocumentError: one is missing or wrong, or a trust root or an option about images is, or an option is misspelt.
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
     rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline)
     if not images:
         return Documents(baseline=rules, catalogue=(), folders=())
+    check_names(conf)
     found = catalogue(conf, trusting(conf), datetime.now(UTC)).catalogue
     return Documents(
         baseline=rules,

@@ -2,9 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which options there are. They are read by the shells only (floors 3 and 4)."""
 
+import difflib
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 from oslo_config import cfg
 
+from baremetal_acc.errors import DocumentError
+
 GROUP = 'baremetal_acc'
+
+OF_IRONIC = frozenset({'worker_share', 'turn_timeout', 'trust_ramdisk'})
+"""Options of the group that only Ironic's plugin has; one file may serve it and the command line."""
 
 OPTIONS = [
     cfg.StrOpt(
@@ -169,6 +180,57 @@ OPTIONS = [
 def register(conf: cfg.ConfigOpts) -> None:
     """Make the options known."""
     conf.register_opts(OPTIONS, group=GROUP)
+
+
+def check_names(conf: cfg.ConfigOpts) -> None:
+    """Let no misspelt option of ours pass: oslo.config passes over it, also where it would have kept an image from being used.
+
+    :raises DocumentError: a file has an option in our group that there is not, ours in another place, or our group misspelt.
+    """
+    for path in _files(conf):
+        for section, keys in _sections(str(path), *_state(path)):
+            for key, what, hint in _misplaced(conf, section, keys):
+                raise DocumentError(path=str(path), what=f'[{section}]{key and f" {key}"}: {what}', hint=hint)
+
+
+def _misplaced(conf: cfg.ConfigOpts, section: str, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str | None]]:
+    """What is misspelt: the key (empty: the section), what is wrong with it, and what was probably meant."""
+    names = {option.dest for option in OPTIONS} | OF_IRONIC
+    if section == 'DEFAULT':
+        lost = (key for key in keys if key in names and key not in conf)
+        yield from ((key, 'is not read there', f'put it into the group [{GROUP}]') for key in lost)
+    elif section.lower() == GROUP:
+        for key in keys:
+            if key not in names:
+                near = difflib.get_close_matches(key, sorted(names), n=1)
+                yield key, 'no such option', f'did you mean {near[0]}?' if near else None
+    elif difflib.get_close_matches(section.lower(), [GROUP], cutoff=0.85) and section not in conf:
+        yield '', 'no such group', f'did you mean [{GROUP}]?'
+
+
+def _files(conf: cfg.ConfigOpts) -> list[Path]:
+    folders = (Path(folder) for folder in conf.config_dir or ())
+    return [*map(Path, conf.config_file or ()), *(path for folder in folders for path in sorted(folder.glob('*.conf')))]
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """What changes when a file does; of one that cannot be read oslo.config has told by now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+@functools.lru_cache(maxsize=32)
+def _sections(path: str, _changed: int, _size: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The sections of a file with their keys; jobs ask at every turn."""
+    found: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(path, found).parse()
+    except (OSError, ValueError, cfg.Error):
+        return ()
+    return tuple((section, tuple(keys)) for section, keys in found.items())
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -86,8 +86,10 @@ def _check_issuer(certificate: x509.Certificate, below: int, name: str) -> None:
     """It may issue certificates, with so many others between it and the signer."""
     usable(certificate.public_key())
     basic, usage = extension(certificate, x509.BasicConstraints), extension(certificate, x509.KeyUsage)
-    if basic is None or not basic.ca or usage is None or not usage.key_cert_sign:
-        raise Untrusted(f'{name} may not issue certificates')
+    if basic is None or not basic.ca:
+        raise Untrusted(f'{name} may not issue certificates: it has no basicConstraints CA:TRUE')
+    if usage is None or not usage.key_cert_sign:
+        raise Untrusted(f'{name} may not issue certificates: it has no keyUsage keyCertSign')
     if basic.path_length is not None and basic.path_length < below:
         raise Untrusted(f'{name} allows fewer certificates below it')
 

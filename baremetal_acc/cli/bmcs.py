@@ -519,7 +519,10 @@ def _password(
             return password_of(Path(path))
         case _:
             if prompt is None:
-                hint = 'give password, password_env or password_file in bmcs.yaml, or run it at a terminal'
+                hint = (
+                    'give password, password_env or password_file in bmcs.yaml (with --address: BAREMETAL_ACC_PASSWORD or '
+                    '--password-file), or run it at a terminal'
+                )
                 raise UsageError(argument=where, what=f'the password of {bmc.username} is missing', hint=hint)
             return prompt(f'Password of {bmc.username} at {where} ({bmc.address}): ')
 

@@ -24,7 +24,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.baseline import Baseline
-from baremetal_acc.errors import AccError, DocumentError, ImageError, UsageError
+from baremetal_acc.errors import DocumentError, ImageError, UsageError
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.toml import did_you_mean
 
@@ -65,8 +65,11 @@ class Check(ReportCommand):
                 wrong += _never_planned(image, back)
             state = 'denied' if image.denied is not None else 'wrong' if wrong else 'good'
             bodies.append({**_image(image), 'state': state, 'errors': wrong})
-            for one in wrong:
+            for one in wrong if not _expired(loaded.catalogue) else ():
                 text.error(one)
+        if _expired(loaded.catalogue):
+            # Once for all of its images.
+            text.error(f'{loaded.catalogue.path}: none of its images is good, for it has expired')
         return Report(
             document={'format': FORMAT, 'catalogue': _catalogue(loaded), 'images': bodies},
             columns=('Image', 'Kind', 'Version', 'State', 'Why'),
@@ -203,9 +206,16 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
     """The catalogue, and where its images come from."""
     conf = session.configuration(_named(arguments), os.environ)
     now = datetime.now(UTC)
-    loaded = assemble.catalogue(conf, assemble.trusting(conf), now, named=arguments.catalogue is not None)
+    trust = assemble.trusting(conf)
+    loaded = assemble.catalogue(conf, trust, now, named=arguments.catalogue is not None)
     found = loaded.catalogue
-    if found.expires is not None and found.expires <= now:
+    if loaded.signer is not None:
+        text.note(f'{found.path}: signed by {loaded.signer}')
+    elif trust is None:
+        text.note(f'{found.path}: nobody has looked who signed it, for option [{GROUP}] trust_roots names none')
+    else:
+        text.note(f'{found.path}: nobody has signed it, and option [{GROUP}] catalogue_signature does not ask for it')
+    if _expired(found):
         text.warn(f'{found.path} has expired at {found.expires:%Y-%m-%d %H:%M:%S}Z: no image of it is written any more')
     read = assemble.Documents(
         baseline=Baseline(rules=()),
@@ -218,6 +228,10 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
         trust=assemble.trusting_images(conf),
     )
     return loaded, assemble.store(conf, read)
+
+
+def _expired(found: Catalogue) -> bool:
+    return found.expires is not None and found.expires <= datetime.now(UTC)
 
 
 def _never_planned(image: Image, restore: Image | None) -> list[str]:
@@ -321,7 +335,7 @@ def _write(path: Path, content: str) -> None:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except OSError as exc:
-        raise AccError(f'{path}: cannot be written: {exc.strerror}') from exc
+        raise UsageError(argument=str(path), what=f'cannot be written: {exc.strerror}') from exc
 
 
 # -------------------------------------------------------------------------------------------------------------- documents

@@ -210,7 +210,7 @@ class Execution:
             return True
         raise Refused(
             [f'{found.target}: {work.unfinished(found)}'],
-            hint=f'apply --execute --target {found.target} (without other options) goes on with it',
+            hint=f'apply --execute --target {found.target}, with the same files as then and no other options, goes on with it',
         )
 
     def _is_here(self, entry: TargetEntry, found: Job) -> None:

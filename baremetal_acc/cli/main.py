@@ -3,6 +3,7 @@
 """How does ``baremetal-acc`` start, and how does it end? A cliff application; every failure is one line and a code."""
 
 import argparse
+import errno
 import logging
 import os
 import sys
@@ -19,6 +20,8 @@ from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.toml import did_you_mean
 
 OURS = 'baremetal_acc'
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _LEVELS = {0: logging.ERROR, 1: logging.ERROR, 2: logging.INFO}
 
@@ -132,6 +135,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone; Python would complain once more when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.HOLDS
+    except OSError as exc:
+        if debug or exc.errno not in _NO_ROOM:
+            raise
+        text.error(f'the output cannot be written: {exc.strerror}')
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.USAGE
     except Exception as exc:
         if debug:
             raise

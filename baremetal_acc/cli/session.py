@@ -175,6 +175,7 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     except cfg.Error as exc:
         hint = 'it has groups like [baremetal_acc] and lines like option = value'
         raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None
+    options.check_names(conf)
     for option in options.OPTIONS:
         try:
             conf[options.GROUP][option.name]  # read now, so that a wrong value is told now

@@ -207,6 +207,7 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     """
     if len(text) > MAX_SIZE:
         raise DocumentError(path=path, what=f'longer than {MAX_SIZE} characters')
+    text = text.removeprefix('\ufeff')  # editors of Windows begin a file with it
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -220,7 +221,8 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     table = Table(path, '', 1, data, text)
     found_version = table.integer('format')
     if found_version != format_version:
-        raise table.error('format', f'format = {format_version} expected, {found_version} found')
+        found_text = 'nothing' if found_version is None else found_version
+        raise table.error('format', f'format = {format_version} expected, {found_text} found')
     return table
 
 

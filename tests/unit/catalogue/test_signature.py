@@ -208,7 +208,7 @@ def test_an_image_statement_says_name_size_and_digest():
 @pytest.mark.parametrize(
     ('text', 'says'),
     [
-        ('', 'format = 1 expected, None found'),
+        ('', 'format = 1 expected, nothing found'),
         ('format = 1\n', r'holds no \[\[signature\]\]'),
         ('format = 2\n', 'format = 1 expected, 2 found'),
         ('format = 1\nalgorithm = "none"\n[[signature]]\nvalue = "aa=="', 'algorithm: no such key'),

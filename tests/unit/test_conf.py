@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is an option that is misspelt told, which oslo.config would pass over?"""
+
+import os
+
+import pytest
+from oslo_config import cfg
+
+from baremetal_acc import conf as options
+from baremetal_acc.errors import DocumentError
+
+
+def read(path, text, folder=None):
+    """The options of a file, as a shell reads them."""
+    path.write_text(text)
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    conf.register_opts([cfg.BoolOpt('debug')])
+    conf(args=[], project='x', default_config_files=[str(path)], default_config_dirs=[] if folder is None else [str(folder)])
+    return conf
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('[baremetal_acc]\ntrust_root = /x\n', r'x.conf: .baremetal_acc. trust_root: no such option .did you mean trust_roots'),
+        ('[baremetal_acc]\ntrust-roots = /x\n', r'trust-roots: no such option .did you mean trust_roots'),
+        ('[baremetal_acc]\nTrust_Roots = /x\n', r'Trust_Roots: no such option'),
+        ('[baremetal_acc]\nxyzzy = 1\n', r'xyzzy: no such option'),
+        ('[baremetal-acc]\ntrust_roots = /x\n', r'x.conf: .baremetal-acc.: no such group .did you mean .baremetal_acc'),
+        ('[baremetal_ac]\ntrust_roots = /x\n', r'.baremetal_ac.: no such group'),
+        ('[DEFAULT]\ntrust_roots = /x\n', r'.DEFAULT. trust_roots: is not read there .put it into the group .baremetal_acc'),
+    ],
+)
+def test_what_is_misspelt_is_told(tmp_path, text, said):
+    """With trust_roots misspelt no signature would be asked for."""
+    with pytest.raises(DocumentError, match=said):
+        options.check_names(read(tmp_path / 'x.conf', text))
+
+
+def test_what_is_not_ours_is_left_alone(tmp_path):
+    """Other groups, other options of [DEFAULT], what only Ironic's plugin reads, our group in capitals."""
+    ours = '[BAREMETAL_ACC]\nworker_share = 0.3\npoll_interval = 2\n'
+    text = f'[DEFAULT]\ndebug = true\nhost = x\n{ours}[placement]\nx = 1\n[ironic]\n'
+    options.check_names(read(tmp_path / 'x.conf', text))
+
+
+def test_files_of_a_folder_are_read_too_and_again_once_they_have_changed(tmp_path):
+    """What a package drops beside the file counts as well."""
+    folder = tmp_path / 'x.conf.d'
+    folder.mkdir()
+    more = folder / 'more.conf'
+    more.write_text('[baremetal_acc]\npoll_interval = 3\n')
+    conf = read(tmp_path / 'x.conf', '', folder)
+    assert 3 == conf.baremetal_acc.poll_interval
+    options.check_names(conf)
+    more.write_text('[baremetal_acc]\npoll_intervall = 3\n')
+    with pytest.raises(DocumentError, match=r'more\.conf'):
+        options.check_names(conf)
+    os.unlink(more)
+    options.check_names(conf)
