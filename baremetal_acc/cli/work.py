@@ -364,7 +364,7 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='ID',
-        help='only this device: its id, UUID, serial number or name as inventory and plan print them; can be repeated',
+        help='only this device: its id, UUID or serial number, or its name as plan prints it; can be repeated',
     )
 
 
