@@ -44,12 +44,12 @@ soak-hostile: .venv/.installed-test
 soak-histories: .venv/.installed-test
 	HISTORIES=$(or $(HISTORIES),10000) $(BIN)/python -m pytest -q -s tests/unit/test_histories.py
 
-# Every fault in every way, every point at which a process can die, and every stage in which a conductor can be killed.
+# Every fault in every way; every point at which a process can die, once and twice; every store at which a conductor can be killed.
 soak-faults: .venv/.installed-test
 	BAREMETAL_ACC_FAULTS=all $(BIN)/python -m pytest -q tests/faults
 
 soak-crashes: .venv/.installed-test
-	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/ironic/test_crash_points.py tests/journey/test_restart.py
+	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile tests/ironic/test_crash_*.py tests/journey/test_restart.py
 
 # Every guard is taken out of a copy, and its tests must fail.
 soak-guards: .venv/.installed-test

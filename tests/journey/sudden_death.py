@@ -1,26 +1,30 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a real conductor die by SIGKILL at a stage of a job, and not a moment before or after?
+"""How does a real conductor die by SIGKILL at a stage or a store of a job, and not a moment before or after?
 
 A folder with a ``sitecustomize.py`` goes on the path of the services. In the conductor it wraps what stores a job: as soon as
 the stage that the file ``die`` in that folder names has been stored as under way, all of Ironic's processes are killed, or
-stopped by SIGSTOP. One that goes on says when the turn is over in which it was stopped. Nothing of the product knows of it.
+stopped by SIGSTOP. One that goes on says when the turn is over in which it was stopped. The file may also name the n-th store
+since it was written, and right before or right after it. Nothing of the product knows of it.
 """
 
 import os
 import signal
 from pathlib import Path
 
+from tests.ironic.points import TWICE
+
 STAGES = ('withdraw', 'check', 'hold', 'release', 'write', 'engage', 'reset', 'verify', 'publish')
 """In which a conductor can die in the middle of a flash."""
 
-ENDS = 3 * len(STAGES) + 3
-"""How many tests that makes: killed and started again, killed and taken over, stopped and taken over; and three more ways."""
+ENDS = 2 * len(STAGES) + 5
+"""Tests that are left out: killed and taken over, stopped and taken over, three more ways, and two that kill at every store."""
 
 SOAK = bool(os.environ.get('BAREMETAL_ACC_SOAK'))
-"""Try all of them: half a minute each."""
+"""Try all of them."""
 
 _PROGRAM = """\
+import contextlib
 import importlib.abc
 import importlib.machinery
 import os
@@ -31,6 +35,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DIE = os.path.join(HERE, 'die')
 NAMES = ['baremetal_acc_ironic.node', 'baremetal_acc_ironic.workers']
 stopped = []
+stores = []
 
 
 def reached(mind, wanted):
@@ -44,20 +49,39 @@ def reached(mind, wanted):
     return bool(begun) or wanted == 'verify'
 
 
+def strike(node, stage, number):
+    with open(os.path.join(HERE, 'who'), 'w') as file:
+        file.write(str(os.getpgrp()))
+    with open(os.path.join(HERE, 'where'), 'w') as file:
+        file.write(f'{stage} {node.provision_state}')
+    stopped.append(node.uuid)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(DIE)
+    os.killpg(os.getpgrp(), int(number))
+
+
+def stage_of(mind):
+    from baremetal_acc.decide.advance import current
+
+    stage = None if mind.job is None else current(mind.job)
+    return 'none' if stage is None else stage.name.lower()
+
+
 def store(real):
     def wrapper(node, mind):
-        real(node, mind)
         try:
             with open(DIE) as file:
-                wanted, number = file.read().split()
+                since = os.fstat(file.fileno()).st_mtime_ns
+                wanted, when, number = file.read().split()
         except FileNotFoundError:
-            return
-        if reached(mind, wanted):
-            with open(os.path.join(HERE, 'who'), 'w') as file:
-                file.write(str(os.getpgrp()))
-            stopped.append(node.uuid)
-            os.unlink(DIE)
-            os.killpg(os.getpgrp(), int(number))
+            return real(node, mind)
+        stores.append(since)
+        counted = wanted == str(stores.count(since))
+        if counted and when == 'before':
+            strike(node, stage_of(mind), number)
+        real(node, mind)
+        if counted or (not wanted.isdigit() and reached(mind, wanted)):
+            strike(node, stage_of(mind), number)
 
     return wrapper
 
@@ -99,7 +123,7 @@ sys.meta_path.insert(0, Finder())
 
 
 class Death:
-    """It waits for a stage.
+    """It waits for a stage, or for a store.
 
     :ivar folder: for the PYTHONPATH of the services.
     """
@@ -111,11 +135,22 @@ class Death:
 
     def at(self, stage: str, number: signal.Signals = signal.SIGKILL) -> None:
         """From now on: the conductor dies once this stage is under way, or gets another signal."""
-        for name in ('who', 'over'):
+        self._wait_for(f'{stage} after {int(number)}')
+
+    def at_store(self, store: int, when: str) -> None:
+        """From now on: the conductor dies ``before`` or ``after`` the n-th store of a job."""
+        self._wait_for(f'{store} {when} {int(signal.SIGKILL)}')
+
+    def _wait_for(self, what: str) -> None:
+        for name in ('who', 'where', 'over'):
             (self.folder / name).unlink(missing_ok=True)
         later = self.folder / 'later'
-        later.write_text(f'{stage} {int(number)}')
+        later.write_text(what)
         later.rename(self.folder / 'die')
+
+    def forget(self) -> None:
+        """It waits no more."""
+        (self.folder / 'die').unlink(missing_ok=True)
 
     @property
     def came(self) -> bool:
@@ -128,6 +163,12 @@ class Death:
         return int((self.folder / 'who').read_text())
 
     @property
+    def where(self) -> tuple[str, str]:
+        """The stage that it came in, and the node's provision state."""
+        stage, state = (self.folder / 'where').read_text().split(maxsplit=1)
+        return stage, state
+
+    @property
     def over(self) -> bool:
         """The turn in which it came is over."""
         return (self.folder / 'over').exists()
@@ -138,6 +179,6 @@ def told() -> str | None:
     if SOAK:
         return None
     return (
-        f'tests/journey: {ENDS} ends of a conductor left out, for each takes half a minute and most take MariaDB: '
-        'make soak-crashes soak-takeover runs them'
+        f'tests/journey: {ENDS} ends of a conductor left out, for they take an hour and most take MariaDB; '
+        f'tests/ironic: {TWICE} second deaths: make soak-crashes soak-takeover runs them'
     )

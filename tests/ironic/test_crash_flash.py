@@ -1,0 +1,19 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What if the conductor dies at any point of a cleaning that flashes a card, and everything else goes well?"""
+
+from baremetal_acc.model.job import Stage
+from tests.ironic.crashing import CrashCase, every_point
+from tests.ironic.points import FLASH
+
+
+@every_point(FLASH)
+class TestFlash(CrashCase):
+    """A card is flashed."""
+
+    def test_these_are_all_points(self) -> None:
+        """A save that is new is a point that is new; every stage has some, and the image is sent once."""
+        saves = self.undisturbed().saves
+        assert {stage.name for stage in Stage} <= set(saves)
+        assert 1 == len(self.pushes)
+        self.right()

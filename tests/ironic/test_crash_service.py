@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What if the conductor dies at any point of a flash on an active node, whose host is a tenant's?"""
+
+from ironic.common import states
+
+from baremetal_acc_ironic import node as memory
+from tests.ironic.crashing import CrashCase, every_point
+from tests.ironic.points import SERVICE
+
+
+@every_point(SERVICE)
+class TestService(CrashCase):
+    """The host is on before it, and after it; and never while locks are open."""
+
+    before = states.ACTIVE
+    done = states.ACTIVE
+    failed = states.SERVICEFAIL
+
+    def prepare(self) -> None:
+        """The node was handed over."""
+        memory.store(self.node, memory.Memory().given_away())
+
+    def begin(self) -> None:
+        """Its firmware is brought to the baseline."""
+        self.serve('update_accelerator_firmware')
+
+    def test_these_are_all_points(self) -> None:
+        """A save that is new is a point that is new; the image is sent once."""
+        self.undisturbed()
+        assert 1 == len(self.pushes)
+        self.right()
