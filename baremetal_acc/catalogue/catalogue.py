@@ -170,16 +170,17 @@ def _fits(table: toml.Table) -> tuple[Fit, ...]:
 def _fit_tables(table: toml.Table) -> tuple[Fit, ...]:
     found = []
     for fit in table.tables('fits'):
-        pci = fit.string('pci')
-        if pci is not None and not _PCI.fullmatch(pci.lower()):
-            raise fit.error('pci', f'{pci!r} is no pair of vendor and device id like "0x10de:0x2330"')
+        ids = {key: fit.string(key) for key in ('pci', 'subsystem')}
+        for key, pair in ids.items():
+            if pair is not None and not _PCI.fullmatch(pair.lower()):
+                raise fit.error(key, f'{pair!r} is no pair of vendor and device id like "0x10de:0x2330"')
         found.append(
             Fit(
                 vendor=fit.string('vendor'),
                 model=fit.string('model'),
                 part_number=fit.string('part_number'),
-                pci=None if pci is None else pci.lower(),
                 software_id=fit.string('software_id'),
+                **{key: None if pair is None else pair.lower() for key, pair in ids.items()},
             )
         )
         fit.finish()

@@ -270,15 +270,20 @@ def _names(function: Function) -> set[str]:
 
 def _fit(fit: Fit, accelerator: Accelerator, component: Component | None, *, unsaid: bool = False) -> bool:
     """:param unsaid: what the BMC does not show fits."""
-    ids = (accelerator.pci.vendor_id, accelerator.pci.device_id)
+    pci = accelerator.pci
     asked = (
         (fit.vendor, accelerator.vendor),
         (fit.model, accelerator.model),
         (fit.part_number, accelerator.part_number),
-        (fit.pci, None if None in ids else f'{ids[0]}:{ids[1]}'),
+        (fit.pci, _pair(pci.vendor_id, pci.device_id)),
+        (fit.subsystem, _pair(pci.subsystem_vendor_id, pci.subsystem_id)),
         (fit.software_id, component.software_id if component else None),
     )
     return all(_same(wanted, found, unsaid=unsaid) for wanted, found in asked)
+
+
+def _pair(vendor: str | None, device: str | None) -> str | None:
+    return None if vendor is None or device is None else f'{vendor}:{device}'
 
 
 def _same(wanted: str | None, found: str | None, *, unsaid: bool) -> bool:

@@ -45,6 +45,7 @@ class Fit:
     """Ids that a device must have; those that are None are not asked for.
 
     :ivar pci: vendor and device id, ``0x10de:0x2330``.
+    :ivar subsystem: those of the subsystem, by which variants of a card differ.
     :ivar software_id: SoftwareId of the component.
     """
 
@@ -53,6 +54,7 @@ class Fit:
     part_number: str | None = None
     pci: str | None = None
     software_id: str | None = None
+    subsystem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

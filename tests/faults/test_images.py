@@ -205,6 +205,19 @@ def test_a_card_of_another_variant_of_its_model_is_refused_where_no_image_is_for
     refused(found, 'the device shows other ids than the fits of erot-new-usual')
 
 
+def test_a_card_that_its_subsystem_tells_from_its_model_is_refused_where_fits_name_it(rig: RIG) -> None:
+    """F29. Part number, model and PCI id are the same."""
+    found = rig()
+    for image in found.catalogue:
+        found.offer(replace(image, fits=(Fit(pci='0x10de:0x2330', subsystem='0x10de:0x16c1'),)))
+    assert () == found.begin()
+    found = rig()
+    for image in found.catalogue:
+        found.offer(replace(image, fits=(Fit(pci='0x10de:0x2330', subsystem='0x10de:0x16c1'),)))
+    found.machine.fault('other-variant', **CARD | {'takes': 'h100-oem', 'shows': {'SubsystemId': '0x1abc'}})
+    refused(found, 'the device shows other ids than the fits of erot-new')
+
+
 def test_two_variants_of_one_model_get_each_their_own_image(rig: RIG) -> None:
     """F29. One baseline, one version, two images: the cards would refuse each the other's."""
     found = rig()

@@ -80,6 +80,7 @@ def test_every_key_is_understood():
         ('restore = "none"', 'restore = "none"\nfunction = "x"', 14, 'is for images of kind "function" only'),
         ('fits = [', 'fits = [{}, ', 5, 'names no id: it would fit every device'),
         ('pci = "0x10DE:0x2330"', 'pci = "10de:2330"', 5, "'10de:2330' is no pair of vendor and device id"),
+        ('pci = "0x10DE:0x2330"', 'subsystem = "16c1"', 5, "subsystem: '16c1' is no pair of vendor and device id"),
         ('size = 1000', 'size = 0', 10, '0 is less than 1'),
         (
             'source = "images',

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """When two versions are one, which image is for which card, and over which versions it gets there."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,30 @@ def test_a_card_that_also_fits_by_an_id_does_not_fit_by_name_only():
     """One fit with an id is enough."""
     both = v.image(fits=(Fit(model='H100'), Fit(pci=PCI)))
     assert not images.by_name_only(both, v.gpu(), v.component())
+
+
+@pytest.mark.parametrize(
+    ('subsystem', 'shows', 'expected'),
+    [
+        ('0x10de:0x16c1', ('0x10de', '0x16c1'), True),
+        ('0x10de:0x1abc', ('0x10de', '0x16c1'), False),
+        ('0x103c:0x16c1', ('0x10de', '0x16c1'), False),
+        ('0x10de:0x16c1', (None, '0x16c1'), False),
+        ('0x10de:0x16c1', ('0x10de', None), False),
+    ],
+)
+def test_variants_of_a_card_differ_by_their_subsystem(subsystem, shows, expected):
+    """Vendor and device id are the same; what is not shown is not it."""
+    card = v.gpu(pci=replace(v.gpu().pci, subsystem_vendor_id=shows[0], subsystem_id=shows[1]))
+    assert expected is images.fits(v.image(fits=(Fit(pci=PCI, subsystem=subsystem),)), card, v.component())
+
+
+def test_a_subsystem_alone_is_no_id_of_a_card():
+    """Its vendor gives the same one to boards of many kinds."""
+    card = v.gpu(pci=replace(v.gpu().pci, subsystem_vendor_id='0x10de', subsystem_id='0x16c1'))
+    image = v.image(fits=(Fit(model='H100', subsystem='0x10de:0x16c1'),))
+    assert images.fits(image, card, v.component())
+    assert images.by_name_only(image, card, v.component())
 
 
 def test_half_a_pair_of_pci_ids_fits_nothing():
