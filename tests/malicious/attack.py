@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a case of these tests an example of? Each is one of exactly one class, by what its refusal is about."""
+"""What is a case of these tests an example of? Each is of exactly one class: that of what the attacker does.
+
+What he changes after the check is swapped, whatever he changes it into. What the operator has denied since is revoked, below a
+floor that he has raised since a downgrade, and what has ended since expired.
+"""
 
 from enum import StrEnum
 
