@@ -154,7 +154,7 @@ async def _control(http: web.BaseRequest, request: Request, machine: Machine) ->
             return Reply(status=200, body={'faults': machine.faults.describe()})
         case 'POST', '/control/faults':
             try:
-                rule = machine.faults.add(json.loads(await read_body(http)))
+                rule = machine.add_fault(json.loads(await read_body(http)))
             except BadFault as exc:
                 return Reply(status=400, body={'error': str(exc)})
             return Reply(status=201, body=rule.describe())

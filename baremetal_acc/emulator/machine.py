@@ -11,10 +11,11 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.fault import Fault, Faults
+from baremetal_acc.emulator.fault import BadFault, Fault, Faults
 from baremetal_acc.emulator.image import BadImage, Image, Kind
 from baremetal_acc.emulator.parts import (
     Bank,
@@ -92,6 +93,19 @@ class Machine:
         self._events: list[_Event] = []
         self._happening: float | None = None
         self._order = itertools.count()
+
+    def add_fault(self, document: Mapping[str, Any]) -> Fault:
+        """A new rule of what goes wrong; see :meth:`~baremetal_acc.emulator.fault.Faults.add`.
+
+        :raises BadFault: the rule cannot be, or is for a device or BMC that the machine has not.
+        """
+        devices = {c.device for c in self.components.values()} | {s.device for s in self.settings.values() if s.device}
+        known = {'device': devices - {''}, 'bmc': set(self.bmcs)}
+        for selector, names in known.items():
+            wanted = document.get(selector, '*')
+            if isinstance(wanted, str) and wanted != '*' and not any(fnmatchcase(name, wanted) for name in names):
+                raise BadFault(f'no {selector} is called {wanted!r}; there are {", ".join(sorted(names))}')
+        return self.faults.add(document)
 
     # -- building -----------------------------------------------------------------------------------------------------
 

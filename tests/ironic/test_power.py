@@ -70,7 +70,6 @@ class TestPower(IronicCase):
 
     def test_an_unlocked_host_stays_off_until_it_is_locked(self) -> None:
         """Unlock powers an active node off; only after locking may it be powered on."""
-        self.machine.fault('lock-lost-on-reset', device='nobody')
         self.to_locked()
         self.serve('unlock_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error
