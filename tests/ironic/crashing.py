@@ -236,8 +236,8 @@ class CrashCase(IronicCase):
         """What holds at any end, of a flow that went well and of one that did not."""
         closed = self.locks()
         truth = self.machine.truth()
-        assert [] == self.broken
-        assert [] == [name for name in LOCKS if not closed[name]]
+        assert [] == self.broken, self.broken
+        assert [] == [name for name in LOCKS if not closed[name]], closed
         assert [] == truth['cut_writes'], 'its power was changed while the card was written'
         assert (True, None) == (self.rests(), self.node.reservation)
 

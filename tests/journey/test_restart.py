@@ -54,7 +54,7 @@ class Lives:
 
     def dies(self, node: Node) -> bool:
         """The conductor dies while the node is cleaned, and starts again; False: it was not struck."""
-        with contextlib.suppress(requests.ConnectionError):
+        with contextlib.suppress(requests.RequestException):
             node.settle()
             while node.show()['driver_internal_info']['baremetal_acc']['busy']:
                 time.sleep(0.1)
@@ -99,8 +99,9 @@ def cleaning(lives: Lives, emulated_machine: Any) -> Iterator[Cleaning]:
 
 def forget(node: Node, lives: Lives) -> None:
     """Nobody shall look at its machine any more."""
-    lives.services.ironic.ask('PUT', f'{node.path}/maintenance', {'reason': 'the journey is over'})
-    lives.services.ironic.ask('DELETE', node.path)
+    if lives.process.poll() is None:
+        lives.services.ironic.ask('PUT', f'{node.path}/maintenance', {'reason': 'the journey is over'})
+        lives.services.ironic.ask('DELETE', node.path)
 
 
 def test_a_conductor_that_was_killed_in_mid_flash_goes_on(lives: Lives, cleaning: Cleaning) -> None:
