@@ -52,10 +52,12 @@ def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *,
 
 def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
     """The devices that a job has left unusable; each with the sentences that name it."""
-    end = restore.judge(job, inventory)
+    # A job that has had its final look, and whose conductor died after it, is judged already.
+    judged = inventory is None and job.verdict is not None
+    end = restore.End(restored=(), why=job.reasons, quarantined=job.quarantined) if judged else restore.judge(job, inventory)
     found = []
     for device in dict.fromkeys((*job.quarantined, *end.quarantined)):
-        why = ' '.join(w for w in end.why if device in w) or f'{device} is quarantined'
+        why = ' '.join(w for w in end.why if device in w and 'is quarantined' in w) or f'{device} is quarantined'
         firmware, refs = restore.spoilt(job, device)
         found.append(Quarantine(device=device, since=now, why=why, firmware=firmware, refs=refs))
     return tuple(found)

@@ -305,7 +305,9 @@ def turn(task: Any) -> None:
         if job is None:
             return
         if not _is_current(task, job, mind):
-            if job.ended:
+            if job.ended and job.reasons and _half_failed(task, job, mind):
+                outcome.fail(task, job.reasons[0])
+            elif job.ended:
                 memory.store(node, replace(mind, job=None))
             return
         node.touch_provisioning()
@@ -333,6 +335,13 @@ def _is_current(task: Any, job: Job, mind: Memory) -> bool:
     if not job.ended:
         LOG.warning('Node %s: %s is not resumed: its step, flow or lifecycle is over', task.node.uuid, job.step)
     return False
+
+
+def _half_failed(task: Any, job: Job, mind: Memory) -> bool:
+    """The conductor died while it failed the step: Ironic takes the step away first, the state later, and never looks again."""
+    node = task.node
+    waits = outcome.FLOWS.get(node.provision_state) is job.flow and job.lifecycle == mind.lifecycle
+    return waits and not (getattr(node, _FLOW_STEPS[job.flow][0]) or {})
 
 
 def _stumbled(task: Any, exc: AccError) -> None:

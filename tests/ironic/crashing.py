@@ -29,9 +29,6 @@ GPU_0 = 'host/HGX_FW_GPU_0'
 LOCKS = ('HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled', 'HGX_FW_GPU_0/WriteProtected')
 WAITS = (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT)
 
-UNSEEN = ('PUBLISH', 'end')
-"""Known: the look that verified is lost with whoever dies here, and the next one quarantines a card that is right."""
-
 STEP_SECONDS = 0.05
 """Of the machine's clock, for each round of the periodics."""
 
@@ -44,7 +41,6 @@ class Mortal:
     """A process that dies when it saves the node for the n-th time; without a number it lives on.
 
     :ivar saves: by the stage that the node was saved in.
-    :ivar at: where it died.
     """
 
     def __init__(self, number: int = 0, *, after: bool = False) -> None:
@@ -54,7 +50,6 @@ class Mortal:
         self._release = objects.Node.release
         self.saves: list[str] = []
         self.dead = False
-        self.at = ''
 
     def save(self, node: Any, context: Any = None) -> None:
         """In place of Ironic's: the dead save nothing."""
@@ -66,7 +61,6 @@ class Mortal:
             return
         if self._after:
             self._save(node, context)
-        self.at = self.saves[-1]
         self.dead = True
         raise Died
 
@@ -215,18 +209,6 @@ class CrashCase(IronicCase):
         sent = job is not None and any(stage(i.action) is Stage.WRITE and i.state is ItemState.SENT for i in job.items)
         return self.provision_state() in WAITS and not sent
 
-    def settle(self) -> str:
-        """As any flow; a node that Ironic was failing when it died is aborted by an operator.
-
-        Known: Ironic takes the step away first, and the state later. Then its own timeout does not look at the node, either,
-        for it is in maintenance.
-        """
-        if self.provision_state() in WAITS and not (self.node.clean_step or self.node.service_step):
-            assert (True, True) == (self.node.maintenance, bool(self.node.last_error))
-            self.poll()
-            self.service.do_provisioning_action(self.context, self.node.uuid, 'abort')
-        return super().settle()
-
     def provision_state(self) -> str:
         """As it is stored."""
         self.node.refresh()
@@ -241,18 +223,17 @@ class CrashCase(IronicCase):
         assert [] == truth['cut_writes'], 'its power was changed while the card was written'
         assert (True, None) == (self.rests(), self.node.reservation)
 
-    def right(self, at: str = '') -> None:
+    def right(self) -> None:
         """The card is, and the node is as if nothing had happened."""
         assert GPU_NEW == self.version(GPU_0), 'it passes with a wrong card'
         found = (self.mind.opened, self.node.maintenance, self.node.fault)
         assert (None, False, None) == found, found
-        assert () == self.mind.quarantined or at in UNSEEN, self.mind.quarantined
+        assert () == self.mind.quarantined
         assert 'On' == self.machine.truth()['systems']['host']['power']
 
-    def settled(self, at: str, *, must: bool) -> None:
+    def settled(self, *, must: bool) -> None:
         """Everything has come to rest: all is safe, and no image was sent twice; one retry finishes what has failed.
 
-        :param at: where the conductor died.
         :param must: it has to go on.
         """
         begun = self.provision_state() != self.before or bool(self.pushes)
@@ -261,12 +242,10 @@ class CrashCase(IronicCase):
         self.safe()
         assert len(set(self.pushes)) == len(self.pushes), 'an image was sent twice'
         if begun and state == self.done:
-            self.right(at)
-            if not self.mind.quarantined:
-                return
-        else:
-            assert (self.failed if begun else self.before) == state, self.node.last_error
-            assert not must, f'it did not go on: {self.node.last_error}'
+            self.right()
+            return
+        assert (self.failed if begun else self.before) == state, self.node.last_error
+        assert not must, f'it did not go on: {self.node.last_error}'
         self.machine.clear_faults()
         self.clear()
         self.begin()
@@ -289,8 +268,8 @@ class CrashCase(IronicCase):
 
     def survives(self, number: int, *, after: bool) -> None:
         """It dies at one point, and another one goes on."""
-        at = self.die(number, after=after).at
-        self.settled(at, must=self.goes_on())
+        self.die(number, after=after)
+        self.settled(must=self.goes_on())
 
     def undisturbed(self) -> Mortal:
         """Nobody dies: the node is saved as often as there are points, and locks have been open."""
