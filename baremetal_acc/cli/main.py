@@ -135,15 +135,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone; Python would complain once more when it closes it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.HOLDS
-    except OSError as exc:
-        if debug or exc.errno not in _NO_ROOM:
-            raise
-        text.error(f'the output cannot be written: {exc.strerror}')
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.USAGE
     except Exception as exc:
         if debug:
             raise
+        if isinstance(exc, OSError) and exc.errno in _NO_ROOM:
+            text.error(f'the output cannot be written: {exc.strerror}')
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return Exit.USAGE
         text.error(f'internal error: {type(exc).__name__}: {exc} (run it again with --debug and report what it says)')
         return Exit.OUR_FAULT
 

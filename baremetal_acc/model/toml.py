@@ -207,7 +207,8 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     """
     if len(text) > MAX_SIZE:
         raise DocumentError(path=path, what=f'longer than {MAX_SIZE} characters')
-    text = text.removeprefix('\ufeff')  # editors of Windows begin a file with it
+    if text.startswith('\ufeff'):
+        raise DocumentError(path=path, line=1, what='begins with a byte order mark', hint='save it as UTF-8 without one')
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:

@@ -4,6 +4,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -77,6 +79,19 @@ def test_a_signed_catalogue_is_shown_and_checked(signing, validate):
     assert (0, {'good'}) == (checked.code, {i['state'] for i in checked.document['images']})
     assert f'baremetal-acc: catalogue.toml: signed by {shown.document["catalogue"]["signer"]}\n' == checked.err
     assert 'gpu-new' in catalogue(signing, 'show').out
+
+
+def test_an_output_without_room_is_told(signing):
+    """As of a full disk: one line that says so."""
+    assert 0 == sign(signing).code
+    arguments = [sys.executable, '-m', 'baremetal_acc.cli.main', 'catalogue', 'show', '--config-file', 'acc.conf']
+    with open('/dev/full', 'w') as full:
+        how = {'cwd': signing.folder, 'stdout': full, 'stderr': subprocess.PIPE, 'text': True, 'timeout': 60}
+        done = subprocess.run(arguments, check=False, **how)
+    assert 2 == done.returncode
+    assert 'error: the output cannot be written: No space left on device' in done.stderr
+    assert 'Traceback' not in done.stderr
+    assert 'internal error' not in done.stderr
 
 
 def test_what_nobody_has_looked_at_is_told(signing):

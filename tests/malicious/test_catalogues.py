@@ -179,7 +179,7 @@ EAST = timezone(timedelta(hours=14))
 
 DOCUMENTS = {
     # how it is written
-    'a byte order mark': (Attack.MALFORMED, rewritten(lambda data: b'\xef\xbb\xbf' + data), ('Invalid statement',)),
+    'a byte order mark': (Attack.MALFORMED, rewritten(lambda data: b'\xef\xbb\xbf' + data), ('begins with a byte order mark',)),
     'UTF-16': (Attack.MALFORMED, rewritten(lambda data: data.decode().encode('utf-16')), ('is not UTF-8',)),
     'bytes that are no text': (Attack.MALFORMED, rewritten(lambda data: data + b'# \xff\xfe\n'), ('is not UTF-8',)),
     'overlong UTF-8': (Attack.MALFORMED, rewritten(lambda data: data + b'# \xc0\xaf\n'), ('is not UTF-8',)),
