@@ -166,6 +166,8 @@ def test_a_host_that_an_open_lock_keeps_off_is_told_of_once_it_is_closed(desk, e
     """The command that failed says what to do then, and the one that ends well says that it is still off."""
     machine = emulated_machine('fpga-server', flash_seconds=0.1)
     prepare(desk, machine)
+    rule = '[[rule]]\nname = "all"\nmatch = { kind = "FPGA" }\nblock = ["host-device"]\nfunctions = { Slot1 = "aes" }\n'
+    desk.write('baseline.toml', f'format = 1\n{rule}')
     machine.fault('lock-ignored')
     failed = desk.run('apply', '--execute', *desk.options)
     assert 'Off' == machine.truth()['systems']['host']['power']
