@@ -121,8 +121,11 @@ BAD_CHAINS = {
         lambda: inner(critical=NAME_CONSTRAINTS),
         r'CN=CA demands what is not understood here \(critical extension 2.5.29.30\)',
     ),
-    'issued by what is no CA': (lambda: inner(ca=False), 'CN=CA may not issue certificates'),
-    'by a CA that may not': (lambda: inner(signs=False), 'CN=CA may not issue certificates'),
+    'issued by what is no CA': (
+        lambda: inner(ca=False),
+        'CN=CA may not issue certificates: it has no basicConstraints CA:TRUE',
+    ),
+    'by a CA that may not': (lambda: inner(signs=False), 'CN=CA may not issue certificates: it has no keyUsage keyCertSign'),
     'by a CA that has expired': (lambda: inner(until=NOW - timedelta(1)), 'CN=CA is valid from .* only'),
     'in the wrong order': (lambda: inner()[::-1], 'CN=Release was issued by no trust root'),
     'with a gap': (lambda: inner()[:1], 'CN=Release was issued by no trust root'),
