@@ -1043,7 +1043,7 @@ GUARDS = (
         file='interfaces/baremetal_acc_ironic/quarantine.py',
         guard='(*(q for q in mind.quarantined if q.device not in lifted), *new)',
         gone='new',
-        tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_nothing_that_does_not_write_it_takes_the_quarantine_away',
+        tests='tests/unit/run/test_restore.py::test_only_what_was_written_well_itself_is_written_anew',
     ),
     Guard(
         name='believe what a quarantined card shows',

@@ -13,7 +13,7 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
-from baremetal_acc.model.ref import HOST
+from baremetal_acc.model.ref import HOST, AcceleratorId
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Images, Machine, Mechanism, restorable
 from tests.unit.run.world import Card, World
@@ -724,3 +724,17 @@ def test_a_bmc_is_looked_at_once_in_a_turn_however_many_of_its_components_are_go
     job, _ = world.turn(job)
     assert 4 == sum(i.state is ItemState.RUNNING for i in job.items)
     assert 1 == len(looks)
+
+
+def test_only_what_was_written_well_itself_is_written_anew():
+    """A job for another card mends nothing of a quarantined one, nor does one that failed or that put something back."""
+    bench = Bench()
+    job, outcome = bench.run(bench.job())
+    assert isinstance(outcome, Done)
+    ref = next(i.action.ref for i in job.items if isinstance(i.action, Flash))
+    other = AcceleratorId('uuid:other')
+    assert {v.GPU} == restore.written_anew(job, v.GPU, firmware=True, places=())
+    assert {v.GPU} == restore.written_anew(job, other, firmware=True, places=[ref]), 'another name in the same place'
+    assert frozenset() == restore.written_anew(job, other, firmware=True, places=[replace(ref, uri='/elsewhere')])
+    failed, _ = finish(restorable(Machine(task_ends=TaskState.FAILED)))
+    assert frozenset() == restore.written_anew(failed, v.GPU, firmware=True, places=[ref])
