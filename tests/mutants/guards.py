@@ -952,7 +952,7 @@ GUARDS = (
         file=f'{RUN}/power.py',
         guard="'; '.join(why))\n            _wait_for_updates(bmc, action, stuck_tasks(job))\n",
         gone="'; '.join(why))\n",
-        tests='tests/faults/test_faults.py::test_a_job_that_meets_a_fault_ends_as_the_table_says[our-clock-a-day-ahead]',
+        tests='tests/unit/run/test_attacks.py::test_a_host_is_not_given_back_while_the_bmc_writes_to_something',
     ),
     Guard(
         name='fetch from any server',
@@ -1043,14 +1043,14 @@ GUARDS = (
         file='interfaces/baremetal_acc_ironic/quarantine.py',
         guard='(*(q for q in mind.quarantined if q.device not in lifted), *new)',
         gone='new',
-        tests='tests/unit/run/test_restore.py::test_only_what_was_written_well_itself_is_written_anew',
+        tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_nothing_that_does_not_write_it_takes_the_quarantine_away',
     ),
     Guard(
         name='believe what a quarantined card shows',
         file='baremetal_acc/decide/restore.py',
         guard='        and (i.action.accelerator == device or i.action.ref in places)\n',
         gone='',
-        tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_nothing_that_does_not_write_it_takes_the_quarantine_away',
+        tests='tests/unit/run/test_restore.py::test_only_what_was_written_well_itself_is_written_anew',
     ),
     Guard(
         name='lose a quarantined card that calls itself something else',

@@ -11,7 +11,7 @@ from baremetal_acc.decide.baseline import OnMissing
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.codec import decode
-from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job, ResetPurpose
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId
@@ -178,6 +178,24 @@ def test_a_host_that_loses_its_lock_when_it_is_given_back_is_powered_off_again()
     assert isinstance(outcome, Failed)
     assert PowerState.OFF is bench.machine.power
     assert 'the host was powered off again' in outcome.reasons
+
+
+def test_a_host_is_not_given_back_while_the_bmc_writes_to_something():
+    """Somebody else's update has begun since; a card that is being written must not start."""
+
+    class OneMore(Connection):
+        def active_tasks(self):
+            if 'engage' not in self.machine.log or self.machine.resets:
+                return super().active_tasks()
+            self.machine.log.append('asked')
+            busy = self.machine.log.count('asked') <= 3
+            others = TaskReading(ref=v.ref('TaskService/Tasks/others'), state=TaskState.ACTIVE, raw='Running/OK')
+            return [*super().active_tasks(), *([others] if busy else [])]
+
+    bench = working(Machine(), OneMore)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Done), outcome
+    assert bench.machine.log.index('power On') > [n for n, e in enumerate(bench.machine.log) if e == 'asked'][2]
 
 
 def test_a_host_that_somebody_powers_on_and_that_refuses_to_go_off_again_is_told():
