@@ -338,10 +338,14 @@ def _is_current(task: Any, job: Job, mind: Memory) -> bool:
 
 
 def _half_failed(task: Any, job: Job, mind: Memory) -> bool:
-    """The conductor died while it failed the step: Ironic takes the step away first, the state later, and never looks again."""
+    """The conductor died while it failed the step: Ironic takes the step away first, the state later, and never looks again.
+
+    A flow that has begun anew and waits for its ramdisk has no step either, but no error of ours: beginning takes that away.
+    """
     node = task.node
     waits = outcome.FLOWS.get(node.provision_state) is job.flow and job.lifecycle == mind.lifecycle
-    return waits and not (getattr(node, _FLOW_STEPS[job.flow][0]) or {})
+    ours = job.reasons[0] in (node.last_error or '')
+    return waits and ours and not (getattr(node, _FLOW_STEPS[job.flow][0]) or {})
 
 
 def _stumbled(task: Any, exc: AccError) -> None:

@@ -215,6 +215,31 @@ class TestTimeout(JobCase):
         assert self.node.maintenance is False
 
 
+class TestHalfFailed(JobCase):
+    """Ironic fails a step in two saves: the step and its error first, the state later."""
+
+    def waits(self, last_error: str | None) -> str:
+        """What becomes of a node that waits without a step while the end of a failed job is still kept."""
+        self.clean()
+        self.until_writing()
+        job = self.mind.job
+        assert job is not None
+        failed = replace(job, items=(), ended=True, reasons=('node node-1: reconcile_accelerators: it burns',))
+        memory.store(self.node, replace(self.mind, job=failed))
+        self.node.clean_step, self.node.last_error = {}, last_error
+        self.node.save()
+        self.poll()
+        return str(self.node.provision_state)
+
+    def test_what_was_being_failed_is_failed(self) -> None:
+        """The conductor died in between."""
+        assert states.CLEANFAIL == self.waits('node node-1: reconcile_accelerators: it burns')
+
+    def test_a_cleaning_that_has_begun_anew_is_not(self) -> None:
+        """It waits for its ramdisk; the error of the one before is gone."""
+        assert states.CLEANWAIT == self.waits(None)
+
+
 class TestStale(JobCase):
     """A job goes on in the very step, flow and life of the node that began it, and nowhere else."""
 
