@@ -376,7 +376,8 @@ def _stands_in_the_way(failed: Action, action: Action) -> bool:
 def _next_writes(job: Job, sight: Sight) -> list[int]:
     """Writes that may begin now: of each BMC lower orders first, one at a time to a card, and no more than the BMC takes.
 
-    Where something is to be put back, a BMC gets one write at a time.
+    Where something is to be put back, a BMC gets one write at a time; beside an update that is not ours it gets none, as that
+    may be of the same card.
     """
     open_writes = list(_open_writes(job))
     under_way = [a for _, i, a in open_writes if i.state is not ItemState.PLANNED]
@@ -392,7 +393,7 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
     for position, item, action in open_writes:
         bmc = action.ref.bmc
         takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)
-        free = takes - load[bmc] - sight.foreign.get(bmc, 0)
+        free = 0 if sight.foreign.get(bmc, 0) else takes - load[bmc]
         due_now = item.state is ItemState.PLANNED and action.order == lowest[bmc]
         if due_now and free > 0 and action.accelerator not in cards:
             load[bmc] += 1

@@ -125,14 +125,15 @@ def classify(
     wanted: str,
     busy: bool,
     before: str | None = None,
+    staged_before: str | None = None,
     stalled: bool = False,
 ) -> Seen:
     """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
     :param task: of our own task, None when none is known.
     :param busy: another task keeps the BMC from taking more. It may be ours under another name, so nothing has vanished yet.
-    :param before: the version before the write. Where it was the wanted one already it proves nothing of the write: then the
-        task has to say that it succeeded.
+    :param before: the version before the write, and ``staged_before`` what was staged then. Where one of them was the wanted
+        one already it proves nothing of the write: then the task has to say that it succeeded.
     :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
     """
     if task is TaskState.ACTIVE and not stalled:
@@ -140,10 +141,10 @@ def classify(
     if task is TaskState.FAILED:
         return Seen.FAILED
     other = staged is not None and not same_version(staged, wanted)
-    proves = not same_version(before, wanted) or task is TaskState.SUCCEEDED
-    if same_version(version, wanted) and not other and proves:
+    succeeded = task is TaskState.SUCCEEDED
+    if same_version(version, wanted) and not other and (succeeded or not same_version(before, wanted)):
         return Seen.RUNNING
-    if same_version(staged, wanted):
+    if same_version(staged, wanted) and (succeeded or not same_version(staged_before, wanted)):
         return Seen.STAGED
     if task is TaskState.ACTIVE:
         return Seen.STALLED

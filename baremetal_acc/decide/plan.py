@@ -377,6 +377,7 @@ def _write(
         content=image.content,
         restore=restore,
         restore_content=None if put_back is None else put_back.content,
+        staged=component.staged,
     )
     draft.writes.append(_Write(action=action, kind=image.kind, step=len(before)))
     if image.reset is not ResetKind.NONE:
@@ -475,6 +476,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         expects=slot.item.version,
         order=image.order,
         content=image.content,
+        staged=slot.item.staged,
     )
     draft.writes.append(_Write(action=action, kind=image.kind))
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id))

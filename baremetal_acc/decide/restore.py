@@ -96,6 +96,7 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
             content=failed.restore_content,
             restore=None,
             restore_content=None,
+            staged=None if component is None else component.staged,
         )
         why = _impossible(image, action, catalogue, accelerator, component, inventory)
         back = Item(action=action, since=now, restoring=True)

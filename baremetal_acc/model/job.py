@@ -54,6 +54,7 @@ class Flash:
 
     :ivar ref: the SoftwareInventory, the one Target of the update.
     :ivar expects: the version the plan saw; another one refuses.
+    :ivar staged: what the plan saw waiting for a reset: staged before the write, it proves nothing of the write.
     :ivar content: ``Image.content`` of the image that was planned: another one of that name is not written. None in jobs that
         were stored before there was such a field.
     :ivar restore: name of the image to put back when this one fails; None where there is none. ``restore_content`` is its
@@ -70,6 +71,7 @@ class Flash:
     order: int = 0
     content: str | None = None
     restore: str | None = None
+    staged: str | None = None
     restore_content: str | None = None
 
 
@@ -79,7 +81,7 @@ class Program:
 
     :ivar ref: the SoftwareInventory of the slot, the one Target of the update.
     :ivar expects: the version the item had when the plan was made; another one refuses.
-    :ivar content: as of :class:`Flash`.
+    :ivar content: as of :class:`Flash`, as ``staged`` is.
     """
 
     accelerator: AcceleratorId
@@ -91,6 +93,7 @@ class Program:
     expects: str | None
     order: int = 0
     content: str | None = None
+    staged: str | None = None
 
 
 class ResetPurpose(StrEnum):

@@ -92,6 +92,7 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime,
         wanted=action.version,
         busy=busy,
         before=action.expects,
+        staged_before=action.staged,
         stalled=stalled,
     )
     return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs)

@@ -40,12 +40,17 @@ def write(
         moved = host_may_program(job, action, target.node.exposure, host, accelerator)
     item = job.items[position]
     found = _found(action, inventory)
-    if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
-        # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
-        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, expects=found.version)))
-    hidden = _hidden(action, inventory) if found is None else None
+    # A BMC that falls silent in the middle of a look shows a part of a card, which is none to judge an image by.
+    hidden = _hidden(action, inventory)
     if hidden is not None and now <= job.deadline:
         return with_item(job, position, replace(item.to(ItemState.PLANNED, now), message=hidden))
+    if found is not None and found.staged != action.staged and moved is None:
+        # What is staged now was not staged by this write, and must not count as its result: that is stored first.
+        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=replace(action, staged=found.staged)))
+    if item.restoring and found is not None and not _same(found.version, action.expects) and host_runs(job, inventory) is None:
+        # What a failed write has left may still change: it is put back from what is there now, and that is stored first.
+        now_there = replace(action, expects=found.version, staged=found.staged)
+        return with_item(job, position, replace(item, state=ItemState.PLANNED, action=now_there))
     if moved is not None:
         return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
     try:

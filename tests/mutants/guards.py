@@ -747,9 +747,23 @@ GUARDS = (
     Guard(
         name='take a version that was there before for a success',
         file=FLASH,
-        guard='    proves = not same_version(before, wanted) or task is TaskState.SUCCEEDED\n',
-        gone='    proves = True\n',
+        guard=' and not other and (succeeded or not same_version(before, wanted)):\n',
+        gone=' and not other:\n',
         tests='tests/unit/decide/test_flash.py',
+    ),
+    Guard(
+        name='take what was staged before for a success',
+        file=FLASH,
+        guard='    if same_version(staged, wanted) and (succeeded or not same_version(staged_before, wanted)):\n',
+        gone='    if same_version(staged, wanted):\n',
+        tests='tests/unit/decide/test_flash.py',
+    ),
+    Guard(
+        name="write beside somebody else's update",
+        file=ADVANCE,
+        guard='free = 0 if sight.foreign.get(bmc, 0) else takes',
+        gone='free = 0 if sight.foreign.get(bmc, 0) >= takes else takes',
+        tests='tests/unit/decide/test_advance.py',
     ),
     Guard(
         name='wait for ever for a task that does not move',

@@ -9,6 +9,7 @@ import pytest
 
 from baremetal_acc.decide import restore
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
@@ -550,6 +551,46 @@ def test_another_staged_version_is_no_success():
     assert (v.OLD, None) == (bench.machine.version, bench.machine.staged)
     assert 1 == bench.machine.resets
     assert () == outcome.quarantined
+
+
+def test_what_was_staged_before_the_write_is_not_its_result():
+    """The version was waiting for a reset already, and the BMC has forgotten the write, which never arrived."""
+    bench = restorable(Machine(staged=v.NEW, arrives=False, task_ends=TaskState.GONE))
+    _, outcome = finish(bench)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+
+
+def test_what_somebody_stages_between_plan_and_write_is_not_the_result_of_the_write():
+    """What is staged right before the write counts, not what was staged when the plan was made."""
+    bench = restorable(Machine(arrives=False, task_ends=TaskState.GONE))
+    job = bench.job()
+    bench.machine.staged = v.NEW
+    _, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert ['gpu-new', 'gpu-old'] == pushes(bench)
+    assert (v.GPU,) == outcome.quarantined
+
+
+def test_a_bmc_that_dies_in_the_look_before_a_write_is_waited_for():
+    """The part of a card that it showed before is not judged: the image would not fit it."""
+
+    class Dying(Connection):
+        def look(self, now):
+            found = super().look(now)
+            if self.machine.busy_looks <= 0 or 'withdraw' not in self.machine.log:
+                return found
+            self.machine.busy_looks -= 1
+            part = replace(found.accelerators[0], vendor=None, model=None, part_number=None, pci=PciIds())
+            gap = Gap(ref=v.ref('Chassis'), reason='no answer', hides=True)
+            return replace(found, accelerators=(part,), gaps=(gap,))
+
+    bench = with_connection(restorable(Machine()), Dying)
+    bench.machine.busy_looks = 4
+    _, outcome = bench.run(bench.job())
+    assert isinstance(outcome, Done)
+    assert 0 == bench.machine.busy_looks
+    assert ['gpu-new'] == pushes(bench)
 
 
 @pytest.mark.parametrize(
