@@ -93,7 +93,7 @@ def subjects(accelerator: Accelerator) -> tuple[Subject, ...]:
 def covers(reading: LockReading, subject: Subject) -> bool:
     """The reading's mechanism protects that subject, if it holds."""
     match reading.scope:
-        case Scope.DEVICE:
+        case Scope.DEVICE | Scope.BMC:
             return True
         case Scope.FIRMWARE:
             return subject.scope in (Scope.FIRMWARE, Scope.COMPONENT)

@@ -3,12 +3,45 @@
 """What a lock mechanism has to offer."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from baremetal_acc.bmc.api import Reader, Writer
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockReading, WritePath
+from baremetal_acc.model.lock import LockReading, ResetKind, Scope, WritePath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a mechanism says of itself. The support matrix of the docs is made from this, so every mechanism says all of it.
+
+    :ivar hardware: on what it is found, in one line.
+    :ivar blocks: the write paths that it blocks when it holds.
+    :ivar protects: what a reading of it may be for: one card, its firmware, one item, one slot, or ``bmc``: every device of the
+        machine, as far as it is reached through that BMC.
+    :ivar needs: the reset that a change needs before it is in force.
+    :ivar wraps: while it holds the BMC refuses to change any other setting, so it is opened first and closed last.
+    :ivar licence: without which the BMC refuses it; None: no licence is known to be needed.
+    :ivar read_back: where its state is read.
+    :ivar cannot_prove: what a reading leaves open.
+    :ivar source: of these facts: specification and section, or the code and recordings that show it.
+    """
+
+    hardware: str
+    blocks: frozenset[WritePath]
+    protects: frozenset[Scope]
+    read_back: str
+    cannot_prove: str
+    source: str
+    needs: ResetKind = ResetKind.NONE
+    wraps: bool = False
+    licence: str | None = None
+
+    @property
+    def closes_bmc(self) -> bool:
+        """It blocks the operator's own way, too: it is opened for our own update, and closed again."""
+        return WritePath.BMC_NETWORK in self.blocks
 
 
 class Mechanism(Protocol):
@@ -21,8 +54,7 @@ class Mechanism(Protocol):
     name: str
     """The same as its entry point."""
 
-    blocks: frozenset[WritePath]
-    """The paths it blocks when it holds."""
+    about: About
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """Read every place at which this mechanism protects this device.

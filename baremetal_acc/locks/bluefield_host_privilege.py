@@ -22,9 +22,10 @@ from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Readers, literal, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockReading, LockState, ResetKind, WritePath
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import Ref
 
 LEVELS = ('HostPrivilegeLevel', 'Host Privilege Level')
@@ -41,7 +42,15 @@ class HostPrivilege:
     """Entry point ``bluefield_host_privilege``."""
 
     name = 'bluefield_host_privilege'
-    blocks = frozenset({WritePath.HOST_DEVICE})
+    about = About(
+        hardware='BlueField-2 and BlueField-3 with a BMC of their own',
+        blocks=frozenset({WritePath.HOST_DEVICE}),
+        protects=frozenset({Scope.DEVICE}),
+        needs=ResetKind.POWER_CYCLE,
+        read_back='Bios.Attributes.HostPrivilegeLevel, its pending value, and HostRshim of the extension of the System',
+        cannot_prove='that HostRshim is in force: it shows what is set, so a power cycle has to be seen after it was set',
+        source='NVIDIA/libredfish nvidia_dpu.rs; recording nvidia/bluefield3',
+    )
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each System of the device that shows either of the two; on real cards there is one."""
@@ -60,7 +69,7 @@ class HostPrivilege:
                 reading(
                     mechanism=self.name,
                     accelerator=accelerator,
-                    blocks=self.blocks,
+                    blocks=self.about.blocks,
                     ref=ref,
                     field=f'Bios/{LEVELS[0]}+{RSHIM}',
                     value=card.value(),

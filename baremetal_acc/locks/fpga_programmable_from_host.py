@@ -18,6 +18,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcConflict
+from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -30,7 +31,14 @@ class ProgrammableFromHost:
     """Entry point ``fpga_programmable_from_host``."""
 
     name = 'fpga_programmable_from_host'
-    blocks = frozenset({WritePath.HOST_DEVICE})
+    about = About(
+        hardware='FPGAs behind a BMC with the standard property; no real one was seen with it',
+        blocks=frozenset({WritePath.HOST_DEVICE}),
+        protects=frozenset({Scope.FIRMWARE, Scope.SLOT}),
+        read_back='Processor.FPGA.ProgrammableFromHost, and that of each of its ReconfigurationSlots',
+        cannot_prove='that a write by the host really fails',
+        source='DSP8010 2025.4, Processor v1_4_0',
+    )
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for the FPGA's firmware, and one for each slot, where the property is shown."""
@@ -47,7 +55,7 @@ class ProgrammableFromHost:
                     reading(
                         mechanism=self.name,
                         accelerator=accelerator,
-                        blocks=self.blocks,
+                        blocks=self.about.blocks,
                         ref=ref,
                         field=field,
                         value=value,

@@ -22,6 +22,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -44,7 +45,14 @@ class InbandUpdatePolicy:
     """Entry point ``nvidia_inband_update_policy``."""
 
     name = 'nvidia_inband_update_policy'
-    blocks = frozenset({WritePath.HOST_DEVICE})
+    about = About(
+        hardware='HGX and MGX boards with an ERoT (Hopper) or IRoT (Blackwell) chassis; the BMC of a BlueField-3',
+        blocks=frozenset({WritePath.HOST_DEVICE}),
+        protects=frozenset({Scope.DEVICE, Scope.COMPONENT}),
+        read_back='Chassis.Oem.Nvidia.InbandUpdatePolicyEnabled, with the signs that the root of trust was really asked',
+        cannot_prove='that a write by the host fails; that a false came from the root of trust, where it shows nothing else',
+        source='CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp, in_band.hpp; recordings nvidia/gh200, nvidia/bluefield3',
+    )
 
     def __init__(self) -> None:
         self._roots = Once(_Roots)
@@ -67,7 +75,7 @@ class InbandUpdatePolicy:
                     reading(
                         mechanism=self.name,
                         accelerator=accelerator,
-                        blocks=self.blocks,
+                        blocks=self.about.blocks,
                         ref=root.ref,
                         field=FIELD,
                         value=value,

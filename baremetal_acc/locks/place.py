@@ -120,6 +120,7 @@ def reading(
     part: str | None = None,
     needs: ResetKind = ResetKind.NONE,
     reset: Ref | None = None,
+    wraps: bool = False,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -137,5 +138,6 @@ def reading(
         part=part,
         needs=needs,
         reset=reset,
+        wraps=wraps,
         reason=reason,
     )

@@ -19,6 +19,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc.api import Reader, Writer
 from baremetal_acc.errors import BmcError, BmcRefused
+from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -36,7 +37,14 @@ class WriteProtected:
     """Entry point ``write_protected``."""
 
     name = 'write_protected'
-    blocks = frozenset(WritePath)
+    about = About(
+        hardware='BMCs with the standard property: seen on GH200, BlueField-3, Supermicro and Lenovo',
+        blocks=frozenset(WritePath),
+        protects=frozenset({Scope.COMPONENT, Scope.SLOT}),
+        read_back='SoftwareInventory.WriteProtected of each item',
+        cannot_prove='anything, on a BMC that says true on every item; when it takes effect',
+        source='DSP8010 2025.4, SoftwareInventory v1_3_0; recordings',
+    )
 
     def __init__(self) -> None:
         self._constant = Once(_always_true)
@@ -64,7 +72,7 @@ class WriteProtected:
                 reading(
                     mechanism=self.name,
                     accelerator=accelerator,
-                    blocks=self.blocks,
+                    blocks=self.about.blocks,
                     ref=component.ref,
                     field=PROPERTY,
                     value=MISSING if document is None else value,

@@ -42,10 +42,13 @@ class LockState(StrEnum):
 class ResetKind(StrEnum):
     """What has to happen before something that was set or staged is in force.
 
-    Source: DSP8010 2025.4, Resource.ResetType (the words used for it are the driver's business).
+    ``system-reset`` is any start of the System that it is of, also from power off: what the BIOS keeps comes with it.
+    ``bmc-reset`` is one of the Manager. Source: DSP8010 2025.4, Resource.ResetType (the words used for it are the driver's
+    business).
     """
 
     NONE = 'none'
+    BMC_RESET = 'bmc-reset'
     SYSTEM_RESET = 'system-reset'
     POWER_CYCLE = 'power-cycle'
 
@@ -54,13 +57,15 @@ class Scope(StrEnum):
     """What of a device a mechanism protects.
 
     ``device``: all firmware and every slot. ``firmware``: all firmware, no slot. ``component``: one SoftwareInventory.
-    ``slot``: one ReconfigurationSlot.
+    ``slot``: one ReconfigurationSlot. ``bmc``: of whole machines: whatever of any device can be reached through this BMC. It is
+    one lock however many devices show it, and the device's own way to the host is not among what it closes.
     """
 
     DEVICE = 'device'
     FIRMWARE = 'firmware'
     COMPONENT = 'component'
     SLOT = 'slot'
+    BMC = 'bmc'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,9 @@ class LockReading:
     :ivar at: when the look that read it began, UTC.
     :ivar session: names the session by which it was read; two readings over one session have the same.
     :ivar needs: the reset that a change of it needs before it is in force.
-    :ivar reset: the System that this reset is of, or None.
+    :ivar reset: the System (of a ``bmc-reset``: the Manager) that this reset is of, or None.
+    :ivar wraps: a lockdown under which the BMC changes no other setting: it is opened once, first, and closed last, for all
+        devices.
     :ivar reason: why it is unknown, partial or pending, or None.
     """
 
@@ -94,6 +101,7 @@ class LockReading:
     part: str | None = None
     needs: ResetKind = ResetKind.NONE
     reset: Ref | None = None
+    wraps: bool = False
     reason: str | None = None
 
     @property
@@ -113,6 +121,7 @@ class Engagement:
     :ivar at: when the turn began in which it was written, UTC. A look that proves it is of a later turn.
     :ivar part: of the card, as in the reading that was engaged: places are positions, and a BMC may renumber them.
     :ivar reset: the System whose reset it needs; ``reset_at`` when that was seen done, or None.
+    :ivar scope: as in the reading. A lock of scope ``bmc`` is engaged once for all devices: ``accelerator`` is but one of them.
     """
 
     mechanism: str
@@ -127,6 +136,7 @@ class Engagement:
     needs: ResetKind = ResetKind.NONE
     reset: Ref | None = None
     reset_at: datetime | None = None
+    scope: Scope = Scope.DEVICE
 
     @property
     def place(self) -> tuple[str, Ref, str]:

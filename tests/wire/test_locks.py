@@ -97,8 +97,8 @@ def test_all_four_are_installed() -> None:
 
 def test_only_write_protected_blocks_the_operators_own_way() -> None:
     """It is released for our own flash; the others stay."""
-    assert {'write_protected'} == {m.name for m in mechanisms() if WritePath.BMC_NETWORK in m.blocks}
-    assert all(WritePath.HOST_DEVICE in m.blocks for m in mechanisms())
+    assert {'write_protected'} == {m.name for m in mechanisms() if m.about.closes_bmc}
+    assert all(WritePath.HOST_DEVICE in m.about.blocks for m in mechanisms())
 
 
 def test_no_mechanism_ever_says_verified(bmc: Any) -> None:

@@ -18,6 +18,7 @@ RESET = '#ComputerSystem.Reset'
 
 WORDS: dict[ResetKind, tuple[str, ...]] = {
     ResetKind.NONE: (),
+    ResetKind.BMC_RESET: (),
     ResetKind.SYSTEM_RESET: ('ForceRestart', 'GracefulRestart', 'PowerCycle'),
     ResetKind.POWER_CYCLE: ('PowerCycle',),
 }
