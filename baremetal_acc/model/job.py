@@ -8,6 +8,7 @@ from enum import IntEnum, StrEnum
 
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
 """Version of the stored job. A job of another format is not resumed."""
@@ -247,10 +248,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a look says about the baseline."""
+    """What a look says about the baseline.
+
+    :ivar waived: paths that are open by a waiver: met, and told wherever the verdict is.
+    :ivar relaxed: what is asked less of than of a tenant's machine by default.
+    """
 
     target: str
     findings: tuple[Finding, ...]
+    waived: tuple[Waived, ...] = ()
+    relaxed: tuple[Relaxation, ...] = ()
 
     @property
     def met(self) -> bool:
