@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards mariadb
+.PHONY: demo test lint docs check again constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards mariadb
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -34,6 +34,10 @@ docs: .venv/.installed-test
 # A file's tests stay together, one worker for each core: much of the time goes to waiting for real services.
 check: .venv/.installed-test
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+
+# The tests that failed last, alone and one after the other.
+again: .venv/.installed-test
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
 soak: soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards

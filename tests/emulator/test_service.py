@@ -4,11 +4,13 @@
 
 import os
 import stat
+import threading
 
 import pytest
 import requests
 
 from baremetal_acc.emulator.access import User
+from tests import collected
 
 ROOT = '/redfish/v1'
 HOST = f'{ROOT}/Systems/System_0'
@@ -248,11 +250,35 @@ def test_plain_http_and_no_authentication_are_knobs(fast, client):
     assert 204 == bmc.patch(f'{ROOT}/Systems/Bluefield/Bios/Settings', {'Attributes': {'NicMode': 'NicMode'}}).status_code
 
 
+def test_no_connection_of_sushy_ends_in_the_thread_of_an_emulated_bmc(fast):
+    """It would log out at the BMC that this thread plays, and wait for its own answer."""
+    import sushy
+
+    collected.never_by_an_emulated_bmc()
+    fast('gpu-server', gpus=1)
+    assert collected.EMULATOR in {thread.name for thread in threading.enumerate()}
+    ended = []
+
+    class Auth:
+        def close(self):
+            ended.append(threading.current_thread().name)
+
+    for name in (collected.EMULATOR, 'worker'):
+        connection = sushy.Sushy.__new__(sushy.Sushy)
+        connection._auth = Auth()
+        thread = threading.Thread(target=connection.__del__, name=name)
+        thread.start()
+        thread.join()
+        connection._auth = None
+    assert ['worker'] == ended
+
+
 def test_sushy_manages_power_and_boot_as_ironic_does(fast, monkeypatch):
     """Ironic's Redfish interfaces speak through sushy: power, boot device, BIOS, memory, NICs, PCIe, virtual media."""
     import sushy
     from sushy import auth
 
+    collected.never_by_an_emulated_bmc()
     # sushy's requests would take this bundle instead of the BMC's own authority.
     monkeypatch.delenv('REQUESTS_CA_BUNDLE', raising=False)
     monkeypatch.delenv('CURL_CA_BUNDLE', raising=False)

@@ -10,6 +10,10 @@ import ironic.tests.unit  # noqa: F401
 from ironic.tests import base
 
 from baremetal_acc_ironic import hardware  # noqa: F401
+from tests import collected
 
 # Ironic's own 60 seconds are for unit tests; these work on machines that answer over HTTPS.
 base.BASE_TEST_TIMEOUT = 600
+
+# Ironic keeps connections to BMCs, and they end where the garbage collector finds them.
+collected.never_by_an_emulated_bmc()
