@@ -31,9 +31,9 @@ lint: .venv/.installed-test
 docs: .venv/.installed-test
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html doc/source doc/build/html
 
-# A file's tests stay together, one worker for each core: much of the time goes to waiting for real services.
+# A file's tests stay together, one worker for each core, the longest files first: much of the time goes to waiting for real services.
 check: .venv/.installed-test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The tests that failed last, alone and one after the other.
 again: .venv/.installed-test
