@@ -24,6 +24,7 @@
     +-- WriteFailed          a write was begun and did not end as it should
     +-- StaleJob             a stored job belongs to another flow, step, lifecycle or machine
     +-- StateError           what has to be remembered cannot be read or written
+    +-- CertificateInvalid   a hand-over certificate proves nothing here
     +-- PlacementError
         +-- PlacementUnreachable  (waiting can help)
         +-- InventoryInUse        an allocation holds what should be withdrawn (waiting can help)
@@ -186,6 +187,14 @@ class StaleJob(AccError):
 
 class StateError(AccError):
     """What has to be remembered cannot be read or written: a full disk, a folder that is not ours."""
+
+
+class CertificateInvalid(AccError):
+    """A hand-over certificate proves nothing here: forged, damaged, of another node, or over."""
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = _printable(what)
+        super().__init__(self.what if where is None else f'{where}: {self.what}', hint=hint)
 
 
 class PlacementError(AccError):

@@ -42,6 +42,7 @@ _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.ImageError, Exit.REFUSED),
     (errors.Refused, Exit.REFUSED),
     (errors.NotMet, Exit.NOT_MET),
+    (errors.CertificateInvalid, Exit.NOT_MET),
     (errors.WriteFailed, Exit.WRITE_FAILED),
     (errors.StaleJob, Exit.REFUSED),
     (errors.PlacementUnreachable, Exit.UNREACHABLE),

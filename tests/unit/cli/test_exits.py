@@ -38,6 +38,7 @@ EXAMPLES = (
     (errors.RootMissing('x'), Exit.REFUSED),
     (errors.PlacementRefused('x'), Exit.REFUSED),
     (errors.StateError('x'), Exit.USAGE),
+    (errors.CertificateInvalid('x'), Exit.NOT_MET),
     (errors.AccError('x'), Exit.OUR_FAULT),
 )
 

@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May this node be handed over, and what is put in writing about it? Does a certificate hold for a node now?
+
+A certificate is made from one look, the verdict on it and our own records of locks. It is refused where anything is not met; and,
+whatever the verdict says, where a write path that the rules want blocked is neither ``locked-verified`` nor waived by name.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from baremetal_acc.decide import evidence
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands
+from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
+from baremetal_acc.errors import NotMet
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.certificate import (
+    Certificate,
+    CertifiedAccelerator,
+    CertifiedComponent,
+    CertifiedCount,
+    CertifiedFunction,
+    CertifiedGap,
+    CertifiedLock,
+    CertifiedNode,
+    CertifiedPath,
+    Expected,
+    Paper,
+)
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId
+
+FRESH = timedelta(minutes=15)
+"""How old a look may be that a certificate is made from. The slowest look that is allowed takes 5 minutes (``bmc_budget``), and
+a lock step before it some more; what was seen longer ago than this has nothing to do with this deploy."""
+
+SKEW = timedelta(minutes=5)
+"""How far the clocks of two machines may differ: a certificate of the future is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """For whom, when and by whom a certificate is issued; the fields are those of
+    :class:`~baremetal_acc.model.certificate.Certificate`.
+
+    :ivar known: devices that have to be there.
+    """
+
+    node: CertifiedNode
+    lifecycle: int
+    proven_in: int
+    flow: Flow
+    deployment: str
+    issued: datetime
+    issuer: str
+    key: str
+    requester: str | None
+    baseline: Paper
+    catalogue: Paper
+    expires: datetime | None = None
+    known: frozenset[AcceleratorId] = frozenset()
+
+
+def issue(
+    inventory: Inventory,
+    verdict: Verdict,
+    baseline: Baseline,
+    node: NodeFacts,
+    engagements: Iterable[Engagement],
+    occasion: Occasion,
+) -> Certificate:
+    """What was proven, in writing.
+
+    :param inventory: as it was read, not yet judged.
+    :param engagements: our own records: only they make a reading ``locked-verified``.
+    :raises NotMet: not all of it was proven; each reason names card and path.
+    """
+    records = tuple(engagements)
+    reasons = [str(finding) for finding in verdict.unmet]
+    reasons += _not_this_look(inventory, verdict, occasion)
+    cards = []
+    for accelerator in inventory.accelerators:
+        wanted = demands(baseline, accelerator, node)
+        card = _card(accelerator, wanted, records, occasion)
+        reasons += _open(card, verdict, occasion)
+        cards.append(card)
+    if reasons:
+        raise NotMet(dict.fromkeys(reasons), hint='no certificate is issued, and without one nothing is handed over')
+    return Certificate(
+        node=occasion.node,
+        lifecycle=occasion.lifecycle,
+        proven_in=occasion.proven_in,
+        flow=occasion.flow,
+        deployment=occasion.deployment,
+        looked=inventory.at,
+        issued=occasion.issued,
+        expires=occasion.expires,
+        issuer=occasion.issuer,
+        key=occasion.key,
+        requester=occasion.requester,
+        exposure=str(node.exposure),
+        baseline=occasion.baseline,
+        catalogue=occasion.catalogue,
+        expected=Expected(
+            devices=tuple(sorted(occasion.known or {a.id for a in inventory.accelerators})),
+            rules=tuple(
+                CertifiedCount(rule=r.name, count=r.count) for r in baseline.rules if r.count is not None and r.match.node(node)
+            ),
+        ),
+        accelerators=tuple(cards),
+        waivers=verdict.waived,
+        relaxations=verdict.relaxed,
+        gaps=tuple(CertifiedGap(ref=g.ref, field=g.field, reason=g.reason) for g in inventory.gaps),
+    )
+
+
+def holds(
+    certificate: Certificate,
+    *,
+    now: datetime,
+    node: str | None = None,
+    lifecycle: int | None = None,
+    deployment: str | None = None,
+) -> tuple[str, ...]:
+    """Why a certificate, whose signature was checked, does not hold; nothing if it does. What is None is not asked.
+
+    What it says is judged anew: a certificate that contradicts itself holds for nobody, whoever signed it.
+
+    :param node: UUID, or the name where it has no UUID.
+    """
+    return tuple(_against(certificate, now, node, lifecycle, deployment))
+
+
+def _against(
+    certificate: Certificate, now: datetime, node: str | None, lifecycle: int | None, deployment: str | None
+) -> Iterator[str]:
+    name = certificate.node.uuid or certificate.node.name
+    if node is not None and node != name:
+        yield f'it is of node {name}, not of {node}'
+    if lifecycle is not None and lifecycle != certificate.lifecycle:
+        yield f'it is of lifecycle {certificate.lifecycle} of the node, not of {lifecycle}: the node has come back since'
+    if deployment is not None and deployment != certificate.deployment:
+        yield f'it is of deployment {certificate.deployment}, not of {deployment}'
+    if certificate.issued > now + SKEW:
+        yield f'it was issued in the future, at {_time(certificate.issued)}'
+    if not timedelta(0) <= certificate.issued - certificate.looked <= FRESH:
+        yield f'it was issued at {_time(certificate.issued)} from a look of {_time(certificate.looked)}'
+    if certificate.expires is not None and certificate.expires <= now:
+        yield f'it has expired at {_time(certificate.expires)}'
+    there = [card.id for card in certificate.accelerators]
+    if not there:
+        yield 'it names no accelerator'
+    if len(set(there)) != len(there):
+        yield 'it names an accelerator twice'
+    for missing in sorted(set(certificate.expected.devices) - set(there)):
+        yield f'{missing} had to be there, and it says nothing of it'
+    waived = set()
+    for waiver in certificate.waivers:
+        if waiver.expires > now:
+            waived.add((waiver.accelerator, waiver.path))
+        else:
+            yield (
+                f'{waiver.accelerator}: rule {waiver.rule} waived the lock of {waiver.path} for {waiver.role} until '
+                f'{_time(waiver.expires)}, and that is over'
+            )
+    for card in certificate.accelerators:
+        for path in card.paths:
+            if path.demanded and not _proven(path, (card.id, path.path) in waived):
+                yield f'{card.label} ({card.id}): {path.path} had to be blocked (rule {path.rule}), and it says {path.state}'
+
+
+def _proven(path: CertifiedPath, waived: bool) -> bool:
+    """A waiver stands for a mechanism that there is none of, never for one that is open."""
+    return path.state in DEPLOY_ACCEPTS or (waived and path.state is LockState.UNSUPPORTED)
+
+
+def _not_this_look(inventory: Inventory, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
+    """What makes a verdict and a look none of this occasion."""
+    if verdict.target != inventory.target:
+        yield f'the verdict is on {verdict.target}, and the look was at {inventory.target}'
+    if not timedelta(0) <= occasion.issued - inventory.at <= FRESH:
+        yield f'{inventory.target} was looked at {_time(inventory.at)}, which is not now ({_time(occasion.issued)})'
+    if not inventory.accelerators:
+        yield f'{inventory.target}: no accelerator was seen'
+    for vanished in sorted(occasion.known - {a.id for a in inventory.accelerators}):
+        yield f'{vanished}: the card seen before is absent'
+    for gap in inventory.gaps:
+        if gap.hides:
+            yield f'{gap.ref}: devices may lie behind what could not be read: {gap.reason}'
+
+
+def _open(card: CertifiedAccelerator, verdict: Verdict, occasion: Occasion) -> Iterator[str]:
+    """Paths that the rules want blocked and that were not proven to be, whatever the verdict makes of them."""
+    waived = {(w.accelerator, w.path) for w in verdict.waived if w.expires > occasion.issued}
+    for path in card.paths:
+        if path.demanded and not _proven(path, (card.id, path.path) in waived):
+            yield f'{card.label}, lock {path.path}: expected locked-verified, found {path.state} (rule {path.rule})'
+
+
+def _card(
+    accelerator: Accelerator, wanted: Demands, records: tuple[Engagement, ...], occasion: Occasion
+) -> CertifiedAccelerator:
+    flow = occasion.flow if occasion.flow is Flow.DEPLOY else None
+    judged = tuple(evidence.judge(r, records, lifecycle=occasion.proven_in, flow=flow) for r in accelerator.locks)
+    return CertifiedAccelerator(
+        id=accelerator.id,
+        identity=accelerator.identity,
+        kind=accelerator.kind,
+        label=accelerator.label,
+        vendor=accelerator.vendor,
+        model=accelerator.model,
+        part_number=accelerator.part_number,
+        serial=accelerator.serial,
+        uuid=accelerator.uuid,
+        location=accelerator.location,
+        pci=accelerator.pci,
+        ref=accelerator.primary,
+        firmware=_firmware(accelerator, wanted),
+        functions=_functions(accelerator, wanted),
+        paths=tuple(_path(accelerator, wanted, path, judged) for path in WritePath),
+        locks=tuple(_lock(reading, records, occasion) for reading in judged),
+    )
+
+
+def _firmware(accelerator: Accelerator, wanted: Demands) -> tuple[CertifiedComponent, ...]:
+    demanded = {component for component, _, _ in components_wanted(accelerator, wanted)}
+    return tuple(
+        CertifiedComponent(id=c.id, ref=c.ref, version=c.version, rule=wanted.firmware_rule if c in demanded else None)
+        for c in accelerator.firmware
+    )
+
+
+def _functions(accelerator: Accelerator, wanted: Demands) -> tuple[CertifiedFunction, ...]:
+    demanded = {slot for slot, _ in slots_wanted(accelerator, wanted)}
+    in_slots = [(s.slot_id, s.function, wanted.functions_rule if s in demanded else None) for s in accelerator.slots]
+    held = {f.ref for _, f, _ in in_slots if f is not None}
+    loose = [(None, f, None) for f in accelerator.functions if f.ref not in held]
+    return tuple(
+        CertifiedFunction(
+            slot=slot,
+            id=None if function is None else function.id,
+            name=None if function is None else function.name,
+            version=None if function is None else function.version,
+            uuid=None if function is None else function.uuid,
+            rule=rule,
+        )
+        for slot, function, rule in (*in_slots, *loose)
+    )
+
+
+def _path(accelerator: Accelerator, wanted: Demands, path: WritePath, judged: tuple[LockReading, ...]) -> CertifiedPath:
+    covered = evidence.coverage(accelerator, path, judged)
+    # What a waiver may stand for must not hide what it may not.
+    closable = [c for c in covered if c.state not in DEPLOY_ACCEPTS and c.state is not LockState.UNSUPPORTED]
+    state = evidence.weakest(closable or covered).state
+    return CertifiedPath(path=path, demanded=path in wanted.block, rule=wanted.block_rule, state=state)
+
+
+def _lock(reading: LockReading, records: tuple[Engagement, ...], occasion: Occasion) -> CertifiedLock:
+    ours = [
+        e
+        for e in records
+        if (e.place, e.accelerator, e.part) == (reading.place, reading.accelerator, reading.part)
+        and e.lifecycle == occasion.proven_in
+        and (occasion.flow is not Flow.DEPLOY or e.flow == occasion.flow)
+    ]
+    record = max(ours, key=lambda e: e.at) if ours else None
+    return CertifiedLock(
+        mechanism=reading.mechanism,
+        scope=reading.scope,
+        part=reading.part,
+        blocks=reading.blocks,
+        ref=reading.ref,
+        field=reading.field,
+        value=reading.value,
+        state=reading.state,
+        reason=reading.reason,
+        at=reading.at,
+        session=reading.session,
+        needs=reading.needs,
+        engaged=None if record is None else record.at,
+        lifecycle=None if record is None else record.lifecycle,
+    )
+
+
+def _time(at: datetime) -> str:
+    return f'{at:%Y-%m-%d %H:%M:%S}Z'

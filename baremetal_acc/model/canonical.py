@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which bytes stand for a document? One form, and no other: a signature over it is a signature over what it says.
+
+The JSON Canonicalization Scheme, for the part of JSON that certificates use: objects, arrays, texts, whole numbers, booleans
+and null. There are no fractions, so nobody has to agree on how one is written. Keys are sorted by their UTF-16 code units,
+nothing stands between the tokens, and a text is written with as few escapes as JSON allows.
+
+Source: RFC 8785, sections 3.2.2 and 3.2.3; RFC 7493 (I-JSON), section 2.2 and 2.3, for numbers and duplicate keys.
+"""
+
+import json
+from typing import Any
+
+Json = Any
+"""None, bool, int, str, a list of such, or a dict of texts to such."""
+
+LARGEST = 2**53 - 1
+"""Of whole numbers, and below zero likewise: beyond it readers that have doubles only see another number. RFC 7493, 2.2."""
+
+DEPTH = 16
+"""Objects and arrays within one another. A certificate has six."""
+
+_DIGITS = len(str(LARGEST))
+
+
+class NotCanonical(ValueError):
+    """Why some bytes are no document in this form."""
+
+
+def encode(value: Json) -> bytes:
+    """The bytes of a document.
+
+    :raises NotCanonical: it holds something that this form has no bytes for.
+    """
+    # What JSON calls a control character Python escapes as RFC 8785 does: with the short forms, and lower-case digits else.
+    text = json.dumps(_sorted(value, 0), ensure_ascii=False, separators=(',', ':'), allow_nan=False)
+    try:
+        return text.encode('utf-8')
+    except UnicodeEncodeError:
+        raise NotCanonical('a text holds half a character (a lone surrogate)') from None
+
+
+def parse(data: bytes, *, limit: int) -> Json:
+    """The document that these bytes are, and that :func:`encode` gives these very bytes for.
+
+    :param limit: bytes that it may have.
+    :raises NotCanonical: they are another form of a document, or none.
+    """
+    if len(data) > limit:
+        raise NotCanonical(f'it is longer than {limit} bytes')
+    try:
+        text = data.decode('utf-8')
+    except UnicodeDecodeError as exc:
+        raise NotCanonical(f'it is not UTF-8, at byte {exc.start}') from None
+    if _depth(text) > DEPTH:
+        raise NotCanonical(f'it has more than {DEPTH} objects and arrays within one another')
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_float=_fraction, parse_int=_whole, parse_constant=_fraction)
+    except json.JSONDecodeError as exc:
+        raise NotCanonical(f'it is no JSON: {exc.msg} at character {exc.pos}') from None
+    if encode(value) != data:
+        raise NotCanonical(
+            'it is not in its canonical form (RFC 8785): keys not sorted, blanks, or another way to write a text'
+        )
+    return value
+
+
+def _sorted(value: Json, depth: int) -> Json:
+    if depth > DEPTH:
+        raise NotCanonical(f'it has more than {DEPTH} objects and arrays within one another')
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            if abs(value) > LARGEST:
+                raise NotCanonical(f'the number {value} is beyond {LARGEST}')
+            return value
+        case list() | tuple():
+            return [_sorted(item, depth + 1) for item in value]
+        case dict():
+            if not all(type(key) is str for key in value):
+                raise NotCanonical('a key is no text')
+            return {key: _sorted(value[key], depth + 1) for key in sorted(value, key=_code_units)}
+        case _:
+            raise NotCanonical(f'it holds a {type(value).__name__}')
+
+
+def _code_units(key: str) -> bytes:
+    """How keys are sorted. A lone surrogate sorts like any other; :func:`encode` refuses it later."""
+    return key.encode('utf-16-be', 'surrogatepass')
+
+
+def _depth(text: str) -> int:
+    """How many objects and arrays are within one another, counted without recursion: the reader of Python has it."""
+    deepest = depth = 0
+    quoted = escaped = False
+    for character in text:
+        if quoted:
+            quoted = escaped or character != '"'
+            escaped = character == '\\' and not escaped
+        elif character == '"':
+            quoted = True
+        elif character in '[{':
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in ']}':
+            depth -= 1
+    return deepest
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotCanonical('an object names a key twice')
+    return found
+
+
+def _fraction(text: str) -> Json:
+    raise NotCanonical(f'it holds the number {text[:40]}, which is not whole')
+
+
+def _whole(text: str) -> int:
+    # Counted first: to read a number of a million digits takes minutes.
+    if len(text) > _DIGITS + 1 or abs(int(text)) > LARGEST:
+        raise NotCanonical(f'a number is beyond {LARGEST}')
+    return int(text)

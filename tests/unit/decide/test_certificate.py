@@ -1,0 +1,285 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A certificate is issued for what was proven, and holds for the node, the life and the deployment that it is of."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc.decide.certificate import FRESH, SKEW, Occasion, holds, issue
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.errors import CertificateInvalid, NotMet
+from baremetal_acc.model import canonical
+from baremetal_acc.model.certificate import CertifiedNode, Paper, document, read
+from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
+from tests.unit.decide import values as v
+
+UUID = '6f1a7c1e-0000-4000-8000-000000000001'
+OCCASION = Occasion(
+    node=CertifiedNode(uuid=UUID, name='node-1', instance='vm-1'),
+    lifecycle=v.LIFECYCLE + 1,
+    proven_in=v.LIFECYCLE,
+    flow=Flow.DEPLOY,
+    deployment='d-1',
+    issued=v.NOW + timedelta(minutes=1),
+    issuer='baremetal-acc 0.1.0 at conductor-1',
+    key='sha256:' + '0' * 64,
+    requester='alice (project)',
+    baseline=Paper(name='baseline.toml', digest='sha256:' + '1' * 64),
+    catalogue=Paper(name='catalogue.toml', digest='sha256:' + '2' * 64),
+    known=frozenset({v.GPU}),
+)
+GOOD = v.inventory(v.gpu(firmware=(v.component(version=v.NEW),)))
+LATER = OCCASION.issued + timedelta(days=400)
+WAIVED = Waived(
+    accelerator=v.GPU,
+    label='H100 GPU_0',
+    path=WritePath.HOST_BMC_IPMI,
+    parts=('GPU_0',),
+    rule='all',
+    role='security officer',
+    reason='no mechanism',
+    expires=OCCASION.issued + timedelta(days=30),
+)
+
+
+def issued(inventory=GOOD, *, baseline=None, node=v.NODE, engagements=None, verdict=None, occasion=OCCASION):
+    records = [v.engagement()] if engagements is None else engagements
+    rules = baseline or v.baseline()
+    judged = verify(inventory, rules, node, (), records, lifecycle=occasion.proven_in, flow=occasion.flow, known=occasion.known)
+    return issue(inventory, verdict or judged, rules, node, records, occasion)
+
+
+def refused(*args, **how):
+    with pytest.raises(NotMet) as caught:
+        issued(*args, **how)
+    return '; '.join(caught.value.reasons)
+
+
+ALL_MET = Verdict(target='node-1', findings=())
+"""A verdict that has nothing against anything: the certificate is refused all the same."""
+
+
+def test_it_says_what_was_proven():
+    """Card, firmware, functions, each path, and each reading with mechanism, place, value, time and session."""
+    certificate = issued()
+    card = certificate.accelerators[0]
+    lock = card.locks[0]
+    assert (v.GPU, 'NVIDIA', 'H100') == (card.id, card.vendor, card.model)
+    assert [('GPU_0', v.NEW, 'all')] == [(c.id, c.version, c.rule) for c in card.firmware]
+    assert ('rot', v.ref('Chassis/RoT_0'), 'Closed', 'false') == (lock.mechanism, lock.ref, lock.field, lock.value)
+    assert (LockState.LOCKED_VERIFIED, v.NOW, v.EARLIER, v.LIFECYCLE) == (lock.state, lock.at, lock.engaged, lock.lifecycle)
+    assert {'host-device': 'locked-verified', 'host-bmc-ipmi': 'unsupported'}.items() <= {
+        str(p.path): str(p.state) for p in card.paths
+    }.items()
+    assert [WritePath.HOST_DEVICE] == [p.path for p in card.paths if p.demanded]
+    assert (v.LIFECYCLE + 1, v.LIFECYCLE, 'd-1') == (certificate.lifecycle, certificate.proven_in, certificate.deployment)
+    assert (v.GPU,) == certificate.expected.devices
+    assert 'tenant' == certificate.exposure
+
+
+def test_slots_and_what_they_hold_are_in_it():
+    """Empty ones, too; those that a rule speaks of name it."""
+    inventory = v.inventory(v.fpga())
+    records = [v.engagement(r) for r in v.fpga().locks]
+    occasion = replace(OCCASION, known=frozenset())
+    rules = v.baseline(firmware=None, functions=(('Slot0', 'gzip'),))
+    verdict = Verdict(target='node-1', findings=())
+    certificate = issued(inventory, baseline=rules, engagements=records, verdict=verdict, occasion=occasion)
+    found = certificate.accelerators[0].functions
+    assert [('Slot0', 'gzip', 'all'), ('Slot1', None, None)] == [(f.slot, f.id, f.rule) for f in found]
+
+
+def test_it_comes_back_from_its_json():
+    """And the JSON has one form."""
+    certificate = issued()
+    body = document(certificate)
+    assert certificate == read(body)
+    assert body == canonical.parse(canonical.encode(body), limit=100_000)
+
+
+@pytest.mark.parametrize(
+    'edit',
+    [
+        lambda body: body | {'format': 2},
+        lambda body: body | {'format': True},
+        lambda body: body | {'more': 1},
+        lambda body: {k: x for k, x in body.items() if k != 'waivers'},
+        lambda body: {k: x for k, x in body.items() if k != 'accelerators'},
+        lambda body: body | {'issued': '2026-11-21T13:01:00+01:00'},
+        lambda body: body | {'issued': '2026-11-21T12:01:00'},
+        lambda body: body | {'lifecycle': '8'},
+        lambda body: body | {'lifecycle': True},
+        lambda body: body | {'flow': 'deployed'},
+        lambda body: body | {'node': None},
+        lambda body: [body],
+    ],
+)
+def test_another_shape_is_none(edit):
+    """Fields that are missing, unknown, of another type, or written in another way."""
+    with pytest.raises(CertificateInvalid):
+        read(edit(document(issued())))
+
+
+def test_none_is_issued_for_what_is_not_met():
+    """The reasons are those of the verdict."""
+    assert 'firmware GPU_0: expected 2.0, found 1.0' in refused(v.inventory(v.gpu()))
+
+
+@pytest.mark.parametrize(
+    ('inventory', 'what'),
+    [
+        (v.inventory(v.gpu(locks=())), 'found unsupported'),
+        (v.inventory(v.gpu(locks=(v.reading(LockState.UNLOCKED),))), 'found unlocked'),
+        (v.inventory(v.gpu(locks=(v.reading(LockState.UNKNOWN),))), 'found unknown'),
+        (v.inventory(v.gpu(locks=(v.reading(LockState.PARTIAL),))), 'found partial'),
+        (v.inventory(v.gpu(locks=(v.reading(LockState.PENDING_RESET),))), 'found pending-reset'),
+        (v.inventory(v.gpu(locks=(v.reading(LockState.LOCKED_VERIFIED),))), 'found unknown'),
+    ],
+)
+def test_none_is_issued_for_an_open_path_whatever_the_verdict_says(inventory, what):
+    """The second look at the same facts."""
+    assert what in refused(inventory, verdict=ALL_MET)
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'lifecycle': v.LIFECYCLE - 1},
+        {'flow': 'clean'},
+        {'accelerator': 'uuid:other'},
+        {'session': 'reading-session'},
+        {'at': v.NOW},
+    ],
+)
+def test_none_is_issued_on_the_word_of_other_evidence(changes):
+    """Of another life, flow, card, session, or engaged after the reading."""
+    assert 'found locked-reported' in refused(engagements=[v.engagement(**changes)], verdict=ALL_MET)
+
+
+def test_a_rule_that_accepts_less_does_not_make_it_proven():
+    """``accept = ["locked-reported"]`` is for those who only look."""
+    rules = v.baseline(accept=frozenset({LockState.LOCKED_REPORTED}))
+    occasion = replace(OCCASION, flow=Flow.CLI)
+    assert 'found locked-reported' in refused(baseline=rules, engagements=(), occasion=occasion)
+
+
+@pytest.mark.parametrize(
+    ('change', 'what'),
+    [
+        (lambda i: replace(i, accelerators=()), 'no accelerator was seen'),
+        (lambda i: replace(i, at=OCCASION.issued - FRESH - timedelta(seconds=1)), 'which is not now'),
+        (lambda i: replace(i, at=OCCASION.issued + timedelta(seconds=1)), 'which is not now'),
+        (lambda i: replace(i, target='node-2'), 'the verdict is on node-1'),
+        (lambda i: replace(i, gaps=(Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),)), 'devices may lie behind'),
+        (lambda i: v.inventory(v.fpga(locks=())), 'the card seen before is absent'),
+    ],
+)
+def test_none_is_issued_on_another_look(change, what):
+    """Nothing seen, too long ago, another node, something hidden, a card that has vanished."""
+    assert what in refused(change(GOOD), verdict=ALL_MET)
+
+
+def test_gaps_that_hide_nothing_are_told():
+    """A reader sees what could not be read."""
+    gap = Gap(ref=v.ref('Chassis/1'), reason='HTTP 404', field='Sensors')
+    assert ['HTTP 404'] == [g.reason for g in issued(replace(GOOD, gaps=(gap,))).gaps]
+
+
+TWO_PATHS = v.baseline(block=frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI}))
+
+
+def test_a_waiver_is_in_it_and_stands_for_a_mechanism_that_is_not_there():
+    """With who answers for it, why and until when; what is relaxed is in it, too."""
+    relaxed = Relaxation(kind=Relaxed.PATHS, rule='all', text='does not ask for host-bmc-redfish')
+    verdict = replace(ALL_MET, waived=(WAIVED,), relaxed=(relaxed,))
+    certificate = issued(baseline=TWO_PATHS, verdict=verdict)
+    assert ((WAIVED,), (relaxed,)) == (certificate.waivers, certificate.relaxations)
+    assert () == holds(certificate, now=OCCASION.issued)
+    [why] = [r for r in holds(certificate, now=WAIVED.expires) if 'waived' in r]
+    assert 'for security officer until' in why
+    assert 2 == len(holds(certificate, now=WAIVED.expires))
+
+
+@pytest.mark.parametrize(
+    'changes', [{'expires': OCCASION.issued}, {'accelerator': 'uuid:other'}, {'path': WritePath.HOST_BMC_REDFISH}]
+)
+def test_a_waiver_that_is_over_or_for_something_else_is_none(changes):
+    """Nothing is handed over on it."""
+    verdict = replace(ALL_MET, waived=(replace(WAIVED, **changes),))
+    assert 'lock host-bmc-ipmi: expected locked-verified, found unsupported' in refused(baseline=TWO_PATHS, verdict=verdict)
+
+
+def test_a_waiver_never_covers_what_could_be_closed():
+    """One part without a mechanism does not hide another one that is open."""
+    open_part = v.reading(
+        LockState.UNLOCKED,
+        mechanism='kcs',
+        blocks=frozenset({WritePath.HOST_BMC_IPMI}),
+        place='Managers/1',
+        part='GPU_0',
+        scope='component',
+    )
+    card = v.gpu(firmware=(v.component(version=v.NEW), v.component('GPU_1', version=v.NEW)), locks=(v.reading(), open_part))
+    assert 'found unlocked' in refused(v.inventory(card), baseline=TWO_PATHS, verdict=replace(ALL_MET, waived=(WAIVED,)))
+
+
+def test_it_holds_for_its_own_node_life_and_deployment():
+    """However much later: it ends with the life of the node."""
+    assert () == holds(issued(), node=UUID, lifecycle=v.LIFECYCLE + 1, deployment='d-1', now=LATER)
+
+
+@pytest.mark.parametrize(
+    ('asked', 'why'),
+    [
+        ({'node': UUID[:-1] + '2'}, 'it is of node'),
+        ({'node': UUID.upper()}, 'it is of node'),
+        ({'node': 'node-1'}, 'it is of node'),
+        ({'lifecycle': v.LIFECYCLE}, 'it is of lifecycle 8'),
+        ({'lifecycle': v.LIFECYCLE + 2}, 'the node has come back since'),
+        ({'deployment': 'd-2'}, 'it is of deployment d-1'),
+        ({'now': OCCASION.issued - SKEW - timedelta(seconds=1)}, 'in the future'),
+    ],
+)
+def test_it_holds_for_nothing_else(asked, why):
+    """Another node, another life, another deployment, or not yet."""
+    [found] = holds(issued(), **({'now': LATER} | asked))
+    assert why in found
+
+
+@pytest.mark.parametrize(
+    ('change', 'why'),
+    [
+        (lambda c: replace(c, expires=LATER), 'it has expired'),
+        (lambda c: replace(c, accelerators=()), 'it names no accelerator'),
+        (lambda c: replace(c, accelerators=c.accelerators * 2), 'an accelerator twice'),
+        (lambda c: replace(c, expected=replace(c.expected, devices=('uuid:x', v.GPU))), 'uuid:x had to be there'),
+        (lambda c: replace(c, looked=c.issued + timedelta(seconds=1)), 'from a look of'),
+        (lambda c: replace(c, looked=c.issued - FRESH * 2), 'from a look of'),
+    ],
+)
+def test_what_contradicts_itself_holds_for_nobody(change, why):
+    """Whoever signed it."""
+    assert any(why in reason for reason in holds(change(issued()), now=LATER))
+
+
+def test_what_says_that_a_path_is_open_holds_for_nobody():
+    """A certificate of another issuer, or of a version with a defect."""
+    certificate = issued()
+    card = certificate.accelerators[0]
+    for state in set(LockState) - {LockState.LOCKED_VERIFIED}:
+        paths = tuple(replace(p, state=state) if p.demanded else p for p in card.paths)
+        [why] = holds(replace(certificate, accelerators=(replace(card, paths=paths),)), now=LATER)
+        assert f'host-device had to be blocked (rule all), and it says {state}' in why
+
+
+def test_a_node_of_the_operator_gets_one_too():
+    """It says whose code runs there, and that nothing was demanded."""
+    certificate = issued(node=replace(v.NODE, exposure=Exposure.SERVICE), baseline=v.baseline(block=None), engagements=())
+    assert 'service' == certificate.exposure
+    assert not any(p.demanded for p in certificate.accelerators[0].paths)
