@@ -7,11 +7,22 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.decide.advance import Move, Patience, describe, ended, with_item
-from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.job import Action, Engage, Flash, ItemState, Job, Outcome, Program, Wait
+from baremetal_acc.errors import (
+    AccError,
+    BmcAnswerInvalid,
+    BmcError,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+)
+from baremetal_acc.model.job import Action, Engage, Flash, ItemState, Job, Outcome, Program, Reset, Wait
 from baremetal_acc.run.tools import Tools
 
 LOG = logging.getLogger(__name__)
+
+_CONFLICT = 409
+"""The request does not go with the state that the resource is in. Source: RFC 9110, section 15.5.10."""
 
 
 def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
@@ -42,4 +53,6 @@ def _passes(action: Action, exc: AccError) -> bool:
     """What fails now may succeed later. A BMC that restarts refuses logins, or what it is asked for, for a while."""
     if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
         return True
+    if isinstance(action, Reset) and isinstance(exc, BmcRefused) and exc.status == _CONFLICT:
+        return True  # its power is just changing: whoever changes it, it ends
     return isinstance(action, Engage) and isinstance(exc, BmcError) and not isinstance(exc, BmcUnsupported)

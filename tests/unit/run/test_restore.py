@@ -553,6 +553,44 @@ def test_another_staged_version_is_no_success():
     assert () == outcome.quarantined
 
 
+class Changing(Connection):
+    """A host whose power is just changing: what asks for another change is refused, so often."""
+
+    def refuse(self):
+        if self.machine.conflicts:
+            self.machine.conflicts -= 1
+            raise BmcRefused(bmc='host', what='the power state is changing', status=self.machine.status)
+
+    def set_power(self, system, wanted):
+        self.refuse()
+        super().set_power(system, wanted)
+
+    def reset(self, system, kind):
+        self.refuse()
+        super().reset(system, kind)
+
+
+@pytest.mark.parametrize('hold', [True, False])
+def test_a_host_whose_power_is_just_changing_is_asked_again(hold):
+    """HTTP 409 passes when the change is over; a reset that was refused is sent again."""
+    bench = with_connection(restorable(Machine()), Changing)
+    bench.machine.conflicts, bench.machine.status = 3, 409
+    _, outcome = bench.run(bench.job(hold=hold))
+    assert isinstance(outcome, Done)
+    assert (0, 1) == (bench.machine.conflicts, bench.machine.resets)
+
+
+def test_a_host_that_refuses_to_power_off_fails_the_job():
+    """Another refusal than that is final, and so is one that does not end."""
+    for conflicts, status in ((1, 400), (10_000, 409)):
+        bench = with_connection(restorable(Machine()), Changing)
+        bench.machine.conflicts, bench.machine.status = conflicts, status
+        _, outcome = finish(bench, hold=True)
+        assert any('the power state is changing' in reason for reason in outcome.reasons)
+        assert [] == pushes(bench)
+        assert timedelta(minutes=12) > bench.now - v.NOW  # two times reset_timeout: to power off, and to power on
+
+
 def test_what_was_staged_before_the_write_is_not_its_result():
     """The version was waiting for a reset already, and the BMC has forgotten the write, which never arrived."""
     bench = restorable(Machine(staged=v.NEW, arrives=False, task_ends=TaskState.GONE))
