@@ -32,7 +32,7 @@ from baremetal_acc.model.job import (
     Withdraw,
     stage,
 )
-from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import BmcName
 
 UNASKED = 1_000_000
@@ -151,6 +151,8 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
             return _due(job, _next_writes(job, sight))
         case Stage.RESET:
             return _due(job, _next_resets(job))
+        case Stage.RELEASE | Stage.ENGAGE as at:
+            return _due(job, _next_locks(job, at))
         case Stage() as at:
             return _due(job, [n for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended])
 
@@ -297,6 +299,8 @@ def _resets_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if came:
             job = ended(job, position, ItemState.DONE, now)
             job = _in_force(job, item.action, now)
+        elif came is None and item.action.kind is ResetKind.BMC_RESET and not item.silent:
+            job = with_item(job, position, replace(item, silent=True))
         elif (came is False and now - item.since > patience.reset) or now > job.deadline + patience.reset:
             job = ended(job, position, ItemState.FAILED, now, f'did not come within {patience.reset}')
     return job
@@ -319,7 +323,7 @@ def _in_force(job: Job, reset: Reset, now: datetime) -> Job:
 
 
 def _strong_enough(done: ResetKind, needed: ResetKind) -> bool:
-    return done is needed or done is ResetKind.POWER_CYCLE
+    return done is needed or (done is ResetKind.POWER_CYCLE and needed is not ResetKind.BMC_RESET)
 
 
 def _give_up_what_is_pointless(job: Job, now: datetime) -> Job:
@@ -369,7 +373,7 @@ def _needed(job: Job, reset: Reset) -> bool:
 def _stands_in_the_way(failed: Action, action: Action) -> bool:
     """A host that could not be powered off stands in the way of everything, a lock in the way of its card."""
     if isinstance(failed, Release) and isinstance(action, Release | Flash | Program):
-        return failed.accelerator == action.accelerator
+        return failed.ref.bmc == action.ref.bmc if failed.scope is Scope.BMC else failed.accelerator == action.accelerator
     return True
 
 
@@ -408,11 +412,20 @@ def _open_writes(job: Job) -> Iterator[tuple[int, Item, Flash | Program]]:
             yield position, item, item.action
 
 
+def _next_locks(job: Job, at: Stage) -> list[int]:
+    """A lockdown is opened before the other locks and closed after them: under it the BMC changes nothing."""
+    open_ones = [(n, i) for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended]
+    lockdowns = [n for n, i in open_ones if isinstance(i.action, Release | Engage) and i.action.wraps]
+    others = [n for n, _ in open_ones if n not in lockdowns]
+    return (lockdowns or others) if at is Stage.RELEASE else (others or lockdowns)
+
+
 def _next_resets(job: Job) -> list[int]:
-    """Resets that enforce go together; the host is given back when they have ended."""
+    """Resets that enforce go together, but those of BMCs before all others; the host is given back when they have ended."""
     resets = [(n, i) for n, i in enumerate(job.items) if isinstance(i.action, Reset) and not i.state.ended]
     enforcing = [(n, i) for n, i in resets if _is(i.action, ResetPurpose.ENFORCE)]
-    return [n for n, i in (enforcing or resets) if i.state in (ItemState.PLANNED, ItemState.SENT)]
+    of_bmcs = [(n, i) for n, i in enforcing if isinstance(i.action, Reset) and i.action.kind is ResetKind.BMC_RESET]
+    return [n for n, i in (of_bmcs or enforcing or resets) if i.state in (ItemState.PLANNED, ItemState.SENT)]
 
 
 def _due(job: Job, positions: list[int]) -> Move:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import BmcName, Ref
 
 _RANK = {
     LockState.LOCKED_VERIFIED: 6,
@@ -21,21 +22,34 @@ _RANK = {
 }
 
 
-def judge(reading: LockReading, engagements: Iterable[Engagement], *, lifecycle: int, flow: Flow | None = None) -> LockReading:
+def judge(
+    reading: LockReading,
+    engagements: Iterable[Engagement],
+    *,
+    lifecycle: int,
+    flow: Flow | None = None,
+    starting: Ref | None = None,
+) -> LockReading:
     """The reading with the state that our own records allow it.
 
     Only a reading that a mechanism calls ``locked-reported`` can become ``locked-verified``, and only by an engagement of the
     same place, of the same card, in this lifecycle (and flow, where one is asked for), that is older than the reading, went
     over another session, and was followed by the reset that it needs.
+
+    :param starting: a System that is about to be started: what is set, and comes in force with that start, before any code of
+        its host runs, counts as being in force if it is our own.
     """
     if reading.state is LockState.LOCKED_VERIFIED:
         return replace(reading, state=LockState.UNKNOWN, reason='a mechanism may not call itself verified')
-    if reading.state is not LockState.LOCKED_REPORTED:
+    comes = starting is not None and reading.state is LockState.PENDING_RESET and reading.with_start == starting
+    if reading.state is not LockState.LOCKED_REPORTED and not comes:
         return reading
     ours = [e for e in engagements if e.place == reading.place]
     if not ours:
         return replace(reading, reason='found closed, not engaged by us')
-    same_card = [e for e in ours if e.accelerator == reading.accelerator]
+    # A lock of a whole machine is engaged once for all of its devices: what it is bound to is the BMC, which the place names.
+    whole = reading.scope is Scope.BMC
+    same_card = [e for e in ours if whole or e.accelerator == reading.accelerator]
     if not same_card:
         return replace(reading, reason='engaged on another card')
     same_card = [e for e in same_card if e.part == reading.part]
@@ -52,6 +66,8 @@ def judge(reading: LockReading, engagements: Iterable[Engagement], *, lifecycle:
         return replace(reading, reason='read before it was engaged')
     if reading.session == record.session:
         return replace(reading, reason='read over the session that engaged it')
+    if comes:
+        return replace(reading, state=LockState.LOCKED_VERIFIED, reason='comes in force with the start of the host')
     if record.needs is not ResetKind.NONE and (record.reset_at is None or reading.at <= record.reset_at):
         return replace(reading, state=LockState.PENDING_RESET, reason=f'in force after a {record.needs} only')
     return replace(reading, state=LockState.LOCKED_VERIFIED, reason=None)
@@ -59,12 +75,17 @@ def judge(reading: LockReading, engagements: Iterable[Engagement], *, lifecycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device."""
+    """Something of a device that can be written: a firmware component, a slot, or, where it shows neither, the device.
+
+    Of scope ``bmc``: all of the device, by way of the BMC that ``part`` names.
+    """
 
     scope: Scope
     part: str | None = None
 
     def __str__(self) -> str:
+        if self.scope is Scope.BMC:
+            return f'all by way of BMC {self.part}'
         return self.part if self.part is not None else 'the device'
 
 
@@ -93,7 +114,7 @@ def subjects(accelerator: Accelerator) -> tuple[Subject, ...]:
 def covers(reading: LockReading, subject: Subject) -> bool:
     """The reading's mechanism protects that subject, if it holds."""
     match reading.scope:
-        case Scope.DEVICE | Scope.BMC:
+        case Scope.DEVICE:
             return True
         case Scope.FIRMWARE:
             return subject.scope in (Scope.FIRMWARE, Scope.COMPONENT)
@@ -101,17 +122,62 @@ def covers(reading: LockReading, subject: Subject) -> bool:
             return subject.scope is Scope.COMPONENT and subject.part == reading.part
         case Scope.SLOT:
             return subject.scope is Scope.SLOT and subject.part == reading.part
+        case Scope.BMC:
+            return subject.scope is Scope.BMC and subject.part == reading.ref.bmc
+
+
+def in_the_way(reading: LockReading, subject: Subject, ref: Ref) -> bool:
+    """The reading's mechanism keeps us, too, from writing that subject by way of that resource."""
+    if WritePath.BMC_NETWORK not in reading.blocks or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
+        return False
+    return reading.ref.bmc == ref.bmc if reading.scope is Scope.BMC else covers(reading, subject)
 
 
 def coverage(accelerator: Accelerator, path: WritePath, readings: Iterable[LockReading]) -> tuple[Coverage, ...]:
     """How a write path is blocked, subject by subject.
 
-    One mechanism that blocks it is enough. Where one mechanism says something at several places, each of them may be a way
-    in, so the worst of them counts.
+    One mechanism of the card that blocks it is enough. Where one mechanism says something at several places, each of them may
+    be a way in, so the worst of them counts. Where locks of whole machines are shown, each BMC that shows the device is a way
+    to it: what no mechanism of the card protects as well is one subject for each of these BMCs. They never close the card's
+    own way to the host.
 
     :param readings: of this device, already judged.
     """
     relevant = [r for r in readings if path in r.blocks and r.accelerator == accelerator.id]
+    whole = [r for r in relevant if r.scope is Scope.BMC]
+    found = _by_subject(accelerator, [r for r in relevant if r.scope is not Scope.BMC])
+    if path is WritePath.HOST_DEVICE or not whole:
+        return found
+    ways: list[Coverage] = []
+    for bmc in sorted({ref.bmc for ref in accelerator.refs}):
+        through = _by_way_of(bmc, [r for r in whole if r.ref.bmc == bmc])
+        weaker = [c for c in found if _RANK[c.state] <= _RANK[through.state]]
+        ways += [through] if weaker else []
+        ways += (c for c in found if c not in weaker and c not in ways)
+    return tuple(ways)
+
+
+def _by_way_of(bmc: BmcName, readings: list[LockReading]) -> Coverage:
+    """How all of a device is protected on one BMC: by a lockdown, or because each way of the host to it is closed.
+
+    A BMC has several ways, and every mechanism is for one of them: each has to be closed. A lockdown closes all it declares.
+    """
+    subject = Subject(scope=Scope.BMC, part=bmc)
+    ways = [r for r in readings if not r.wraps]
+    lockdowns: dict[str, list[LockReading]] = {}
+    for reading in readings:
+        if reading.wraps:
+            lockdowns.setdefault(reading.mechanism, []).append(reading)
+    alternatives = [*lockdowns.values(), *([ways] if ways else [])]
+    if not alternatives:
+        return Coverage(subject=subject, state=LockState.UNSUPPORTED, reading=None)
+    worst = [min(places, key=lambda r: _RANK[r.state]) for places in alternatives]
+    best = max(worst, key=lambda r: _RANK[r.state])
+    return Coverage(subject=subject, state=best.state, reading=best)
+
+
+def _by_subject(accelerator: Accelerator, relevant: list[LockReading]) -> tuple[Coverage, ...]:
+    """How the mechanisms of the card protect each of its parts."""
     parts = subjects(accelerator)
     times = Counter(parts)
 

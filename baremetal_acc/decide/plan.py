@@ -59,7 +59,8 @@ _SERVE = (
 _MOST_NAMES = 4
 """Of devices in one text."""
 
-_SEVERITY = {ResetKind.NONE: 0, ResetKind.SYSTEM_RESET: 1, ResetKind.POWER_CYCLE: 2}
+_SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
+"""The later ones bring in force what the earlier ones do. A reset of the BMC is never asked for together with another kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,8 @@ def plan(
         # A host that is held is given back only when every lock of every device is proven, so all of them are engaged.
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
+    _lockdowns(draft, engage=Part.UNLOCK not in parts)
+    draft.actions = list(_once_a_place(draft.actions))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
             draft.notes.append(Note(label=node.name, text=f'rule {name} matches no device here'))
@@ -182,10 +185,19 @@ def raise_if_unsafe(made: Plan) -> None:
 
 
 def _order(action: Action) -> tuple[int, int, str]:
-    """Stages in their order; within the resets those that enforce come before the one that gives the host back."""
-    late = 1 if isinstance(action, Reset) and action.purpose is ResetPurpose.RESUME else 0
-    order = action.order if isinstance(action, Flash | Program) else 0
-    return (stage(action), late or order, json.dumps(encode(action)))
+    """Stages in their order. A lockdown is opened before and closed after all other locks; the host is given back last."""
+    match action:
+        case Flash() | Program():
+            order = action.order
+        case Release():
+            order = -1 if action.wraps else 0
+        case Engage():
+            order = 1 if action.wraps else 0
+        case Reset():
+            order = 1 if action.purpose is ResetPurpose.RESUME else 0
+        case _:
+            order = 0
+    return (stage(action), order, json.dumps(encode(action)))
 
 
 def _refuse_the_unseen(draft: _Draft, baseline: Baseline, node: NodeFacts, chosen: list[Accelerator]) -> None:
@@ -386,7 +398,7 @@ def _write(
             draft.refuse(accelerator, subject, f'needs a {image.reset}, and the BMC shows no System to reset')
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
-    _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id))
+    _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
 def _restore(image: Image, over: str | None) -> str | None:
@@ -479,7 +491,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         staged=slot.item.staged,
     )
     draft.writes.append(_Write(action=action, kind=image.kind))
-    _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id))
+    _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
 def _not_one(found: Iterable[Image], what: str, rule: str, near: Iterable[Image] = ()) -> str:
@@ -538,11 +550,10 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
         yield f'image {image.name} has {image.size_bytes} bytes, BMC {facts.name} takes {facts.update.max_size}'
 
 
-def _release(draft: _Draft, accelerator: Accelerator, subject: evidence.Subject) -> None:
+def _release(draft: _Draft, accelerator: Accelerator, subject: evidence.Subject, ref: Ref) -> None:
     """Open what also blocks our own way to a subject that is written."""
     for reading in accelerator.locks:
-        ours = WritePath.BMC_NETWORK in reading.blocks and evidence.covers(reading, subject)
-        if ours and reading.state not in (LockState.UNLOCKED, LockState.UNSUPPORTED):
+        if evidence.in_the_way(reading, subject, ref):
             _add_release(draft, accelerator, reading)
 
 
@@ -561,6 +572,8 @@ def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) 
         ref=reading.ref,
         field=reading.field,
         expects=reading.value,
+        scope=reading.scope,
+        wraps=reading.wraps,
     )
     if action not in draft.released:
         draft.released.add(action)
@@ -568,27 +581,33 @@ def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) 
         draft.actions.append(action)
 
 
+def _add_engage(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
+    draft.actions.append(
+        Engage(
+            accelerator=accelerator.id,
+            mechanism=reading.mechanism,
+            ref=reading.ref,
+            field=reading.field,
+            blocks=reading.blocks,
+            needs=reading.needs,
+            scope=reading.scope,
+            wraps=reading.wraps,
+        )
+    )
+    if reading.needs is ResetKind.NONE:
+        return
+    if reading.reset is None:
+        draft.refuse(accelerator, f'lock {reading.mechanism}', f'needs a {reading.needs}, and nothing says of what')
+    else:
+        draft.reset(reading.reset, reading.needs, _whose(accelerator, reading))
+
+
 def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
     released = draft.opened
     for reading in accelerator.locks:
         # What is released for our own write is closed again, whether or not the baseline asks for it.
-        if not reading.blocks & wanted.block and (accelerator.id, *reading.place) not in released:
-            continue
-        draft.actions.append(
-            Engage(
-                accelerator=accelerator.id,
-                mechanism=reading.mechanism,
-                ref=reading.ref,
-                field=reading.field,
-                blocks=reading.blocks,
-                needs=reading.needs,
-            )
-        )
-        if reading.needs is not ResetKind.NONE:
-            if reading.reset is None:
-                draft.refuse(accelerator, f'lock {reading.mechanism}', f'needs a {reading.needs}, and nothing says of what')
-            else:
-                draft.reset(reading.reset, reading.needs, f'{accelerator.label} {reading.mechanism}')
+        if reading.blocks & wanted.block or (accelerator.id, *reading.place) in released:
+            _add_engage(draft, accelerator, reading)
     for path in sorted(wanted.block):
         uncovered = [
             c.subject for c in evidence.coverage(accelerator, path, accelerator.locks) if c.state is LockState.UNSUPPORTED

@@ -30,10 +30,10 @@ from baremetal_acc.model.job import (
     Reset,
     ResetPurpose,
 )
-from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.lock import LockReading, ResetKind, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
-_SEVERITY = {ResetKind.NONE: 0, ResetKind.SYSTEM_RESET: 1, ResetKind.POWER_CYCLE: 2}
+_SEVERITY = {kind: rank for rank, kind in enumerate(ResetKind)}
 
 Place = tuple[AcceleratorId, Ref]
 """A device and the SoftwareInventory of it that is written."""
@@ -146,6 +146,7 @@ def _with_what_it_takes(
         for reading in accelerator.locks
         if _in_the_way(reading, component)
     ]
+    releases = list({_identity(r): r for r in releases}.values())
     opened = {_lock(r) for r in releases}
     engages = _engages(job, inventory, devices, opened)
     needs = _resets_needed(inventory, written, engages)
@@ -155,14 +156,13 @@ def _with_what_it_takes(
     waiting = {_identity(i.action) for i in items if not i.state.ended}
     items += (Item(action=a, since=now, restoring=True) for a in wanted if _identity(a) not in waiting)
     # What was proven before these devices are written again counts for nothing.
-    kept = tuple(e for e in job.engagements if e.accelerator not in devices)
+    # A lock of a whole machine is none of theirs, and what closes it again makes new evidence.
+    kept = tuple(e for e in job.engagements if e.accelerator not in devices or e.scope is Scope.BMC)
     return replace(job, items=tuple(items), engagements=kept)
 
 
 def _in_the_way(reading: LockReading, component: Component) -> bool:
-    subject = evidence.Subject(scope=Scope.COMPONENT, part=component.id)
-    closed = reading.state not in (LockState.UNLOCKED, LockState.UNSUPPORTED)
-    return closed and WritePath.BMC_NETWORK in reading.blocks and evidence.covers(reading, subject)
+    return evidence.in_the_way(reading, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
 
 
 def _release(accelerator: Accelerator, reading: LockReading) -> Release:
@@ -172,15 +172,17 @@ def _release(accelerator: Accelerator, reading: LockReading) -> Release:
         ref=reading.ref,
         field=reading.field,
         expects=reading.value,
+        scope=reading.scope,
+        wraps=reading.wraps,
     )
 
 
 def _engages(job: Job, inventory: Inventory, devices: set[AcceleratorId], opened: set[LockPlace]) -> tuple[Engage, ...]:
     """Every lock that the job engages on these devices, every lock that is opened now, and whoever else shares such a one."""
     found = {
-        (a.accelerator, *_lock(a)): a
+        (_owner(a.scope, a.accelerator), *_lock(a)): a
         for i in job.items
-        if isinstance(a := i.action, Engage) and (a.accelerator in devices or _lock(a) in opened)
+        if isinstance(a := i.action, Engage) and (_lock(a) in opened or (a.accelerator in devices and a.scope is not Scope.BMC))
     }
     for accelerator in inventory.accelerators:
         for reading in accelerator.locks:
@@ -192,8 +194,10 @@ def _engages(job: Job, inventory: Inventory, devices: set[AcceleratorId], opened
                     field=reading.field,
                     blocks=reading.blocks,
                     needs=reading.needs,
+                    scope=reading.scope,
+                    wraps=reading.wraps,
                 )
-                found.setdefault((accelerator.id, *reading.place), new)
+                found.setdefault((_owner(new.scope, accelerator.id), *reading.place), new)
     return tuple(found.values())
 
 
@@ -421,10 +425,15 @@ def _lock(action: Release | Engage) -> LockPlace:
     return (action.mechanism, action.ref, action.field)
 
 
+def _owner(scope: Scope, accelerator: AcceleratorId) -> AcceleratorId | None:
+    """Whose lock it is: of a whole machine, nobody's."""
+    return None if scope is Scope.BMC else accelerator
+
+
 def _identity(action: Action) -> tuple[object, ...]:
     """Two actions of one identity do the same."""
     if isinstance(action, Release | Engage):
-        return (type(action), action.accelerator, *_lock(action))
+        return (type(action), _owner(action.scope, action.accelerator), *_lock(action))
     return (action,)
 
 

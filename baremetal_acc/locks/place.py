@@ -121,6 +121,7 @@ def reading(
     needs: ResetKind = ResetKind.NONE,
     reset: Ref | None = None,
     wraps: bool = False,
+    with_start: Ref | None = None,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -139,5 +140,6 @@ def reading(
         needs=needs,
         reset=reset,
         wraps=wraps,
+        with_start=with_start,
         reason=reason,
     )

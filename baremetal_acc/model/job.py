@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
-from baremetal_acc.model.lock import Engagement, LockState, ResetKind, WritePath
+from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
 
@@ -40,6 +40,8 @@ class Release:
     """Open a lock that stands in our own way.
 
     :ivar expects: the literal value the plan saw; another one refuses.
+    :ivar scope: as in the reading: a lock of scope ``bmc`` is opened once for all devices, of which ``accelerator`` is one.
+    :ivar wraps: as in the reading: it is opened before all others.
     """
 
     accelerator: AcceleratorId
@@ -47,6 +49,8 @@ class Release:
     ref: Ref
     field: str
     expects: str | None
+    scope: Scope = Scope.DEVICE
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +127,8 @@ class Engage:
     """Close a lock, then read it back (the reading back is the verdict's business).
 
     :ivar blocks: what it blocks when it holds.
+    :ivar scope: as in the reading: a lock of scope ``bmc`` is closed once for all devices, of which ``accelerator`` is one.
+    :ivar wraps: as in the reading: it is closed after all others.
     """
 
     accelerator: AcceleratorId
@@ -131,6 +137,8 @@ class Engage:
     field: str
     blocks: frozenset[WritePath]
     needs: ResetKind = ResetKind.NONE
+    scope: Scope = Scope.DEVICE
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +319,7 @@ class Item:
     :ivar message: why it failed, or what the BMC last said.
     :ivar moved: when the progress of its task was last seen to move, UTC.
     :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
+    :ivar silent: its BMC has been silent since a reset of the BMC was asked for.
     :ivar untouched: it failed before anything of it could reach the device.
     :ivar waiting: since when it is put off because its image is away, UTC.
     :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
@@ -330,6 +339,7 @@ class Item:
     waiting: datetime | None = None
     busy: datetime | None = None
     restoring: bool = False
+    silent: bool = False
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

@@ -85,6 +85,8 @@ class LockReading:
     :ivar reset: the System (of a ``bmc-reset``: the Manager) that this reset is of, or None.
     :ivar wraps: a lockdown under which the BMC changes no other setting: it is opened once, first, and closed last, for all
         devices.
+    :ivar with_start: a System: closed is set, and comes in force with the next start of this one, before any code of its host
+        runs; None where that is not so.
     :ivar reason: why it is unknown, partial or pending, or None.
     """
 
@@ -102,6 +104,7 @@ class LockReading:
     needs: ResetKind = ResetKind.NONE
     reset: Ref | None = None
     wraps: bool = False
+    with_start: Ref | None = None
     reason: str | None = None
 
     @property

@@ -10,7 +10,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, ItemState, Job, Release
-from baremetal_acc.model.lock import Engagement, LockReading, LockState
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import host_runs
@@ -70,18 +70,26 @@ def engage(
         part=reading.part,
         needs=action.needs,
         reset=reading.reset,
+        scope=reading.scope,
     )
-    # One lock may protect several devices: each has a record of its own.
-    others = tuple(e for e in job.engagements if (e.place, e.accelerator) != (record.place, record.accelerator))
+    # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
+    others = tuple(e for e in job.engagements if not _replaces(record, e))
     return ended(replace(job, engagements=(*others, record)), position, ItemState.DONE, now)
+
+
+def _replaces(new: Engagement, old: Engagement) -> bool:
+    return new.place == old.place and (new.scope is Scope.BMC or new.accelerator == old.accelerator)
 
 
 def _reading_at(
     action: Release | Engage, tools: Tools, inventory: Inventory | None
 ) -> tuple[Mechanism | None, LockReading | None]:
-    """The mechanism and the present reading of the very place and card that an action is for."""
+    """The mechanism and the present reading of the very place and card that an action is for.
+
+    Of a lock of a whole machine any card that shows it tells the same.
+    """
     mechanism = next((m for m in tools.mechanisms if m.name == action.mechanism), None)
-    accelerator = None if inventory is None else inventory.accelerator(action.accelerator)
-    readings = () if accelerator is None else accelerator.locks
+    cards = () if inventory is None else inventory.accelerators
+    readings = [r for a in cards if action.scope is Scope.BMC or a.id == action.accelerator for r in a.locks]
     wanted = (action.mechanism, action.ref, action.field)
     return mechanism, next((r for r in readings if r.place == wanted), None)
