@@ -562,7 +562,42 @@ def _release_all(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> No
         if reading.blocks & (wanted.block | {WritePath.HOST_DEVICE}) and reading.state is not LockState.UNLOCKED:
             _add_release(draft, accelerator, reading)
             if reading.needs is not ResetKind.NONE and reading.reset is not None:
-                draft.reset(reading.reset, reading.needs, f'{accelerator.label} {reading.mechanism}')
+                draft.reset(reading.reset, reading.needs, _whose(accelerator, reading))
+
+
+def _lockdowns(draft: _Draft, *, engage: bool) -> None:
+    """Under a lockdown a BMC changes nothing: it is opened for whatever is changed there, and closed again after all of it."""
+    changed = {a.ref.bmc for a in draft.actions if isinstance(a, Release | Engage) and not a.wraps}
+    for accelerator in draft.inventory.accelerators:
+        for reading in accelerator.locks:
+            if (
+                reading.wraps
+                and reading.ref.bmc in changed
+                and reading.state not in (LockState.UNLOCKED, LockState.UNSUPPORTED)
+            ):
+                _add_release(draft, accelerator, reading)
+                if engage:
+                    _add_engage(draft, accelerator, reading)
+
+
+def _once_a_place(actions: Iterable[Action]) -> Iterator[Action]:
+    """A lock of a whole machine is opened once and closed once, however many devices show it."""
+    shared: dict[tuple[object, ...], Release | Engage] = {}
+    for action in actions:
+        if not isinstance(action, Release | Engage) or action.scope is not Scope.BMC:
+            yield action
+            continue
+        place = (type(action), action.mechanism, action.ref, action.field)
+        known = shared.get(place)
+        if known is None or action.accelerator < known.accelerator:
+            shared[place] = action
+    yield from shared.values()
+
+
+def _whose(accelerator: Accelerator, reading: LockReading) -> str:
+    """A lock and what it protects, as the reason of a reset."""
+    what = f'BMC {reading.ref.bmc}' if reading.scope is Scope.BMC else accelerator.label
+    return f'{what} {reading.mechanism}'
 
 
 def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
