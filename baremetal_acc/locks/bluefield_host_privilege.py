@@ -9,6 +9,8 @@ What it can do: read, engage (PATCH Bios/Settings, POST HostRshim.Set), release 
 Which write paths it blocks: ``host-device`` of the card: firmware over PCIe (privilege) and the rshim console port. One alone
 is ``partial``: the other is a way in.
 How an update behaves: ours goes through the card's own BMC and is not blocked.
+What else the card shows: explicit privileges or a preset beside the level are independent sources. A Restricted that one of
+them contradicts is ``unknown``.
 What it cannot prove: HostRshim shows what is set, not what is in force: it takes a power cycle of the card's System. So a
 reading is ``locked-reported`` when both are set and nothing is pending, and needs a power cycle seen after it was engaged.
 What it was tried on: the recording nvidia/bluefield3 (a locked card), the emulator; no hardware.
@@ -16,26 +18,30 @@ What it was tried on: the recording nvidia/bluefield3 (a locked card), the emula
 Source: NVIDIA/libredfish nvidia_dpu.rs (facts/redfish.md, section 6.1, BlueField (a)).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime
 
-from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
-from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.bmc.api import Reader, Writer
+from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Readers, literal, reading, value_at
+from baremetal_acc.locks.bluefield import (
+    DISABLED,
+    ENABLED,
+    LEVELS,
+    PRIVILEGED,
+    RESTRICTED,
+    RSHIM,
+    SET_RSHIM,
+    Card,
+    cards,
+    level,
+    rshim_target,
+    settings_of,
+)
+from baremetal_acc.locks.place import MISSING, literal, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import Ref
-
-LEVELS = ('HostPrivilegeLevel', 'Host Privilege Level')
-"""Names of the attribute, by firmware."""
-
-RSHIM = 'HostRshim'
-ACTION = '#HostRshim.Set'
-
-CLOSED = {'level': 'Restricted', 'rshim': 'Disabled'}
-OPEN = {'level': 'Privileged', 'rshim': 'Enabled'}
 
 
 class HostPrivilege:
@@ -54,155 +60,85 @@ class HostPrivilege:
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each System of the device that shows either of the two; on real cards there is one."""
-        by_bmc = Readers(readers)
-        found = []
-        for ref in accelerator.refs:
-            reader = by_bmc.of(ref.bmc)
-            if reader is None or ref.uri.rsplit('/', 1)[0] != '/redfish/v1/Systems':
-                continue
-            system, why = by_bmc.document(ref)
-            card = _card(reader, system) if system is not None else _Card(unreadable=why)
-            if not card.shows_any:
-                continue
-            state, reason = card.state()
-            found.append(
-                reading(
-                    mechanism=self.name,
-                    accelerator=accelerator,
-                    blocks=self.about.blocks,
-                    ref=ref,
-                    field=f'Bios/{LEVELS[0]}+{RSHIM}',
-                    value=card.value(),
-                    state=state,
-                    now=now,
-                    session=reader.session,
-                    needs=ResetKind.POWER_CYCLE,
-                    reset=ref,
-                    reason=reason,
-                )
+        return tuple(
+            reading(
+                mechanism=self.name,
+                accelerator=accelerator,
+                blocks=self.about.blocks,
+                ref=card.system,
+                field=f'Bios/{LEVELS[0]}+{RSHIM}',
+                value=_value(card),
+                state=state,
+                now=now,
+                session=reader.session,
+                needs=self.about.needs,
+                reset=card.system,
+                reason=reason,
             )
-        return tuple(found)
+            for card, reader in cards(accelerator, readers)
+            if _shows_any(card)
+            for state, reason in [_state(card)]
+        )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
         """Set Restricted and Disabled. In force after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
-        _write(writer, reading.ref, CLOSED)
+        _write(writer, reading.ref, RESTRICTED, DISABLED)
 
     def release(self, writer: Writer, reading: LockReading) -> None:
         """Set Privileged and Enabled. In force after a power cycle of the card's System.
 
         :raises BmcError: one of them was not accepted.
         """
-        _write(writer, reading.ref, OPEN)
+        _write(writer, reading.ref, PRIVILEGED, ENABLED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Card:
-    """What a card says. ``MISSING`` where it says nothing.
-
-    :ivar unreadable: why a part could not be read, or None.
-    """
-
-    level: object = MISSING
-    pending: object = MISSING
-    rshim: object = MISSING
-    unreadable: str | None = None
-
-    @property
-    def shows_any(self) -> bool:
-        """The card has the mechanism."""
-        return self.level is not MISSING or self.rshim is not MISSING or self.unreadable is not None
-
-    def value(self) -> dict[str, object]:
-        """All of it, for the reading."""
-        parts = {LEVELS[0]: self.level, f'{LEVELS[0]} pending': self.pending, RSHIM: self.rshim}
-        return {name: value for name, value in parts.items() if value is not MISSING}
-
-    def state(self) -> tuple[LockState, str | None]:
-        """What it amounts to."""
-        if self.unreadable is not None:
-            return LockState.UNKNOWN, self.unreadable
-        words = {**dict.fromkeys(('Restricted', 'Disabled'), True), **dict.fromkeys(('Privileged', 'Enabled'), False)}
-        level = words.get(self.level) if isinstance(self.level, str) else None
-        rshim = words.get(self.rshim) if isinstance(self.rshim, str) else None
-        pending = self.pending if self.pending is not MISSING and self.pending != self.level else None
-        if (self.level is not MISSING and level is None) or (self.rshim is not MISSING and rshim is None):
-            return LockState.UNKNOWN, f'a value that is not known: {literal(self.value())}'
-        if pending is not None and level is False and pending == CLOSED['level'] and rshim:
-            return LockState.PENDING_RESET, 'Restricted is set and not in force before the next reset of the card'
-        if pending is not None and level and rshim:
-            return LockState.PENDING_RESET, f'closed now, but {pending} is set and in force after the next reset of the card'
-        if level and rshim:
-            return LockState.LOCKED_REPORTED, None
-        if level or rshim or pending == CLOSED['level']:
-            open_ = RSHIM if not rshim else LEVELS[0]
-            return LockState.PARTIAL, f'{open_} is open or not shown'
-        return LockState.UNLOCKED, None
+def _shows_any(card: Card) -> bool:
+    return card.level is not MISSING or card.rshim is not MISSING or card.why_not('system', 'level', 'rshim') is not None
 
 
-def _card(reader: Reader, system: Document) -> _Card:
-    """Read the three places. A System without the two links has no such mechanism."""
-    level = pending = rshim = MISSING
-    problems: list[str] = []
-    bios = _linked(reader, value_at(system.body, 'Bios', '@odata.id'), problems)
-    if bios is not None:
-        name, level = _level(bios.body)
-        if name is not None:
-            settings = _linked(reader, _settings(bios), problems)
-            if settings is not None:
-                pending = value_at(settings.body, 'Attributes', name)
-    extension = value_at(system.body, 'Oem', 'Nvidia')
-    if isinstance(extension, Mapping):
-        link = value_at(extension, '@odata.id')
-        whole = _linked(reader, link, problems) if link is not MISSING and RSHIM not in extension else None
-        rshim = value_at(whole.body if whole is not None else extension, RSHIM)
-    if problems and level is MISSING and rshim is MISSING and not isinstance(extension, Mapping):
-        return _Card()  # an unreadable Bios of a System without the extension says nothing of this mechanism
-    return _Card(level=level, pending=pending, rshim=rshim, unreadable='; '.join(problems) or None)
+def _value(card: Card) -> dict[str, object]:
+    parts = {LEVELS[0]: card.level, f'{LEVELS[0]} pending': card.pending, RSHIM: card.rshim}
+    return {name: value for name, value in parts.items() if value is not MISSING}
 
 
-def _linked(reader: Reader, link: object, problems: list[str]) -> Document | None:
-    if not isinstance(link, str):
-        return None
-    try:
-        return reader.get(link)
-    except BmcError as exc:
-        problems.append(f'{link}: {exc.what}')
-        return None
+def _state(card: Card) -> tuple[LockState, str | None]:
+    unreadable = card.why_not('system', 'level', 'rshim')
+    if unreadable is not None:
+        return LockState.UNKNOWN, unreadable
+    words = {RESTRICTED: True, DISABLED: True, PRIVILEGED: False, ENABLED: False}
+    level = words.get(card.level) if isinstance(card.level, str) else None
+    rshim = words.get(card.rshim) if isinstance(card.rshim, str) else None
+    pending = card.pending if card.pending is not MISSING and card.pending != card.level else None
+    if (card.level is not MISSING and level is None) or (card.rshim is not MISSING and rshim is None):
+        return LockState.UNKNOWN, f'a value that is not known: {literal(_value(card))}'
+    if pending is not None and level is False and pending == RESTRICTED and rshim:
+        return LockState.PENDING_RESET, 'Restricted is set and not in force before the next reset of the card'
+    if pending is not None and level and rshim:
+        return LockState.PENDING_RESET, f'closed now, but {pending} is set and in force after the next reset of the card'
+    if level and rshim:
+        contradicted = card.contradicts('level')
+        return (LockState.LOCKED_REPORTED, None) if contradicted is None else (LockState.UNKNOWN, contradicted)
+    if level or rshim or pending == RESTRICTED:
+        open_ = RSHIM if not rshim else LEVELS[0]
+        return LockState.PARTIAL, f'{open_} is open or not shown'
+    return LockState.UNLOCKED, None
 
 
-def _level(body: JsonObject) -> tuple[str | None, object]:
-    for name in LEVELS:
-        value = value_at(body, 'Attributes', name)
-        if value is not MISSING:
-            return name, value
-    return None, MISSING
-
-
-def _settings(bios: Document) -> str:
-    """Where changes are written. Source: DSP8010 2025.4, Settings v1_4_0, SettingsObject."""
-    link = value_at(bios.body, '@Redfish.Settings', 'SettingsObject', '@odata.id')
-    return link if isinstance(link, str) else f'{bios.ref.uri}/Settings'
-
-
-def _write(writer: Writer, ref: Ref, words: Mapping[str, str]) -> None:
+def _write(writer: Writer, ref: Ref, wanted: str, rshim: str) -> None:
     """Both settings. Everything is read before anything is written, so that a card that lacks one is refused untouched."""
-    system = writer.fresh(ref.uri)
-    link = value_at(system.body, 'Bios', '@odata.id')
+    link = value_at(writer.fresh(ref.uri).body, 'Bios', '@odata.id')
     if not isinstance(link, str):
         raise BmcUnsupported(bmc=writer.name, uri=ref.uri, what='this System has no Bios')
     bios = writer.fresh(link)
-    name, _ = _level(bios.body)
+    name, _ = level(bios.body)
     if name is None:
         raise BmcUnsupported(bmc=writer.name, uri=bios.ref.uri, what=f'has no attribute {LEVELS[0]}')
-    extension = value_at(system.body, 'Oem', 'Nvidia')
-    link = value_at(extension, '@odata.id') if isinstance(extension, Mapping) else MISSING
-    body = writer.fresh(link).body if isinstance(link, str) else extension
-    target = value_at(body, 'Actions', ACTION, 'target') if isinstance(body, Mapping) else MISSING
-    if not isinstance(target, str):
-        raise BmcUnsupported(bmc=writer.name, uri=ref.uri, what=f'it offers no action {ACTION}')
-    settings = writer.fresh(_settings(bios))
-    writer.patch(settings, {'Attributes': {name: words['level']}})
-    writer.post(target, {RSHIM: words['rshim']})
+    target = rshim_target(writer, ref)
+    if target is None:
+        raise BmcUnsupported(bmc=writer.name, uri=ref.uri, what=f'it offers no action {SET_RSHIM}')
+    settings = writer.fresh(settings_of(bios))
+    writer.patch(settings, {'Attributes': {name: wanted}})
+    writer.post(target, {RSHIM: rshim})

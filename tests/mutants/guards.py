@@ -530,22 +530,22 @@ GUARDS = (
     Guard(
         name='HostPrivilege: one of two ways closed is closed',
         file=f'{LOCKS}/bluefield_host_privilege.py',
-        guard='        if level and rshim:\n            return LockState.LOCKED_REPORTED, None',
-        gone='        if level or rshim:\n            return LockState.LOCKED_REPORTED, None',
+        guard='    if level and rshim:\n        contradicted',
+        gone='    if level or rshim:\n        contradicted',
         tests=LOCK_TESTS,
     ),
     Guard(
         name='HostPrivilege: take what could not be read for nothing',
         file=f'{LOCKS}/bluefield_host_privilege.py',
-        guard='        if self.unreadable is not None:\n',
-        gone='        if False:\n',
+        guard='    if unreadable is not None:\n',
+        gone='    if False:\n',
         tests=LOCK_TESTS,
     ),
     Guard(
         name='HostPrivilege: overlook that it opens with the next reset',
         file=f'{LOCKS}/bluefield_host_privilege.py',
-        guard='        if pending is not None and level and rshim:\n',
-        gone='        if False:\n',
+        guard='    if pending is not None and level and rshim:\n',
+        gone='    if False:\n',
         tests=LOCK_TESTS,
     ),
     Guard(
