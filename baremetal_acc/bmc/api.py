@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a driver of a BMC has to offer, and what it is told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Upload
@@ -153,6 +154,13 @@ class Connection(Protocol):
         What fails in part is a Gap; only a BMC that cannot be spoken to at all raises.
 
         :raises BmcError: no answer, no trust, no login, or no Redfish there.
+        """
+
+    def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
+        """Read some resources again, all of them anew, with as few requests as possible.
+
+        :param within: the time for all of it.
+        :returns: by URI what each says now, or why it could not be read.
         """
 
     def writer(self) -> Writer:

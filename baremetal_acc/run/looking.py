@@ -3,7 +3,7 @@
 """What does a target show, and does that meet its baseline?"""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -22,10 +22,18 @@ from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.run.tools import Target, Tools
 
 
-def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False) -> Inventory:
+def observe(
+    target: Target,
+    tools: Tools,
+    now: datetime,
+    *,
+    tasks: bool = False,
+    looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
+) -> Inventory:
     """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
 
     :param tasks: read which tasks the BMCs still run, too. Only who wants to write needs to know.
+    :param looked: told what the inventory was made of; what was read can still be asked for, and nothing more.
     :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
     """
     connections: list[tuple[BmcAddress, Connection]] = []
@@ -42,7 +50,7 @@ def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False)
         locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
     finally:
         _leave(connections)
-    return Inventory(
+    inventory = Inventory(
         target=target.name,
         at=now,
         bmcs=tuple(seen.facts for seen in looks),
@@ -50,6 +58,9 @@ def observe(target: Target, tools: Tools, now: datetime, *, tasks: bool = False)
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
         gaps=tuple(g for seen, more in found for g in (*seen.gaps, *more)),
     )
+    if looked is not None:
+        looked(tuple(looks), inventory)
+    return inventory
 
 
 def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:

@@ -13,15 +13,15 @@ What it was tried on: the eight recordings (see doc/source/inventory.rst) and th
 import contextlib
 import logging
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish import firmware, identify, system, task, update
+from baremetal_acc.bmc.redfish import firmware, glance, identify, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
@@ -30,7 +30,7 @@ from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
@@ -144,6 +144,12 @@ class RedfishConnection:
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
             reader=reader,
         )
+
+    def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
+        """Read some resources again, with as few requests as possible."""
+        address = replace(self.address, budget=within)
+        reader = Reader(self._connector, address, self.session, self._habits, root=self._root, frugal=True)
+        return glance.glance(reader, uris)
 
     def writer(self) -> Writer:
         """For locks and settings."""

@@ -84,16 +84,19 @@ class Reader:
         *,
         root: Document | None = None,
         before: Mapping[str, Document] | None = None,
+        frugal: bool = False,
     ) -> None:
         """Nothing is read yet.
 
         :param root: the service root, which counts as read; it says whether $expand works.
         :param before: what the last look over this connection has read.
+        :param frugal: few requests are worth more than quick answers: collections are expanded wherever the BMC can.
         """
         self.session = session
         self.name: BmcName = address.name
         self._connector = connector
         self._habits = habits
+        self._frugal = frugal
         self._before = before or {}
         self._deadline = time.monotonic() + address.budget.total_seconds()
         features = root.body.get('ProtocolFeaturesSupported') if root is not None else None
@@ -184,7 +187,9 @@ class Reader:
     @property
     def expands(self) -> bool:
         """Collections are expanded, as far as is known."""
-        return self._query is not None and self._habits.expansion.wins(self._habits.pace.limit)
+        expansion = self._habits.expansion
+        wins = not expansion.hopeless if self._frugal else expansion.wins(self._habits.pace.limit)
+        return self._query is not None and wins
 
     @property
     def should_try(self) -> bool:

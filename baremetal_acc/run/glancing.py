@@ -1,0 +1,260 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is everything still as a look has found it? Asked in a glance: only what bore witness then is read again.
+
+A look says what it rests on (:func:`witnesses`): the resources of locks, versions and identities, and those without which a
+mechanism would say something else, which is found by leaving out one after the other. A glance reads these, compares, and says
+which say something else now (:func:`glance`). What has changed is for a whole look to find out; a glance judges nothing. It
+keeps one session with each BMC, for a login and a logout would cost more requests than it does (:class:`Sessions`).
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.bmc.api import BmcAddress, Connection, Document, Look, Reader
+from baremetal_acc.bmc.lasting import digest
+from baremetal_acc.errors import BmcError
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.witness import Witness
+from baremetal_acc.run.tools import Target
+
+# ---------------------------------------------------------------------------------------------------- what a look rests on
+
+
+def witnesses(
+    looks: Iterable[Look], inventory: Inventory, mechanisms: Iterable[Mechanism], now: datetime
+) -> tuple[Witness, ...]:
+    """What a look rests on, sorted. Asks no BMC: all of it was read by that look.
+
+    :param looks: those that the inventory was made of.
+    """
+    readers = {look.facts.name: look.reader for look in looks}
+    locks = {r.ref for a in inventory.accelerators for r in a.locks} | {r.ref for r in inventory.platform_locks}
+    for mechanism in mechanisms:
+        locks |= _grounds(mechanism, inventory.accelerators, readers, now)
+    others = {ref for a in inventory.accelerators for ref in _shown_by(a)} - locks
+    found = []
+    for ref in sorted(locks | others):
+        document = readers[ref.bmc].peek(ref.uri) if ref.bmc in readers else None
+        if document is not None:
+            found.append(Witness(ref=ref, said=digest(document.body), lock=ref in locks))
+    return tuple(found)
+
+
+def _shown_by(a: Accelerator) -> Iterator[Ref]:
+    """Where identity, versions and functions of a device are read."""
+    yield a.primary
+    yield from (c.ref for c in a.firmware)
+    for slot in a.slots:
+        if slot.function is not None:
+            yield slot.function.ref
+        if slot.item is not None:
+            yield slot.item.ref
+
+
+def _grounds(
+    mechanism: Mechanism, accelerators: tuple[Accelerator, ...], readers: Mapping[BmcName, Reader], now: datetime
+) -> set[Ref]:
+    """The resources without which a mechanism would say something else of a device."""
+    bare = tuple(replace(a, locks=()) for a in accelerators)
+
+    def read(without: Ref | None) -> tuple[tuple[object, ...], set[Ref]]:
+        offline = [_Offline(name, reader, without) for name, reader in sorted(readers.items())]
+        said = []
+        for a in bare:
+            mine = [r for r in offline if any(ref.bmc == r.name for ref in a.refs)]
+            said += [replace(reading, session='') for reading in mechanism.read(a, mine, now)]
+        return tuple(said), {ref for reader in offline for ref in reader.given}
+
+    whole, asked = read(None)
+    return {ref for ref in asked if read(ref)[0] != whole} if whole else set()
+
+
+class _Offline:
+    """The answers of a look, as they were, with one of them missing.
+
+    :ivar given: what was asked for and is no collection. Which members a collection has is for whole looks: a card that came in
+        addition opens no lock of those that are there, and one that has gone is missed at its own place.
+    """
+
+    def __init__(self, name: BmcName, reader: Reader, without: Ref | None) -> None:
+        self.name = name
+        self.session = reader.session
+        self.given: set[Ref] = set()
+        self._reader = reader
+        self._without = without
+
+    def get(self, uri: str) -> Document:
+        """What the look has read there.
+
+        :raises BmcError: it has read nothing, or this is what is left out.
+        """
+        found = self.peek(uri)
+        if found is None:
+            raise BmcError(bmc=self.name, uri=uri, what='the look has not read it')
+        return found
+
+    def peek(self, uri: str) -> Document | None:
+        """The same, None where there is nothing."""
+        found = self._reader.peek(uri)
+        if found is None or found.ref == self._without:
+            return None
+        if 'Members' not in found.body and found.ref.uri.count('/') > 2:
+            self.given.add(found.ref)
+        return found
+
+
+# ---------------------------------------------------------------------------------------------------------------- glances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What a glance has seen.
+
+    :ivar now: the witnesses with what they say now; without those that could not be read.
+    :ivar changed: those that say something else.
+    :ivar unread: those that could not be read, with the reason.
+    """
+
+    now: tuple[Witness, ...]
+    changed: tuple[Ref, ...]
+    unread: tuple[tuple[Ref, str], ...]
+
+    @property
+    def quiet(self) -> bool:
+        """Everything was read and says what it said. A glance at nothing is not quiet."""
+        return bool(self.now) and not self.changed and not self.unread
+
+
+def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: timedelta) -> Glance:
+    """Read the witnesses again, each BMC's over the session that is kept with it.
+
+    :param before: what they said.
+    :param within: the time for the glance at one BMC.
+    """
+    known = tuple(before)
+    addresses = {b.name: b for b in target.bmcs}
+    now: list[Witness] = []
+    changed: list[Ref] = []
+    unread: list[tuple[Ref, str]] = []
+    for name in sorted({w.ref.bmc for w in known}):
+        mine = [w for w in known if w.ref.bmc == name]
+        answers = _answers(addresses.get(name), sessions, [w.ref.uri for w in mine], within)
+        for witness in mine:
+            answer = answers.get(witness.ref.uri)
+            if isinstance(answer, Document):
+                said = digest(answer.body)
+                now.append(replace(witness, said=said))
+                if said != witness.said:
+                    changed.append(witness.ref)
+            else:
+                unread.append((witness.ref, 'was not asked' if answer is None else answer.what))
+    return Glance(now=tuple(now), changed=tuple(changed), unread=tuple(unread))
+
+
+def _answers(
+    address: BmcAddress | None, sessions: 'Kept', uris: list[str], within: timedelta
+) -> Mapping[str, Document | BmcError]:
+    if address is None:
+        return dict.fromkeys(uris, BmcError(bmc='?', what='the target has no BMC of that name any more'))
+    try:
+        with sessions.of(address) as connection:
+            answers = connection.glance(uris, within)
+            silent = [answer for answer in answers.values() if isinstance(answer, BmcError)]
+            if silent and len(silent) == len(answers):
+                raise silent[0]  # such a session is not kept
+            return answers
+    except BmcError as exc:
+        return dict.fromkeys(uris, exc)
+
+
+def anew(of_look: Iterable[Witness], seen: Glance | None) -> tuple[Witness, ...]:
+    """The witnesses of a look that found everything as it should be, with what a glance right before it has heard them say.
+
+    A BMC may show a resource in another way when it is read with its collection. What a glance was answered is what the next
+    one will be answered, and the look that came after it has judged it.
+    """
+    heard = {} if seen is None else {w.ref: w.said for w in seen.now}
+    return tuple(replace(w, said=heard.get(w.ref, w.said)) for w in of_look)
+
+
+class Sessions:
+    """The sessions that are kept, one with each BMC of each target. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, BmcName], tuple[BmcAddress, Connection]] = {}
+        self._guard = threading.Lock()
+
+    def for_target(self, owner: str, connect: Callable[[BmcAddress], Connection]) -> 'Kept':
+        """Those of one target, by whatever names it alone."""
+        return Kept(self, owner, connect)
+
+    def taken(self, owner: str, address: BmcAddress) -> Connection | None:
+        """The session with a BMC, if one is kept and was opened for this very address; nobody else gets it meanwhile."""
+        with self._guard:
+            found = self._open.pop((owner, address.name), None)
+        if found is None:
+            return None
+        if found[0] != address:
+            _close(found[1])
+            return None
+        return found[1]
+
+    def given(self, owner: str, address: BmcAddress, connection: Connection) -> None:
+        """Keep a session."""
+        with self._guard:
+            other = self._open.pop((owner, address.name), None)
+            self._open[owner, address.name] = (address, connection)
+        if other is not None:
+            _close(other[1])
+
+    def owners(self) -> frozenset[str]:
+        """Whose sessions are kept."""
+        with self._guard:
+            return frozenset(owner for owner, _ in self._open)
+
+    def forget(self, owners: Iterable[str]) -> None:
+        """Log out of the sessions of these."""
+        gone = frozenset(owners)
+        with self._guard:
+            leaving = [self._open.pop(key) for key in list(self._open) if key[0] in gone]
+        for _, connection in leaving:
+            _close(connection)
+
+
+class Kept:
+    """The kept sessions of one target."""
+
+    def __init__(self, sessions: Sessions, owner: str, connect: Callable[[BmcAddress], Connection]) -> None:
+        self._sessions = sessions
+        self._owner = owner
+        self._connect = connect
+
+    @contextmanager
+    def of(self, address: BmcAddress) -> Iterator[Connection]:
+        """The session with a BMC, opened if there is none. One that is left by an error is closed.
+
+        :raises BmcError: it cannot be opened.
+        """
+        connection = self._sessions.taken(self._owner, address) or self._connect(address)
+        try:
+            yield connection
+        except BaseException:
+            _close(connection)
+            raise
+        self._sessions.given(self._owner, address, connection)
+
+
+def _close(connection: Connection) -> None:
+    """Log out, and let nobody wait for the answer."""
+    try:
+        threading.Thread(target=connection.close, name='logout', daemon=False).start()
+    except RuntimeError:  # the system gives us no thread
+        with suppress(BmcError):
+            connection.close()
