@@ -55,7 +55,7 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
-    rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline)
+    rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline, now=datetime.now(UTC))
     if not images:
         return Documents(baseline=rules, catalogue=(), folders=())
     check_names(conf)

@@ -3,8 +3,9 @@
 """What must hold: the operator's rules, and what they demand of one device of one node."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -13,6 +14,7 @@ from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT, Waiver, moment
 
 FORMAT = 1
 
@@ -24,6 +26,9 @@ DEFAULT_RULE = 'default'
 
 _PART = re.compile(r'\[(?:!?\][^\]]*|(?:![^\]]|[^\]!])[^\]]*)\]|.', re.DOTALL)
 """A part of a shell pattern as fnmatch has it: a class of characters, or one character."""
+
+_WAIVER = 'waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", expires = 2027-01-31, paths = ["host-bmc-ipmi"] }'
+"""What it looks like, for hints."""
 
 _HEX = '0123456789abcdef'
 
@@ -43,10 +48,10 @@ class Exposure(StrEnum):
 
 
 class OnMissing(StrEnum):
-    """What to do where no mechanism blocks a path that must be blocked."""
+    """What to do where no mechanism blocks a path that must be blocked: refuse, or what the waiver of the same rule says."""
 
     REFUSE = 'refuse'
-    ALLOW = 'allow'
+    WAIVE = 'waive'
 
 
 class Downgrade(StrEnum):
@@ -144,6 +149,8 @@ class Rule:
     :ivar security_floor: no image of a lower security_version.
     :ivar downgrade: of the versions that this very rule demands; None refuses.
     :ivar revocations: names of revocation images that must be in force.
+    :ivar waiver: what ``waive`` of this very rule waives.
+    :ivar tenants_program: a tenant may have functions put into slots of the device; None says no.
     """
 
     name: str
@@ -155,15 +162,21 @@ class Rule:
     block: frozenset[WritePath] | None = None
     accept: frozenset[LockState] | None = None
     on_missing: OnMissing | None = None
+    waiver: Waiver | None = None
     count: int | None = None
     security_floor: int | None = None
+    tenants_program: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """All rules, in order."""
+    """All rules, in order.
+
+    :ivar granted: waivers that were given for the node, beside the rules: they come before those of rules, and take none away.
+    """
 
     rules: tuple[Rule, ...]
+    granted: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +184,7 @@ class Demands:
     """What the rules demand of one device; ``*_rule`` names the rule that decided.
 
     :ivar downgrade: the rule that demands the firmware allows a lower security version than that of what runs.
+    :ivar waivers: those that may cover a path, each with the rule that it is of; whether it holds is a question of time.
     :ivar undecided: rules that would have decided something, and of which nobody can tell whether they are for this device.
     """
 
@@ -188,7 +202,10 @@ class Demands:
     security_floor_rule: str
     revocations: tuple[str, ...] = ()
     revocations_rule: str = DEFAULT_RULE
+    tenants_program: bool = False
+    tenants_program_rule: str = DEFAULT_RULE
     downgrade: bool = False
+    waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[str, ...] = ()
 
 
@@ -218,6 +235,13 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     on_missing, on_missing_rule = first('on_missing')
     floor, floor_rule = first('security_floor')
     revocations, revocations_rule = first('revocations')
+    tenants_program, tenants_program_rule = first('tenants_program')
+    # Of the rule that decides what a missing mechanism comes to, and of no other one.
+    waivers = [
+        (r.name, r.waiver)
+        for r in baseline.rules
+        if on_missing is OnMissing.WAIVE and r.name == on_missing_rule and r.waiver is not None
+    ]
     return Demands(
         firmware=firmware if isinstance(firmware, tuple) else (),
         firmware_rule=firmware_rule,
@@ -233,12 +257,21 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         security_floor_rule=floor_rule,
         revocations=revocations if isinstance(revocations, tuple) else (),
         revocations_rule=revocations_rule,
+        tenants_program=tenants_program is True,
+        tenants_program_rule=tenants_program_rule,
         # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
         ),
+        waivers=(*_granted(baseline, accelerator, node), *waivers),
         undecided=tuple(dict.fromkeys(undecided)),
     )
+
+
+def _granted(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Iterator[tuple[str, Waiver]]:
+    for rule in baseline.granted:
+        if rule.waiver is not None and rule.match.device(accelerator, node):
+            yield rule.name, rule.waiver
 
 
 def idle(baseline: Baseline, accelerators: Iterable[Accelerator], node: NodeFacts) -> tuple[str, ...]:
@@ -262,14 +295,15 @@ def components(accelerator: Accelerator, pattern: str) -> tuple[Component, ...]:
     return tuple(c for c in accelerator.firmware if c.id is not None and fnmatchcase(c.id.casefold(), pattern.casefold()))
 
 
-def parse(text: str, path: str) -> Baseline:
+def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
     """The rules of a ``baseline.toml``.
 
     :param path: for messages.
+    :param now: a waiver that holds for too long from then on is an error. One that has ended is none: it waives nothing.
     :raises DocumentError: it is wrong; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
-    rules = tuple(_rule(table, number) for number, table in enumerate(document.tables('rule')))
+    rules = tuple(_rule(table, number, now) for number, table in enumerate(document.tables('rule')))
     document.finish()
     seen: set[str] = set()
     for rule, table in zip(rules, document.tables('rule'), strict=True):
@@ -279,7 +313,7 @@ def parse(text: str, path: str) -> Baseline:
     return Baseline(rules=rules)
 
 
-def _rule(table: toml.Table, number: int) -> Rule:
+def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
     name = table.string('name') or f'rule-{number + 1}'
     if name == DEFAULT_RULE:
         raise table.error('name', f'{DEFAULT_RULE!r} is what holds where no rule says anything; choose another name')
@@ -305,6 +339,7 @@ def _rule(table: toml.Table, number: int) -> Rule:
     accept = table.choices('accept', Acceptable)
     if accept is not None and not accept:
         raise table.error('accept', 'is empty: nothing could ever be accepted')
+    on_missing = _on_missing(table)
     rule = Rule(
         name=name,
         match=match,
@@ -314,14 +349,52 @@ def _rule(table: toml.Table, number: int) -> Rule:
         functions=table.mapping('functions'),
         block=table.choices('block', WritePath),
         accept=None if accept is None else frozenset(LockState(state.value) for state in accept),
-        on_missing=table.choice('on_missing', OnMissing),
+        on_missing=on_missing,
+        waiver=_waiver(table, now) if on_missing is OnMissing.WAIVE else None,
         count=table.integer('count'),
         security_floor=table.integer('security_floor'),
+        tenants_program=table.boolean('tenants_program'),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:
         raise table.error('downgrade', 'speaks of the versions that the same rule demands, and it has no firmware')
     return rule
+
+
+def _on_missing(table: toml.Table) -> OnMissing | None:
+    if table.data.get('on_missing') == 'allow':
+        # What earlier versions took. Who reads this has to say who answers for it, and until when.
+        what = '"allow" is no more: nobody answered for the open path, and it had no end'
+        raise table.error('on_missing', what, f'take the path out of block, or write on_missing = "waive" and {_WAIVER}')
+    found = table.choice('on_missing', OnMissing)
+    if found is OnMissing.WAIVE and not table.has('waiver'):
+        raise table.error('on_missing', '"waive" needs a waiver in the same rule', f'add {_WAIVER}')
+    if found is not OnMissing.WAIVE and table.has('waiver'):
+        raise table.error('waiver', 'waives nothing without on_missing = "waive" in the same rule', 'add that, or take it out')
+    return found
+
+
+def _waiver(rule: toml.Table, now: datetime | None) -> Waiver:
+    table = rule.table('waiver')
+    paths = table.choices('paths', WritePath)
+    if not paths:
+        hint = f'such as paths = ["host-bmc-ipmi"]; there are {", ".join(WritePath)}'
+        raise table.error('paths' if table.has('paths') else None, 'paths has to name the write paths that are waived', hint)
+    found = Waiver(
+        role=_bounded(table, 'role'), reason=_bounded(table, 'reason'), expires=table.end('expires'), paths=paths
+    )  # fmt: skip
+    table.finish()
+    if now is not None and found.too_long(now):
+        hint = f'let it end within {LONGEST.days} days, and look at it again then'
+        raise table.error('expires', f'{moment(found.expires)} is too far away', hint)
+    return found
+
+
+def _bounded(table: toml.Table, key: str) -> str:
+    text = table.required_string(key)
+    if len(text) > LONGEST_TEXT:
+        raise table.error(key, f'{len(text)} characters are too many, {LONGEST_TEXT} are taken')
+    return text
 
 
 def _like(text: str | None, pattern: str) -> bool:

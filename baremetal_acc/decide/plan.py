@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from baremetal_acc.decide import evidence, images
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, OnMissing, demands, idle
+from baremetal_acc.decide import evidence, images, waiver
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands, idle
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
@@ -36,6 +36,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.waiver import Waived
 
 
 class Part(StrEnum):
@@ -88,6 +89,7 @@ class _Draft:
     writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    waived: list[Waived] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
 
     def image(self, name: str) -> Image | None:
@@ -153,6 +155,8 @@ def plan(
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
             draft.notes.append(Note(label=node.name, text=f'rule {name} matches no device here'))
+        relaxed = waiver.relaxations(node, ((a, demands(baseline, a, node)) for a in inventory.accelerators))
+        draft.notes += waiver.told(inventory.target, draft.waived, relaxed, {a.id: a.label for a in inventory.accelerators})
     writes = _in_turn(draft.writes)
     draft.actions += writes
     releases = [a for a in draft.actions if isinstance(a, Release)]
@@ -650,12 +654,15 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         if not uncovered:
             continue
         what = ', '.join(sorted(str(s) for s in uncovered))
-        if wanted.on_missing is OnMissing.ALLOW:
-            text = f'{path} of {what} stays open: no mechanism blocks it, and rule {wanted.on_missing_rule} allows that'
-            draft.notes.append(Note(label=accelerator.label, text=text))
-        else:
-            reason = f'no mechanism blocks this path for {what} (rule {wanted.block_rule} demands it)'
-            draft.refuse(accelerator, f'lock {path}', reason)
+        now = draft.inventory.at
+        let = waiver.used(accelerator, path, (str(s) for s in uncovered), wanted.waivers, now)
+        if let is not None:
+            draft.waived.append(let)
+            continue
+        why = waiver.shortfall(wanted.waivers, path, now)
+        draft.refuse(
+            accelerator, f'lock {path}', f'no mechanism blocks this path for {what} (rule {wanted.block_rule} demands it){why}'
+        )
 
 
 def _in_turn(writes: Iterable[_Write]) -> list[Flash | Program]:

@@ -5,10 +5,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from fnmatch import fnmatchcase
 
-from baremetal_acc.decide import evidence, images
-from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, OnMissing, components, demands, idle
+from baremetal_acc.decide import evidence, images, waiver
+from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, components, demands, idle
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
@@ -16,6 +17,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.waiver import Waived, moment
 
 _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
@@ -34,30 +36,47 @@ def verify(
     lifecycle: int,
     flow: Flow | None = None,
     known: frozenset[AcceleratorId] = frozenset(),
+    starting: Ref | None = None,
 ) -> Verdict:
     """Compare a look at a target with what the baseline demands.
+
+    Waivers count that are in force when the look began.
 
     :param engagements: our own records; only they make a reading ``locked-verified``.
     :param flow: demand that locks were engaged in this flow; a deploy also accepts nothing but ``locked-verified``.
     :param known: devices that were there before: one that has vanished is not met.
+    :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
     """
     catalogue = tuple(catalogue)
     engagements = tuple(engagements)
     findings: list[Finding] = list(_presence(inventory, baseline, node, known))
+    waived: list[Waived] = []
+    relaxed: list[tuple[Accelerator, Demands]] = []
     unread = {(gap.ref, gap.field): gap.reason for gap in inventory.gaps if gap.field is not None}
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
-        judged = tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in accelerator.locks)
+        judged = tuple(
+            evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow, starting=starting) for r in accelerator.locks
+        )
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
         findings += (_undecided(accelerator, name) for name in wanted.undecided)
         findings += _firmware(accelerator, wanted, unread)
         findings += _denied(accelerator, catalogue)
         findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
-        findings += (_lock(accelerator, wanted, path, judged, accepted) for path in sorted(wanted.block))
+        relaxed.append((accelerator, wanted))
+        for path in sorted(wanted.block):
+            finding, let = _lock(accelerator, wanted, path, judged, accepted, inventory.at)
+            findings.append(finding)
+            waived += () if let is None else (let,)
         ours = [e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow)]
         findings += _no_longer_shown(accelerator, wanted, ours)
-    return Verdict(target=inventory.target, findings=tuple(findings))
+    return Verdict(
+        target=inventory.target,
+        findings=tuple(findings),
+        waived=tuple(waived),
+        relaxed=waiver.relaxations(node, relaxed),
+    )
 
 
 def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle: int, flow: Flow | None = None) -> Inventory:
@@ -236,23 +255,29 @@ def _lock(
     path: WritePath,
     readings: tuple[LockReading, ...],
     accepted: frozenset[LockState],
-) -> Finding:
+    now: datetime,
+) -> tuple[Finding, Waived | None]:
+    """How a path is blocked; and the waiver, where that is what lets it be open."""
     covered = evidence.coverage(accelerator, path, readings)
     open_ones = [c for c in covered if c.state not in accepted]
     expected = ' or '.join(sorted(accepted)) or 'nothing that could be accepted'
     if not open_ones:
-        return _finding(
-            accelerator, f'lock {path}', expected, evidence.weakest(covered).state, Met.YES, wanted.block_rule,
-            evidence.weakest(covered).state,
-        )  # fmt: skip
-    if wanted.on_missing is OnMissing.ALLOW and all(c.state is LockState.UNSUPPORTED for c in open_ones):
-        found = f'no mechanism, which rule {wanted.on_missing_rule} allows'
-        return _finding(accelerator, f'lock {path}', expected, found, Met.YES, wanted.block_rule, LockState.UNSUPPORTED)
+        state = evidence.weakest(covered).state
+        return _finding(accelerator, f'lock {path}', expected, state, Met.YES, wanted.block_rule, state), None
+    missing = all(c.state is LockState.UNSUPPORTED for c in open_ones)
+    parts = [str(c.subject) for c in open_ones]
+    let = waiver.used(accelerator, path, parts, wanted.waivers, now) if missing else None
+    if let is not None:
+        found = f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'
+        rule = wanted.block_rule
+        return _finding(accelerator, f'lock {path}', expected, found, Met.YES, rule, LockState.UNSUPPORTED), let
     worst = evidence.weakest(open_ones)
     found = '; '.join(_open(c) for c in open_ones[:3])
     if len(open_ones) > 3:
         found += f'; and {len(open_ones) - 3} more'
-    return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state)
+    if missing:
+        found += waiver.shortfall(wanted.waivers, path, now)
+    return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state), None
 
 
 def _undecided(accelerator: Accelerator, rule: str) -> Finding:

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -80,6 +80,26 @@ class Table:
             raise self.error(key, 'is missing')
         return value
 
+    def boolean(self, key: str) -> bool | None:
+        """Yes or no, None when the key is absent."""
+        value = self._get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        raise self.error(key, f'true or false expected, {_kind(value)} found', 'write it without quotes')
+
+    def end(self, key: str) -> datetime:
+        """When something ends, UTC: a moment as :meth:`moment` has it, or a date, which ends it as the day begins.
+
+        It has to be there.
+        """
+        value = self._get(key, required=True)
+        if type(value) is date:
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            hint = 'write it without quotes, as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
+            raise self.error(key, 'date expected, or date and time of UTC', hint)
+        return self._utc(key, value)
+
     def moment(self, key: str) -> datetime | None:
         """A date with a time and its offset from UTC, given in UTC; None when the key is absent."""
         value = self._get(key)
@@ -87,6 +107,9 @@ class Table:
             return None
         if not isinstance(value, datetime) or value.tzinfo is None:
             raise self.error(key, 'date and time of UTC expected', 'write it without quotes, as 2027-01-31T00:00:00Z')
+        return self._utc(key, value)
+
+    def _utc(self, key: str, value: datetime) -> datetime:
         try:
             return value.astimezone(UTC)
         except OverflowError:

@@ -3,11 +3,17 @@
 """What was a demand let go for, by whom and until when? Waivers, and what a rule relaxes, as data that is told and signed."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
+
+LONGEST = timedelta(days=366)
+"""A year, whichever: who answers for an open path looks at it again at least that often."""
+
+LONGEST_TEXT = 500
+"""Characters of a role or a reason: they are told in every plan, verdict and certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +28,14 @@ class Waiver:
     reason: str
     expires: datetime
     paths: frozenset[WritePath]
+
+    def ended(self, now: datetime) -> bool:
+        """It covers nothing any more."""
+        return now >= self.expires
+
+    def too_long(self, now: datetime) -> bool:
+        """It would hold for longer than any may, so it covers nothing: nobody would look at it again soon enough."""
+        return self.expires - now > LONGEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +79,8 @@ class Relaxation:
     rule: str
     text: str
     accelerators: tuple[AcceleratorId, ...] = ()
+
+
+def moment(at: datetime) -> str:
+    """A time, for people."""
+    return f'{at:%Y-%m-%d %H:%M:%S} UTC'

@@ -38,6 +38,14 @@ def test_baseline_and_catalogue_parse_and_belong_together(etc):
     assert {'gzip'} <= {i.function for i in images}
 
 
+def test_the_waiver_that_the_baseline_shows_is_one(etc):
+    """It is commented out, since nobody answers for a copy of it."""
+    text = (etc / 'baseline.toml').read_text().replace('\non_missing = "refuse"', '')
+    shown = re.sub(r'\n#   (on_missing = "waive"|waiver = )', r'\n\1', text)
+    (rule,) = [r for r in baseline.parse(shown, 'baseline.toml').rules if r.waiver is not None]
+    assert ('tenants', 'hardware security') == (rule.name, rule.waiver and rule.waiver.role)
+
+
 def test_devices_parse(etc):
     """What the folder adds is read before the shipped table, and wins."""
     found = devices.load(sorted((etc / 'devices.d').glob('*.toml')))

@@ -11,7 +11,7 @@ import pytest
 from baremetal_acc.catalogue import catalogue
 from baremetal_acc.decide import baseline
 from baremetal_acc.decide.advance import Patience, Sight, advance
-from baremetal_acc.decide.baseline import Match, OnMissing
+from baremetal_acc.decide.baseline import Match
 from baremetal_acc.decide.evidence import coverage, judge
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.plan import plan
@@ -140,10 +140,10 @@ def test_a_rule_after_the_one_that_decides_asks_nothing():
 
 
 def test_a_lock_that_we_engaged_and_that_is_not_shown_any_more_is_not_met():
-    """It is no lock that never was, so the rule that allows a missing one does not speak of it."""
+    """It is no lock that never was, so a waiver of a missing one does not speak of it."""
     gone = v.reading()
     device = v.gpu(firmware=(v.component(version=v.NEW),), locks=())
-    rules = v.baseline(on_missing=OnMissing.ALLOW)
+    rules = v.waiving()
     assert verdict(device, rules=rules, engaged=[]).met
     assert ['lock rot'] == [f.subject for f in verdict(device, rules=rules, engaged=[v.engagement(gone, flow='deploy')]).unmet]
     assert verdict(device, rules=rules, engaged=[v.engagement(gone, lifecycle=v.LIFECYCLE - 1)]).met

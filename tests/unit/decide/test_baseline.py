@@ -2,12 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a baseline says, key by key: which rule decides, what holds without one, and what is told when it is wrong."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from baremetal_acc.cli import bmcs
 from baremetal_acc.decide import baseline
-from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Exposure, NodeFacts, OnMissing, demands
+from baremetal_acc.decide.baseline import (
+    DEFAULT_RULE,
+    HOST_PATHS,
+    Baseline,
+    Exposure,
+    Match,
+    NodeFacts,
+    OnMissing,
+    Rule,
+    demands,
+)
 from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.lock import LockState, WritePath
 from tests.unit.decide import values as v
 
@@ -33,14 +46,18 @@ security_floor = 4
 [[rule]]
 block = ["host-device", "bmc-network"]
 accept = ["locked-verified", "locked-reported"]
-on_missing = "allow"
+on_missing = "waive"
+waiver = { role = "security", reason = "as agreed", expires = 2027-01-31, paths = ["bmc-network"] }
 """)
     found = demands(rules, v.gpu(), v.NODE)
     assert ((('GPU_*', '2.0'),), 'h100') == (found.firmware, found.firmware_rule)
     assert (4, 'gpus') == (found.security_floor, found.security_floor_rule)
     assert ({WritePath.HOST_DEVICE, WritePath.BMC_NETWORK}, 'rule-3') == (found.block, found.block_rule)
     assert {LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED} == found.accept
-    assert OnMissing.ALLOW is found.on_missing
+    assert OnMissing.WAIVE is found.on_missing
+    ((rule, waiver),) = found.waivers
+    assert ('rule-3', 'security', 'as agreed') == (rule, waiver.role, waiver.reason)
+    assert (datetime(2027, 1, 31, tzinfo=UTC), {WritePath.BMC_NETWORK}) == (waiver.expires, waiver.paths)
     assert ((), DEFAULT_RULE) == (found.functions, found.functions_rule)
 
 
@@ -182,6 +199,124 @@ def test_what_is_wrong_is_told_by_line(text, line, says):
     assert says in str(caught.value)
     assert line == caught.value.line
     assert str(caught.value).startswith(f'baseline.toml, line {line}: ')
+
+
+WAIVING = """[[rule]]
+name = "all"
+on_missing = "waive"
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    ('waiver', 'line', 'says'),
+    [
+        ('', 4, 'rule[0].on_missing: "waive" needs a waiver in the same rule (add waiver = { role = '),
+        ('waiver = "me"', 5, 'rule[0].waiver: table expected, text found'),
+        ('waiver = { reason = "r", expires = 2027-01-31, paths = ["host-device"] }', 5, 'rule[0].waiver: role is missing'),
+        ('waiver = { role = "w", expires = 2027-01-31, paths = ["host-device"] }', 5, 'rule[0].waiver: reason is missing'),
+        ('waiver = { role = "w", reason = "r", paths = ["host-device"] }', 5, 'rule[0].waiver: expires is missing'),
+        ('waiver = { role = "w", reason = "r", expires = 2027-01-31 }', 5, 'rule[0].waiver: paths has to name the write paths'),
+        ('waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = [] }', 5, 'rule[0].waiver.paths: paths has to'),
+        ('waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = ["pcie"] }', 5, "'pcie' is none of host-device"),
+        (
+            'waiver = { role = " ", reason = "r", expires = 2027-01-31, paths = ["host-device"] }',
+            5,
+            'role: text expected, empty',
+        ),
+        (
+            f'waiver = {{ role = "w", reason = "{"r" * 501}", expires = 2027-01-31, paths = ["host-device"] }}',
+            5,
+            'rule[0].waiver.reason: 501 characters are too many, 500 are taken',
+        ),
+        (
+            'waiver = { role = "w\\u0007", reason = "r", expires = 2027-01-31, paths = ["host-device"] }',
+            5,
+            'characters that cannot be printed',
+        ),
+        (
+            'waiver = { role = "w", reason = "r", expires = "2027-01-31", paths = ["host-device"] }',
+            5,
+            'rule[0].waiver.expires: date expected, or date and time of UTC (write it without quotes, as 2027-01-31 (',
+        ),
+        ('waiver = { role = "w", reason = "r", expires = 2027-01-31T00:00:00, paths = ["host-device"] }', 5, 'time of UTC'),
+        ('waiver = { role = "w", reason = "r", expires = true, paths = ["host-device"] }', 5, 'date expected'),
+        (
+            'waiver = { role = "w", reason = "r", expires = 2027-11-23T12:00:01Z, paths = ["host-device"] }',
+            5,
+            'rule[0].waiver.expires: 2027-11-23 12:00:01 UTC is too far away (let it end within 366 days',
+        ),
+        (
+            'waiver = { role = "w", reason = "r", expires = 9999-12-31T23:59:59-12:00, paths = ["host-device"] }',
+            5,
+            'out of range',
+        ),
+        ('waiver = { role = "w", reason = "r", until = 2027-01-31, paths = ["host-device"] }', 5, 'expires is missing'),
+        (
+            'waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = ["host-device"], for = 1 }',
+            5,
+            'rule[0].waiver.for: no such key',
+        ),
+        (
+            '[rule.waiver]\nrole = "w"\nreason = "r"\nexpires = 2027-01-31\npaths = ["host-devise"]',
+            9,
+            'did you mean host-device?',
+        ),
+    ],
+)
+def test_a_waiver_says_who_why_until_when_and_of_what(waiver, line, says):
+    """Else it is none, and the document is wrong: by line, with what to write."""
+    with pytest.raises(DocumentError) as caught:
+        baseline.parse(HEAD + WAIVING % waiver, 'baseline.toml', now=datetime(2026, 11, 22, 12, 0, tzinfo=UTC))
+    assert says in str(caught.value)
+    assert line == caught.value.line
+
+
+def test_allow_is_no_more_and_the_error_says_what_to_write():
+    """Nobody had to answer for it."""
+    with pytest.raises(DocumentError, match='"allow" is no more') as caught:
+        parse('[[rule]]\non_missing = "allow"\n')
+    assert 'write on_missing = "waive" and waiver = { role = ' in str(caught.value)
+    assert 3 == caught.value.line
+    # What it tells to write is taken.
+    example = baseline._WAIVER
+    assert OnMissing.WAIVE is parse(f'[[rule]]\non_missing = "waive"\n{example}\n').rules[0].on_missing
+
+
+def test_a_waiver_alone_waives_nothing_and_is_no_baseline():
+    """Whoever wrote it believes that it does."""
+    with pytest.raises(DocumentError, match='waives nothing without on_missing = "waive"') as caught:
+        parse(f'[[rule]]\nname = "a"\n{baseline._WAIVER}\n')
+    assert 4 == caught.value.line
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('2027-01-31', datetime(2027, 1, 31, tzinfo=UTC)),
+        ('2027-01-31T18:00:00Z', datetime(2027, 1, 31, 18, tzinfo=UTC)),
+        ('2027-01-31T18:00:00+02:00', datetime(2027, 1, 31, 16, tzinfo=UTC)),
+        ('2020-01-01', datetime(2020, 1, 1, tzinfo=UTC)),
+        ('2027-11-23T12:00:00Z', datetime(2027, 11, 23, 12, tzinfo=UTC)),
+    ],
+)
+def test_a_date_ends_a_waiver_as_the_day_begins(text, expected):
+    """One that has ended is no fault of the document: else all machines would stand still at that moment."""
+    given = f'waiver = {{ role = "w", reason = "r", expires = {text}, paths = ["host-device"] }}'
+    found = baseline.parse(HEAD + WAIVING % given, 'b', now=datetime(2026, 11, 22, 12, 0, tzinfo=UTC))
+    assert expected == found.rules[0].waiver.expires
+
+
+def test_the_rule_that_decides_what_is_missing_decides_its_waiver_too():
+    """A waiver of a later rule, or of one for other devices, waives nothing; what was given for the node comes in addition."""
+    first = Rule(name='first', match=Match(kind=Kind.GPU), on_missing=OnMissing.REFUSE)
+    later = Rule(name='later', match=Match(), on_missing=OnMissing.WAIVE, waiver=v.waiver())
+    assert () == demands(Baseline(rules=(first, later)), v.gpu(), v.NODE).waivers
+    assert ['later'] == [name for name, _ in demands(Baseline(rules=(first, later)), v.fpga(), v.NODE).waivers]
+    given = Rule(name='given', match=Match(ids=frozenset({v.GPU})), waiver=v.waiver(WritePath.BMC_NETWORK))
+    both = Baseline(rules=(later,), granted=(given,))
+    assert ['given', 'later'] == [name for name, _ in demands(both, v.gpu(), v.NODE).waivers]
+    assert ['later'] == [name for name, _ in demands(both, v.fpga(), v.NODE).waivers]
 
 
 @pytest.mark.parametrize('text', ['', 'format = 2\n', 'format = "1"\n'])

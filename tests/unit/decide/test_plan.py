@@ -4,6 +4,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from random import Random
 
@@ -23,6 +24,7 @@ from baremetal_acc.model.job import (
     CheckImage,
     Engage,
     Flash,
+    Note,
     Program,
     Publish,
     Release,
@@ -281,12 +283,49 @@ def test_a_machine_that_may_hide_devices_is_refused():
     assert ['4 devices must match, 1 do'] == reasons(baseline=v.baseline(count=4))
 
 
-def test_an_allowed_open_path_is_said_out_loud():
-    """A relaxed rule shows in the plan."""
-    rules = v.baseline(block=frozenset({WritePath.HOST_BMC_IPMI}), on_missing=OnMissing.ALLOW)
+def test_a_waived_open_path_is_said_out_loud():
+    """What stays open, of which part, until when, by whom, by which rule, and why."""
+    rules = v.waiving(WritePath.HOST_BMC_IPMI, block=frozenset({WritePath.HOST_BMC_IPMI}))
     result = made(baseline=rules)
     assert () == result.refusals
-    assert any('host-bmc-ipmi' in n.text and 'stays open' in n.text for n in result.notes)
+    said = (
+        'host-bmc-ipmi of GPU_0 stays open: no mechanism blocks it, waived until 2026-12-21 12:00:00 UTC by security '
+        '(rule all): the rack is locked'
+    )
+    assert Note(label='H100 GPU_0', text=said) in result.notes
+
+
+def test_a_waiver_that_has_ended_refuses_and_says_so():
+    """From the very moment; and one that would hold for more than a year has never begun."""
+    paths = {'block': frozenset({WritePath.HOST_BMC_IPMI})}
+    asked = 'no mechanism blocks this path for GPU_0 (rule all demands it); the waiver of rule all by security '
+    for expires, why in (
+        (v.NOW, 'ended 2026-11-21 12:00:00 UTC'),
+        (
+            v.NOW + timedelta(days=366, seconds=1),
+            'would hold until 2027-11-22 12:00:01 UTC, and none holds for more than 366 days',
+        ),
+    ):
+        rules = v.waiving(waiver=v.waiver(WritePath.HOST_BMC_IPMI, expires=expires), **paths)
+        assert [asked + why] == reasons(baseline=rules)
+    for expires in (v.NOW + timedelta(microseconds=1), v.NOW + timedelta(days=366)):
+        assert [] == reasons(baseline=v.waiving(waiver=v.waiver(WritePath.HOST_BMC_IPMI, expires=expires), **paths))
+
+
+def test_a_waiver_of_another_path_waives_nothing():
+    """Each path is waived by its name."""
+    rules = v.waiving(WritePath.HOST_BMC_REDFISH, block=frozenset({WritePath.HOST_BMC_IPMI}))
+    assert ['no mechanism blocks this path for GPU_0 (rule all demands it)'] == reasons(baseline=rules)
+
+
+def test_what_is_asked_less_of_is_said_once_for_all_devices():
+    """The rule, and what it lets go; also where nothing has to be done."""
+    (first,) = [n for n in made(catalogue=(v.image(),)).notes if 'less than the default' in n.text]
+    assert (
+        Note(label='node-1', text='less than the default: rule all: host-bmc-ipmi, host-bmc-redfish need not be blocked')
+        == first
+    )
+    assert [] == [n for n in made(baseline=v.baseline(block=None)).notes if 'less than the default' in n.text]
 
 
 def test_a_plan_with_refusals_does_not_pass():
@@ -794,7 +833,8 @@ class Scene:
             downgrade=self.odd(Downgrade.ALLOW, None),
             security_floor=self.odd(3, None),
             block=self.random.choice([frozenset(), v.HOST_DEVICE]),
-            on_missing=OnMissing.ALLOW,
+            on_missing=OnMissing.WAIVE,
+            waiver=v.waiver(),
         )
 
     def plan(self):

@@ -4,17 +4,18 @@
 
 import itertools
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import Exposure, Match, OnMissing
+from baremetal_acc.decide.baseline import Exposure, Match
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import functions_in_play, verify
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Met
-from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.lock import LockState, Scope, WritePath
 from tests.unit.decide import values as v
 
 GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
@@ -123,13 +124,55 @@ def test_a_path_without_mechanism_is_not_met():
     assert [('lock host-bmc-ipmi', 'GPU_0 unsupported (no mechanism blocks this path)')] == found
 
 
-def test_a_rule_may_allow_a_missing_mechanism_and_nothing_else():
-    """on_missing = allow is for paths without mechanism; a mechanism that is open stays not met."""
-    allowing = v.baseline(block=frozenset({WritePath.HOST_BMC_IPMI}), on_missing=OnMissing.ALLOW)
-    assert [] == unmet(baseline=allowing)
-    open_device = replace(GOOD, locks=(v.reading(LockState.UNLOCKED),))
-    also_open = v.baseline(on_missing=OnMissing.ALLOW)
-    assert ['lock host-device'] == [s for s, _ in unmet(v.inventory(open_device), also_open)]
+IPMI = WritePath.HOST_BMC_IPMI
+
+
+def test_a_rule_may_waive_a_missing_mechanism_and_nothing_else():
+    """A waiver is for paths without mechanism; one that is open, unreadable or not yet in force stays not met."""
+    assert [] == unmet(baseline=v.waiving(IPMI, block=frozenset({IPMI})))
+    for state in set(LockState) - {LockState.UNSUPPORTED, LockState.LOCKED_REPORTED, LockState.LOCKED_VERIFIED}:
+        device = replace(GOOD, locks=(v.reading(state),))
+        result = verdict(v.inventory(device), v.waiving())
+        assert ('lock host-device', ()) == (result.unmet[0].subject, result.waived), state
+
+
+def test_a_part_that_a_mechanism_leaves_open_beside_one_that_has_none_is_not_waived():
+    """Of two parts one has no mechanism and one has an open one: the path is not met as a whole."""
+    parts = (v.component(version=v.NEW), v.component('GPU_X', v.NEW))
+    lock = v.reading(LockState.UNLOCKED, scope=Scope.COMPONENT, part='GPU_X')
+    result = verdict(v.inventory(replace(GOOD, firmware=parts, locks=(lock,))), v.waiving())
+    assert (['lock host-device'], ()) == ([f.subject for f in result.unmet], result.waived)
+
+
+def test_a_waiver_in_use_is_told_as_data_and_in_words():
+    """Also for a deploy. What is blocked anyway uses none."""
+    rules = v.waiving(IPMI, WritePath.HOST_DEVICE, block=frozenset({IPMI, WritePath.HOST_DEVICE}))
+    for flow in (None, Flow.DEPLOY):
+        result = verdict(baseline=rules, flow=flow)
+        assert result.met
+        used = v.waiver()
+        (waived,) = result.waived
+        assert (GOOD.id, IPMI, ('GPU_0',), 'all') == (waived.accelerator, waived.path, waived.parts, waived.rule)
+        assert (used.role, used.reason, used.expires) == (waived.role, waived.reason, waived.expires)
+        (finding,) = [f for f in result.findings if f.subject == 'lock host-bmc-ipmi']
+        assert 'no mechanism, waived until 2026-12-21 12:00:00 UTC by security (rule all): the rack is locked' == finding.found
+        assert LockState.UNSUPPORTED is finding.state
+
+
+def test_a_waiver_ends():
+    """A verdict of a look that begins at that moment refuses, and says whose waiver it was."""
+    rules = v.waiving(waiver=v.waiver(IPMI, expires=v.NOW), block=frozenset({IPMI}))
+    said = 'GPU_0 unsupported (no mechanism blocks this path); the waiver of rule all by security ended 2026-11-21 12:00:00 UTC'
+    assert [('lock host-bmc-ipmi', said)] == unmet(baseline=rules)
+    earlier = replace(v.inventory(GOOD), at=v.NOW - timedelta(microseconds=1))
+    assert [] == [s for s, _ in unmet(earlier, rules) if 'ipmi' in s]
+
+
+def test_what_is_asked_less_of_is_data_of_the_verdict():
+    """By rule, with the devices; of the default nothing."""
+    (paths,) = verdict().relaxed
+    assert ('all', (GOOD.id,)) == (paths.rule, paths.accelerators)
+    assert () == verdict(baseline=v.baseline(block=None)).relaxed
 
 
 def test_without_a_rule_a_tenants_node_must_have_every_host_path_blocked():

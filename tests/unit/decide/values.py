@@ -5,13 +5,14 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.inventory import BmcFacts, Inventory, PowerState, UpdateFacts
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.waiver import Waiver
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 EARLIER = NOW - timedelta(minutes=1)
@@ -171,3 +172,12 @@ def function_image(name: str = 'gzip-2', **changes) -> Image:
 def baseline(**changes) -> Baseline:
     values = {'name': 'all', 'match': Match(), 'firmware': (('GPU_*', NEW),), 'block': HOST_DEVICE}
     return Baseline(rules=(Rule(**(values | changes)),))
+
+
+def waiver(*paths: WritePath, **changes) -> Waiver:
+    values = {'role': 'security', 'reason': 'the rack is locked', 'expires': NOW + timedelta(days=30)}
+    return Waiver(**(values | {'paths': frozenset(paths or (WritePath.HOST_DEVICE,))} | changes))
+
+
+def waiving(*paths: WritePath, **changes) -> Baseline:
+    return baseline(**({'on_missing': OnMissing.WAIVE, 'waiver': waiver(*paths)} | changes))

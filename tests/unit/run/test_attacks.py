@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import OnMissing
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.codec import decode
@@ -106,15 +105,15 @@ def test_a_system_that_does_not_power_off_ends_the_job():
 
 
 @pytest.mark.parametrize('when', ['push', 'engage'])
-def test_a_lock_that_is_not_shown_any_more_fails_the_job_also_where_a_missing_one_is_allowed(when):
-    """The baseline allows what no mechanism blocks. A lock that was there and has gone is something else."""
+def test_a_lock_that_is_not_shown_any_more_fails_the_job_also_where_a_missing_one_is_waived(when):
+    """The baseline waives what no mechanism blocks. A lock that was there and has gone is something else."""
 
     class Hides(Mechanism):
         def read(self, accelerator, readers, now):
             hidden = any(entry.startswith(when) for entry in self.machine.log)
             return () if hidden else super().read(accelerator, readers, now)
 
-    bench = working(mechanism=Hides, baseline=v.baseline(on_missing=OnMissing.ALLOW))
+    bench = working(mechanism=Hides, baseline=v.waiving())
     _, outcome = bench.run(bench.job())
     assert isinstance(outcome, Failed)
 

@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a waiver cover a write path that no mechanism blocks, now? And how is it told that it does?
+
+A waiver is for what cannot be blocked. It never covers a mechanism that is there and open, unreadable or not yet in force.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Demands, Exposure, NodeFacts
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.job import Note
+from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
+
+_MOST_NAMES = 4
+"""Of devices in one text."""
+
+
+def in_force(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> tuple[str, Waiver] | None:
+    """The first waiver that covers a path now, with its rule; None if none does."""
+    return next(((rule, w) for rule, w in waivers if path in w.paths and not w.ended(now) and not w.too_long(now)), None)
+
+
+def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datetime) -> str:
+    """Why the waivers that name a path do not cover it now, as the end of a sentence; empty if none names it."""
+    told = []
+    for rule, waiver in waivers:
+        if path in waiver.paths and waiver.ended(now):
+            told.append(f'the waiver of rule {rule} by {waiver.role} ended {moment(waiver.expires)}')
+        elif path in waiver.paths and waiver.too_long(now):
+            until = f'would hold until {moment(waiver.expires)}'
+            told.append(f'the waiver of rule {rule} by {waiver.role} {until}, and none holds for more than {LONGEST.days} days')
+    return ''.join(f'; {text}' for text in told)
+
+
+def used(
+    accelerator: Accelerator, path: WritePath, parts: Iterable[str], waivers: Iterable[tuple[str, Waiver]], now: datetime
+) -> Waived | None:
+    """What is told of a path of a device that no mechanism blocks; None if no waiver covers that now.
+
+    :param parts: of the device that are open by it, by name.
+    """
+    found = in_force(waivers, path, now)
+    if found is None:
+        return None
+    rule, waiver = found
+    return Waived(
+        accelerator=accelerator.id,
+        label=accelerator.label,
+        path=path,
+        parts=tuple(sorted(set(parts))),
+        rule=rule,
+        role=waiver.role,
+        reason=waiver.reason,
+        expires=waiver.expires,
+    )
+
+
+def relaxations(node: NodeFacts, wanted: Iterable[tuple[Accelerator, Demands]]) -> tuple[Relaxation, ...]:
+    """What the rules, or the node's exposure, ask less of than the default for a tenant's machine does.
+
+    :param wanted: the devices of the node, with what is demanded of each.
+    """
+    found: dict[tuple[Relaxed, str, str], set[AcceleratorId]] = {}
+    for accelerator, of_device in wanted:
+        for kind, rule, text in _relaxed(of_device):
+            found.setdefault((kind, rule, text), set()).add(accelerator.id)
+    by_rule = (
+        Relaxation(kind=kind, rule=rule, text=text, accelerators=tuple(sorted(found[kind, rule, text])))
+        for kind, rule, text in sorted(found)
+    )
+    return (*_exposed(node), *by_rule)
+
+
+def _exposed(node: NodeFacts) -> Iterator[Relaxation]:
+    match node.exposure:
+        case Exposure.TENANT:
+            return
+        case Exposure.SERVICE:
+            whose = "the operator's own code"
+        case Exposure.NONE:
+            whose = "nobody's code"
+    text = f'exposure {node.exposure}: {whose} is said to run here, so no path has to be blocked where no rule says so'
+    yield Relaxation(kind=Relaxed.EXPOSURE, rule=DEFAULT_RULE, text=text)
+
+
+def _relaxed(wanted: Demands) -> Iterator[tuple[Relaxed, str, str]]:
+    left = HOST_PATHS - wanted.block
+    if left and wanted.block_rule != DEFAULT_RULE:
+        yield Relaxed.PATHS, wanted.block_rule, f'{_listed(left)} need not be blocked'
+    more = wanted.accept - {LockState.LOCKED_VERIFIED}
+    if more:
+        yield Relaxed.ACCEPT, wanted.accept_rule, f'outside of a deploy {_listed(more)} is good enough'
+    if wanted.downgrade:
+        text = 'its versions may have a lower security_version than what runs'
+        yield Relaxed.DOWNGRADE, wanted.firmware_rule, text
+    if wanted.tenants_program:
+        yield Relaxed.TENANTS_PROGRAM, wanted.tenants_program_rule, 'whoever leases the machine may program its functions'
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ', '.join(sorted(words))
+
+
+def told(
+    target: str, waived: Iterable[Waived], relaxed: Iterable[Relaxation], labels: Mapping[AcceleratorId, str]
+) -> tuple[Note, ...]:
+    """Waivers and relaxations for people, wherever a plan or a verdict is told.
+
+    :param labels: of all devices of the target.
+    """
+    notes = [Note(label=w.label, text=open_by(w)) for w in waived]
+    for r in relaxed:
+        which = [labels.get(i, str(i)) for i in r.accelerators]
+        shown = ', '.join(sorted(which)[:_MOST_NAMES])
+        more = f' and {len(which) - _MOST_NAMES} more' if len(which) > _MOST_NAMES else ''
+        of = f' ({shown}{more})' if 0 < len(which) < len(labels) else ''
+        rule = f'rule {r.rule}: ' if r.rule != DEFAULT_RULE else ''
+        notes.append(Note(label=target, text=f'less than the default: {rule}{r.text}{of}'))
+    return tuple(notes)
+
+
+def open_by(waived: Waived) -> str:
+    """That a path is open, why nobody minds, and until when."""
+    return (
+        f'{waived.path} of {", ".join(waived.parts)} stays open: no mechanism blocks it, waived until {moment(waived.expires)} '
+        f'by {waived.role} (rule {waived.rule}): {waived.reason}'
+    )

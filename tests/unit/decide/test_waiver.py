@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which waiver covers an open path, what is asked less of than by default, and how both are told."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide import waiver
+from baremetal_acc.decide.baseline import Baseline, Downgrade, Exposure, Match, Rule, demands
+from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.job import Note, Verdict
+from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.waiver import LONGEST, Relaxed
+from tests.unit.decide import values as v
+
+IPMI = WritePath.HOST_BMC_IPMI
+
+
+def test_the_first_waiver_that_covers_the_path_now_counts():
+    """Those that have ended, that hold for too long, or that are of other paths are passed over."""
+    ended = ('ended', v.waiver(IPMI, expires=v.NOW))
+    endless = ('endless', v.waiver(IPMI, expires=v.NOW + LONGEST + timedelta(microseconds=1)))
+    other = ('other', v.waiver(WritePath.HOST_DEVICE))
+    good, second = ('good', v.waiver(IPMI)), ('second', v.waiver(IPMI))
+    assert good == waiver.in_force((ended, endless, other, good, second), IPMI, v.NOW)
+    assert waiver.in_force((ended, endless, other), IPMI, v.NOW) is None
+    assert waiver.in_force((), IPMI, v.NOW) is None
+
+
+def test_why_none_covers_it_is_told_of_all_that_name_the_path():
+    """Not of those of other paths."""
+    ended = ('a', v.waiver(IPMI, expires=v.NOW))
+    endless = ('b', v.waiver(IPMI, expires=v.NOW + timedelta(days=400), role='ops'))
+    said = waiver.shortfall((ended, ('c', v.waiver()), endless), IPMI, v.NOW)
+    assert (
+        '; the waiver of rule a by security ended 2026-11-21 12:00:00 UTC; the waiver of rule b by ops would hold until '
+        '2027-12-26 12:00:00 UTC, and none holds for more than 366 days'
+    ) == said
+    assert '' == waiver.shortfall((('c', v.waiver()), ('d', v.waiver(IPMI))), IPMI, v.NOW)
+
+
+DEVICES = (v.gpu(), v.fpga())
+
+
+def relaxed(*rules, node=v.NODE, devices=DEVICES):
+    baseline = Baseline(rules=rules)
+    return waiver.relaxations(node, [(d, demands(baseline, d, node)) for d in devices])
+
+
+def test_the_default_relaxes_nothing():
+    """Nor does a rule that asks for more of a tenant's machine."""
+    assert () == relaxed()
+    assert () == relaxed(Rule(name='more', match=Match(), block=frozenset(WritePath)))
+
+
+@pytest.mark.parametrize(
+    ('rule', 'kind', 'says'),
+    [
+        ({'block': frozenset({IPMI})}, Relaxed.PATHS, 'host-bmc-redfish, host-device need not be blocked'),
+        ({'block': frozenset()}, Relaxed.PATHS, 'host-bmc-ipmi, host-bmc-redfish, host-device need not be blocked'),
+        (
+            {'accept': frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})},
+            Relaxed.ACCEPT,
+            'outside of a deploy locked-reported is good enough',
+        ),
+        (
+            {'firmware': (('*', '1'),), 'downgrade': Downgrade.ALLOW},
+            Relaxed.DOWNGRADE,
+            'its versions may have a lower security_version than what runs',
+        ),
+        ({'tenants_program': True}, Relaxed.TENANTS_PROGRAM, 'whoever leases the machine may program its functions'),
+    ],
+)
+def test_what_a_rule_asks_less_of_is_told_with_its_devices(rule, kind, says):
+    """Of those that it decides for, and of no others."""
+    (found,) = relaxed(Rule(name='lax', match=Match(kind=Kind.FPGA), **rule))
+    assert (kind, 'lax', says, (v.FPGA,)) == (found.kind, found.rule, found.text, found.accelerators)
+
+
+def test_every_kind_of_relaxation_is_reached():
+    """By a rule, or by the exposure of the node."""
+    lax = Rule(
+        name='lax',
+        match=Match(),
+        block=frozenset(),
+        accept=frozenset(LockState),
+        firmware=(('*', '1'),),
+        downgrade=Downgrade.ALLOW,
+        tenants_program=True,
+    )
+    assert set(Relaxed) == {r.kind for r in relaxed(lax, node=replace(v.NODE, exposure=Exposure.NONE))}
+
+
+@pytest.mark.parametrize(
+    ('exposure', 'whose'), [(Exposure.SERVICE, "the operator's own code"), (Exposure.NONE, "nobody's code")]
+)
+def test_an_exposure_that_asks_for_nothing_is_told_of_the_node(exposure, whose):
+    """Also of a machine in which nothing was found."""
+    for devices in ((), (v.gpu(),)):
+        (found,) = relaxed(node=replace(v.NODE, exposure=exposure), devices=devices)
+        assert (Relaxed.EXPOSURE, ()) == (found.kind, found.accelerators)
+        assert found.text.startswith(f'exposure {exposure}: {whose} is said to run here')
+
+
+def test_notes_name_the_devices_where_it_is_not_all_of_them():
+    """Up to four of them by name."""
+    labels = {AcceleratorId(f'uuid:{n}'): f'GPU_{n}' for n in range(7)}
+    (found,) = relaxed(Rule(name='lax', match=Match(kind=Kind.GPU), tenants_program=True))
+
+    def text(count):
+        one = replace(found, accelerators=tuple(labels)[:count])
+        return [n.text.partition('functions')[2] for n in waiver.told('node-1', (), (one,), labels)]
+
+    assert [[' (GPU_0)'], [' (GPU_0, GPU_1, GPU_2, GPU_3 and 2 more)'], ['']] == [text(1), text(6), text(7)]
+
+
+def test_a_verdict_with_waivers_and_relaxations_can_be_stored():
+    """Jobs keep verdicts; those of earlier versions have neither."""
+    used = waiver.used(v.gpu(), IPMI, ['GPU_0', 'GPU_0'], [('r', v.waiver(IPMI))], v.NOW)
+    found = Verdict(target='t', findings=(), waived=(used,), relaxed=relaxed(Rule(name='x', match=Match(), block=frozenset())))
+    assert found == decode(Verdict, encode(found))
+    assert Verdict(target='t', findings=()) == decode(Verdict, {'target': 't', 'findings': []})
+    assert [Note(label='H100 GPU_0', text=waiver.open_by(used))] == [*waiver.told('t', (used,), (), {})]
