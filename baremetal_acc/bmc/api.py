@@ -13,6 +13,7 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import BmcFacts, Gap, PlatformDevice, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
 
 JsonObject = Mapping[str, Any]
@@ -126,6 +127,7 @@ class Look:
 
     :ivar accelerators: with ``locks`` empty.
     :ivar reader: still open, for reading locks in the same look.
+    :ivar measures: it has roots of trust that may sign what devices run.
     """
 
     facts: BmcFacts
@@ -133,6 +135,7 @@ class Look:
     platform_devices: tuple[PlatformDevice, ...]
     gaps: tuple[Gap, ...]
     reader: Reader
+    measures: bool = False
 
 
 class Connection(Protocol):
@@ -161,6 +164,15 @@ class Connection(Protocol):
 
         :param within: the time for all of it.
         :returns: by URI what each says now, or why it could not be read.
+        """
+
+    def measure(
+        self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
+    ) -> Sequence[SignedMeasurements | MeasurementReading]:
+        """Let the roots of trust of these devices sign what they run, over a nonce of our own. Slow: seconds for each.
+
+        :param why_not: do not ask, for this reason: who offers to sign is a reading that is not known.
+        :returns: what was signed, unchecked, and a reading that is not known where somebody should have signed and did not.
         """
 
     def writer(self) -> Writer:

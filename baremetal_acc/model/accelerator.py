@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading
+from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
@@ -104,6 +105,7 @@ class Accelerator:
     :ivar health: Status.Health, the worst that one of its resources gives.
     :ivar health_rollup: Status.HealthRollup likewise: of the device and everything below it.
     :ivar state: Status.State as given: Enabled, Disabled, StandbyOffline, ...
+    :ivar measurements: what its roots of trust say of it, none where it has none; None where nobody asked them: it is slow.
     """
 
     id: AcceleratorId
@@ -127,6 +129,7 @@ class Accelerator:
     health: str | None = None
     health_rollup: str | None = None
     state: str | None = None
+    measurements: tuple[MeasurementReading, ...] | None = None
 
     @property
     def label(self) -> str:

@@ -21,7 +21,7 @@ from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.quirks import Quirks
-from baremetal_acc.bmc.redfish import firmware, glance, identify, system, task, update
+from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
@@ -35,6 +35,7 @@ from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 LOG = logging.getLogger(__name__)
@@ -143,7 +144,18 @@ class RedfishConnection:
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
             reader=reader,
+            measures=integrity.offered(tree.root) is not None,
         )
+
+    def measure(
+        self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
+    ) -> Sequence[SignedMeasurements | MeasurementReading]:
+        """Let the roots of trust of these devices sign what they run."""
+        place = integrity.offered(View.of(self._root, []))
+        if place is None:
+            return ()
+        # A reader of its own: what it reads is not what the next look needs.
+        return integrity.measure(self._connector, self._reader(), place, accelerators, now, why_not)
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
         """Read some resources again, with as few requests as possible."""

@@ -1,0 +1,322 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the roots of trust of a BMC's devices sign, when they are asked with a nonce that was never used before?
+
+Nothing is judged here: what a BMC brings is passed on as it is (:class:`SignedMeasurements`). A root of trust that offers to
+sign and brings nothing, and one of which nobody can tell what it is for, is a reading that is not known.
+
+Seen on real BMCs: a TargetComponentURI that is the root of trust, and only ComponentsProtected is the device; an action URI
+without the prefix of the schema; members that are listed and not there; answers by a Task, whose Payload then names the place
+of the result among its HttpHeaders (facts/redfish.md, section 3.4).
+
+Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; Certificate; DSP0266, asynchronous operations.
+"""
+
+import base64
+import binascii
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.redfish import task
+from baremetal_acc.bmc.redfish.connector import Answer, Connector
+from baremetal_acc.bmc.redfish.message import short
+from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.reader import Reader, fresh, key, members
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.measurement import NONCE_BYTES, MeasurementReading, MeasurementState, SignedMeasurements
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+LOG = logging.getLogger(__name__)
+
+ACTION = '#ComponentIntegrity.SPDMGetSignedMeasurements'
+
+SLOT = 0
+"""The certificate slot that is asked for: the one that the maker fills. Source: DSP0274 1.2.3, certificate slots."""
+
+ALL = 255
+"""MeasurementIndices for all of them."""
+
+TASK_TIMEOUT = 120.0
+"""Seconds that one root of trust may take to sign. Two seconds for each of some fifty blocks over a slow bus."""
+
+TASK_BEAT, LONGEST_BEAT = 0.2, 2.0
+
+MAX_ENCODED = 512 * 1024
+"""Characters of SignedMeasurements."""
+
+MAX_CHAIN = 64 * 1024
+"""Characters of a chain of certificates, all of them together."""
+
+_MOST_ISSUERS = 6
+
+Brought = SignedMeasurements | MeasurementReading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Root:
+    """One ComponentIntegrity, and the devices that it speaks of."""
+
+    view: View
+    devices: tuple[AcceleratorId, ...]
+
+
+def offered(root: View) -> str | None:
+    """Where the BMC keeps what its roots of trust say; None where it has none."""
+    return root.link('ComponentIntegrity')
+
+
+def measure(
+    connector: Connector, reader: Reader, place: str, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None
+) -> tuple[Brought, ...]:
+    """Ask every root of trust of these devices to sign what they run. One after the other: they share a slow bus.
+
+    :param place: of the collection.
+    :param why_not: do not ask, for this reason; who offers to sign is told all the same.
+    """
+    devices = tuple(a for a in accelerators if any(ref.bmc == reader.name for ref in a.refs))
+    asked = _Asked(connector=connector, reader=reader, at=now)
+    found: list[Brought] = []
+    for one in _roots(asked, place, devices):
+        if isinstance(one, _Root):
+            found += _from(asked, one, why_not)
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    connector: Connector
+    reader: Reader
+    at: datetime
+
+    def unknown(self, accelerator: AcceleratorId, ref: Ref, integrity: str, reason: str) -> MeasurementReading:
+        """Nobody knows what the device runs."""
+        return MeasurementReading(
+            accelerator=accelerator,
+            ref=ref,
+            integrity=short(integrity) or '?',
+            state=MeasurementState.UNKNOWN,
+            at=self.at,
+            session=self.reader.session,
+            reason=self.connector.redact(short(reason)),
+        )
+
+
+def _roots(asked: _Asked, place: str, devices: tuple[Accelerator, ...]) -> Iterator[_Root | MeasurementReading]:
+    """The roots of trust of the devices. One that cannot be read may be any device's."""
+    reader = asked.reader
+    try:
+        listed = members(reader.collection(place).body)
+    except BmcError as exc:
+        if isinstance(exc, BmcRefused) and exc.status == 404:
+            return  # a link that leads to nothing
+        where = Ref(bmc=reader.name, uri=key(place)[:512])
+        yield from (asked.unknown(a.id, where, 'all', f'who signs could not be read: {exc.what}') for a in devices)
+        return
+    for member in listed:
+        link = member.get('@odata.id')
+        if not isinstance(link, str):
+            continue
+        try:
+            view = View.of(reader.get(link), [])
+        except BmcError as exc:
+            if isinstance(exc, BmcRefused) and exc.status == 404:
+                continue  # listed, and not there: seen on a real BMC
+            name = key(link).rpartition('/')[2]
+            where = Ref(bmc=reader.name, uri=key(link)[:512])
+            yield from (asked.unknown(a.id, where, name, f'could not be read: {exc.what}') for a in devices)
+            continue
+        if view.text('ComponentIntegrityType') == 'SPDM' and view.part('Actions', ACTION) is not None:
+            yield _Root(view=view, devices=tuple(_of(asked, view, devices)))
+
+
+def _of(asked: _Asked, view: View, devices: tuple[Accelerator, ...]) -> Iterator[AcceleratorId]:
+    """The devices that a root of trust speaks of; none for one of the baseboard."""
+    named = {*_places(asked, view.links('Links', 'ComponentsProtected')), *_places(asked, _target(view))}
+    found = [a.id for a in devices if any(_within(uri, a, asked.reader) for uri in named)]
+    if not found:
+        for uri in _places(asked, _target(view)):
+            try:
+                component = View.of(asked.reader.get(uri), [])
+            except BmcError as exc:
+                LOG.info('%s', exc)
+                continue
+            beyond = (*component.links('Links', 'ComponentsProtected'), *component.oem_links('ComponentsProtected'))
+            there = set(_places(asked, beyond))
+            found += [a.id for a in devices if any(_within(uri, a, asked.reader) for uri in there)]
+    yield from found
+
+
+def _target(view: View) -> tuple[str, ...]:
+    uri = view.body.get('TargetComponentURI')
+    return (uri.partition('#')[0],) if isinstance(uri, str) and uri else ()
+
+
+def _places(asked: _Asked, uris: Iterable[str]) -> Iterator[str]:
+    for uri in uris:
+        try:
+            yield asked.reader.place(uri)
+        except BmcAnswerInvalid:
+            continue  # it leads off the BMC
+
+
+def _within(uri: str, accelerator: Accelerator, reader: Reader) -> bool:
+    return any(ref.bmc == reader.name and (uri == ref.uri or uri.startswith(f'{ref.uri}/')) for ref in accelerator.refs)
+
+
+# ------------------------------------------------------------------------------------------------------------ one root of trust
+
+
+def _from(asked: _Asked, root: _Root, why_not: str | None) -> Iterator[Brought]:
+    """What one root of trust brings, for each device that it speaks of."""
+    if not root.devices:
+        return
+    view = root.view
+    if why_not is None and view.boolean('ComponentIntegrityEnabled') is not True:
+        why_not = 'it offers to sign, and is not enabled (ComponentIntegrityEnabled)'
+    if why_not is None and asked.reader.left() <= 0:
+        why_not = 'not asked any more: the time for one look is used up'
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    try:
+        if why_not is None:
+            body = _signed(asked, view, nonce)
+            transcript = _decoded(asked, view, body)
+            chain = _chain(asked, view, body)
+    except BmcError as exc:
+        why_not = f'it was asked to sign, and did not: {exc.what}'
+    for device in root.devices:
+        if why_not is not None:
+            yield asked.unknown(device, view.ref, view.id, why_not)
+            continue
+        yield SignedMeasurements(
+            accelerator=device,
+            ref=view.ref,
+            integrity=short(view.id) or '?',
+            nonce=nonce,
+            slot=SLOT,
+            transcript=transcript,
+            certificates=chain,
+            version=body.literal('Version'),
+            hashing=body.text('HashingAlgorithm'),
+            signing=body.text('SigningAlgorithm'),
+            at=asked.at,
+            session=asked.reader.session,
+        )
+
+
+def _signed(asked: _Asked, view: View, nonce: bytes) -> View:
+    """The answer of the action, when it has come.
+
+    :raises BmcError: it did not.
+    """
+    connector = asked.connector
+    target = view.text('Actions', ACTION, 'target')
+    if target is None:
+        raise BmcAnswerInvalid(bmc=connector.label, uri=view.ref.uri, what='its action has no target')
+    question = {'Nonce': nonce.hex(), 'SlotId': SLOT, 'MeasurementIndices': [ALL]}
+    answer = connector.send('POST', target, body=question)
+    body = _result(asked, answer)
+    if body is not None:
+        return body
+    accepted = task.accepted(connector, answer, asked.reader.name)
+    if accepted is None:
+        raise BmcAnswerInvalid(bmc=connector.label, uri=view.ref.uri, what='it answered neither measurements nor a task')
+    return _ended(asked, accepted.ref)
+
+
+def _ended(asked: _Asked, place: Ref) -> View:
+    """The result of a task, once it has ended.
+
+    :raises BmcError: it fails, or takes too long.
+    """
+    connector = asked.connector
+    until = time.monotonic() + min(TASK_TIMEOUT, max(0.0, asked.reader.left()))
+    beat = TASK_BEAT
+    while True:
+        answer = connector.read(place.uri)
+        body = _result(asked, answer)
+        if body is not None:
+            return body
+        view = task.view_of(answer, place.bmc)
+        if view is not None and view.has('TaskState'):
+            seen = task.reading(view)
+            if seen.state is TaskState.SUCCEEDED:
+                return _fetched(asked, view)
+            if seen.state is not TaskState.ACTIVE:
+                what = f'its task ended with {seen.raw}: {seen.message or "it does not say why"}'
+                raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what=short(what))
+        elif answer.status != 202:
+            raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what='its task ended without measurements')
+        if time.monotonic() >= until:
+            raise BmcAnswerInvalid(bmc=connector.label, uri=place.uri, what='its task did not end in time')
+        wait.sleep(beat)
+        beat = min(LONGEST_BEAT, 2 * beat)
+
+
+def _fetched(asked: _Asked, done: View) -> View:
+    """What a task that has ended well leads to.
+
+    :raises BmcError: it leads to no measurements.
+    """
+    headers = done.part('Payload')
+    listed = headers.body.get('HttpHeaders') if headers is not None else None
+    for header in listed[:50] if isinstance(listed, list) else ():
+        name, _, value = header.partition(':') if isinstance(header, str) else ('', '', '')
+        if name.strip().casefold() == 'location':
+            body = _result(asked, asked.connector.read(value.strip()))
+            if body is not None:
+                return body
+    raise BmcAnswerInvalid(
+        bmc=asked.connector.label, uri=done.ref.uri, what='its task ended well, and leads to no measurements'
+    )
+
+
+def _result(asked: _Asked, answer: Answer) -> View | None:
+    """The answer's body where it is the action's own response."""
+    view = task.view_of(answer, asked.reader.name) if answer.status == 200 else None
+    return view if view is not None and view.has('SignedMeasurements') else None
+
+
+def _decoded(asked: _Asked, view: View, body: View) -> bytes:
+    """:raises BmcAnswerInvalid: it is no Base64."""
+    encoded = body.body.get('SignedMeasurements')
+    try:
+        if isinstance(encoded, str) and len(encoded) <= MAX_ENCODED:
+            return base64.b64decode(''.join(encoded.split()), validate=True)
+    except (ValueError, binascii.Error):
+        pass
+    raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='SignedMeasurements is no Base64')
+
+
+def _chain(asked: _Asked, view: View, body: View) -> str:
+    """The certificates of the one who signed: those that the answer names, else those of the root of trust.
+
+    A BMC that gives a single one links to that of its issuer. None at all is left to whoever judges.
+
+    :raises BmcError: one could not be read.
+    """
+    link = body.link('Certificate') or view.link(
+        'SPDM', 'IdentityAuthentication', 'ResponderAuthentication', 'ComponentCertificate'
+    )
+    text = ''
+    seen: set[str] = set()
+    while link is not None and key(link) not in seen and len(seen) < _MOST_ISSUERS:
+        seen.add(key(link))
+        certificate = View.of(fresh(asked.connector, asked.reader.name, link), [])
+        found = certificate.body.get('CertificateString')
+        if isinstance(found, str):
+            text += found[:MAX_CHAIN] + '\n'
+        if len(text) > MAX_CHAIN:
+            raise BmcAnswerInvalid(
+                bmc=asked.connector.label, uri=view.ref.uri, what='its certificates are longer than any chain'
+            )
+        link = certificate.link('Links', 'Issuer')
+    return text
