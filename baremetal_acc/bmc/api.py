@@ -219,14 +219,14 @@ class Connection(Protocol):
         """
 
     def reset(self, system: Ref, kind: ResetKind) -> None:
-        """Ask a System that is on for a restart or a power cycle, whichever of the kind it offers.
+        """Ask a System that is on for a restart or a power cycle, whichever of the kind it offers; a Manager for a restart.
 
         :raises BmcUnsupported: it offers none that brings this in force.
         :raises BmcError: it was not accepted.
         """
 
     def last_reset(self, system: Ref) -> str | None:
-        """LastResetTime of a System as text, None when it has none; only compared for being another one than before.
+        """LastResetTime of a System or a Manager as text, None when it has none; only compared for being another one than before.
 
         :raises BmcError: it could not be read.
         """

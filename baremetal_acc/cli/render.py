@@ -31,7 +31,7 @@ from baremetal_acc.model.job import (
     Verdict,
     Withdraw,
 )
-from baremetal_acc.model.lock import LockReading, LockState, WritePath
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 
 FORMAT = 1
@@ -122,7 +122,7 @@ def accelerator(a: Accelerator) -> Json:
             for f in a.functions
         ],
         'slots': [_slot(s) for s in a.slots],
-        'locks': [lock(r) for r in a.locks],
+        'locks': [lock(r) for r in a.locks if r.scope is not Scope.BMC],
         'device_lock': device_lock(a),
         'uncovered_paths': uncovered_paths(a),
         'traits': sorted(a.traits),

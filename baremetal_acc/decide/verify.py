@@ -88,6 +88,7 @@ def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle
             replace(a, locks=tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in a.locks))
             for a in inventory.accelerators
         ),
+        platform_locks=tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in inventory.platform_locks),
     )
 
 

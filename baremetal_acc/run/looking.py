@@ -17,7 +17,7 @@ from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Finding, Flow, Verdict
-from baremetal_acc.model.lock import Engagement, LockReading
+from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.run.tools import Target, Tools
 
@@ -55,6 +55,7 @@ def observe(
         at=now,
         bmcs=tuple(seen.facts for seen in looks),
         accelerators=locked,
+        platform_locks=_of_whole_machines(locked),
         platform_devices=tuple(p for seen in looks for p in seen.platform_devices),
         gaps=tuple(g for seen, more in found for g in (*seen.gaps, *more)),
     )
@@ -82,6 +83,12 @@ def _read_locks(
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
+def _of_whole_machines(accelerators: Iterable[Accelerator]) -> tuple[LockReading, ...]:
+    """The locks that are not one card's own, each once."""
+    found = {r.place: r for a in reversed(tuple(accelerators)) for r in a.locks if r.scope is Scope.BMC}
+    return tuple(found[place] for place in sorted(found))
+
+
 def _leave(connections: Iterable[tuple[BmcAddress, Connection]]) -> None:
     """Log out. Nobody has to wait for the answer to that, but a fleet, which has no threads to spare."""
     for address, connection in connections:
@@ -102,9 +109,11 @@ def check(
     *,
     lifecycle: int,
     flow: Flow | None = None,
+    starting: Ref | None = None,
 ) -> tuple[Inventory, Verdict]:
     """Look, and compare with the baseline. Writes nothing.
 
+    :param starting: a System that is about to be started: what comes in force with that counts.
     :raises BmcError: a BMC cannot be spoken to.
     """
     inventory = observe(target, tools, now)
@@ -117,6 +126,7 @@ def check(
         lifecycle=lifecycle,
         flow=flow,
         known=tools.known,
+        starting=starting,
     )
     return inventory, verdict
 

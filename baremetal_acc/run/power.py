@@ -11,7 +11,8 @@ from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.errors import AccError, BmcBusy, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
+from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.run.looking import Bmcs, check, unprotected
 from baremetal_acc.run.sighting import stuck_tasks
@@ -30,13 +31,18 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 _wait_for_updates(bmc, action, stuck_tasks(job))
                 switch(bmc, action.system, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
-            why = _not_given_back(job, target, tools, now)
+            why = _not_given_back(job, action.system, target, tools, now)
             if why:
                 if action.system in held(job):
                     off_again(bmc, action.system, tools)
                 return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
             _wait_for_updates(bmc, action, stuck_tasks(job))
             switch(bmc, action.system, PowerState.ON, tools)
+        case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
+            if item.before is None:
+                _wait_for_updates(bmc, action, stuck_tasks(job))
+                # Where no time is shown, that it came is seen by its silence.
+                item = _asked(job, position, action, tools, bmc, bmc.last_reset(action.system) or '')
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
@@ -49,14 +55,20 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 if bmc.power(action.system) is not PowerState.POWERING_OFF:
                     switch(bmc, action.system, PowerState.OFF, tools)
                 return job
-            item = replace(item, before=last)
-            tools.save(with_item(job, position, item))
-            try:
-                bmc.reset(action.system, action.kind)
-            except BmcUnreachable as exc:
-                # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
-                LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+            item = _asked(job, position, action, tools, bmc, last)
     return with_item(job, position, item.to(ItemState.RUNNING, now))
+
+
+def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection, last: str) -> Item:
+    """Ask once for a reset, and store before that what will show whether it came."""
+    item = replace(job.items[position], before=last)
+    tools.save(with_item(job, position, item))
+    try:
+        bmc.reset(action.system, action.kind)
+    except BmcUnreachable as exc:
+        # Whether it arrived shows in LastResetTime; a second reset could meet a card that applies its firmware.
+        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+    return item
 
 
 def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> None:
@@ -97,9 +109,13 @@ def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
         raise BmcBusy(bmc=action.system.bmc, what=what)
 
 
-def _not_given_back(job: Job, target: Target, tools: Tools, now: datetime) -> list[str]:
-    """Why the host must not run: locks that do not hold, read over fresh sessions, and devices that nobody may use."""
-    inventory, verdict = check(target, tools, job.engagements, now + timedelta(microseconds=1), lifecycle=job.lifecycle)
+def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: datetime) -> list[str]:
+    """Why the host must not run: locks that do not hold, read over fresh sessions, and devices that nobody may use.
+
+    What its BIOS keeps comes in force with this very start; whether it did is seen in the end.
+    """
+    later = now + timedelta(microseconds=1)
+    inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system)
     lost = restore.lost(job)
     why = [str(f) for f in unprotected(verdict)]
     why += [f'{device} could be neither written nor put back' for device in lost]

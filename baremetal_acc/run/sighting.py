@@ -13,6 +13,7 @@ from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcRefused
 from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
+from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.run.looking import Bmcs
 
@@ -115,6 +116,9 @@ def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
     """Whether a reset came; None: the BMC is silent."""
     try:
         bmc = bmcs[action.system.bmc]
+        if action.kind is ResetKind.BMC_RESET:
+            last = bmc.last_reset(action.system)
+            return last not in (None, item.before) if item.before else item.silent
         power = bmc.power(action.system)
         if action.purpose is ResetPurpose.HOLD:
             return power is PowerState.OFF

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a System on, and how is it switched or reset?
+"""Is a System on, and how is it, or a Manager, switched or reset?
 
-Source: DSP8010 2025.4, ComputerSystem v1_27_0, Reset; ActionInfo v1.
+Source: DSP8010 2025.4, ComputerSystem v1_27_0 and Manager v1_24_0, Reset; ActionInfo v1.
 """
 
 from baremetal_acc.bmc.redfish.connector import Connector
@@ -15,10 +15,11 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 
 RESET = '#ComputerSystem.Reset'
+MANAGER_RESET = '#Manager.Reset'
 
 WORDS: dict[ResetKind, tuple[str, ...]] = {
     ResetKind.NONE: (),
-    ResetKind.BMC_RESET: (),
+    ResetKind.BMC_RESET: ('GracefulRestart', 'ForceRestart'),
     ResetKind.SYSTEM_RESET: ('ForceRestart', 'GracefulRestart', 'PowerCycle'),
     ResetKind.POWER_CYCLE: ('PowerCycle',),
 }
@@ -47,13 +48,14 @@ def set_power(connector: Connector, system: Ref, wanted: PowerState) -> None:
 
 
 def reset(connector: Connector, system: Ref, kind: ResetKind) -> None:
-    """Ask for a reset of that kind.
+    """Ask for a reset of that kind, of a System or, where it is one of the BMC, of a Manager.
 
     :raises BmcUnsupported: it offers none. ``BmcError``: it was not accepted.
     """
     words = WORDS[kind]
     if words:
-        _reset(connector, read(connector, system), words)
+        name = MANAGER_RESET if kind is ResetKind.BMC_RESET else RESET
+        _reset(connector, read(connector, system), words, name)
 
 
 def resettable(view: View) -> bool:
@@ -62,11 +64,13 @@ def resettable(view: View) -> bool:
     return action is not None and action.text('target') is not None
 
 
-def _reset(connector: Connector, view: View, words: tuple[str, ...]) -> None:
-    action = view.part('Actions', RESET)
+def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str = RESET) -> None:
+    action = view.part('Actions', name)
     target = action.text('target') if action is not None else None
     if action is None or target is None:
-        raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what='this System has no Reset action')
+        raise BmcUnsupported(
+            bmc=connector.label, uri=view.ref.uri, what=f'this {name[1:].partition(".")[0]} has no Reset action'
+        )
     offered = _offered(connector, view, action)
     word = words[0] if offered is None else next((w for w in words if w in offered), None)
     if word is None:
