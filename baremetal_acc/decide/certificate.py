@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """May this node be handed over, and what is put in writing about it? Does a certificate hold for a node now?
 
-A certificate is made from one look, the verdict on it and our own records of locks. It is refused where anything is not met; and,
-whatever the verdict says, where a write path that the rules want blocked is neither ``locked-verified`` nor waived by name.
+A certificate is made from one look, the verdict on it and our own records of locks. Where anything is not met there is none.
+The locks are judged once more here: where a write path that the rules want blocked is neither ``locked-verified`` nor waived
+by name there is none either, whatever the verdict says.
 """
 
 from collections.abc import Iterable, Iterator

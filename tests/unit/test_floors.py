@@ -19,9 +19,9 @@ GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide',)
-FLOOR_2 = ('bmc', 'locks', 'catalogue', 'placement', 'conf')
+FLOOR_2 = ('bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf')
 FLOOR_3 = ('run', 'fleet', 'assemble')
-CONTRACTS = ('bmc.api', 'bmc.find', 'bmc.wait', 'locks.api', 'locks.find', 'catalogue', 'placement', 'conf')
+CONTRACTS = ('bmc.api', 'bmc.find', 'bmc.wait', 'locks.api', 'locks.find', 'catalogue', 'placement', 'handover', 'conf')
 """What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
     'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue'),
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
+    'handover': (*FLOOR_0, *FLOOR_1, 'handover'),
     'conf': (*FLOOR_0, *FLOOR_1),
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
@@ -57,7 +58,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'stevedore': ('bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),
     'cliff': ('cli',),
-    'cryptography': ('catalogue', 'emulator'),
+    'cryptography': ('catalogue', 'handover', 'emulator'),
 }
 
 CONF_READ_IN = (*FLOOR_3, 'cli', 'demo', GUEST)
@@ -187,6 +188,7 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.locks.x', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.catalogue.x', 'import baremetal_acc.placement.client', 'may not import baremetal_acc.placement'),
         ('baremetal_acc.placement.x', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
+        ('baremetal_acc.handover.x', 'import baremetal_acc.catalogue.keys', 'may not import baremetal_acc.catalogue.keys'),
         ('baremetal_acc.conf', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.run', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.run', 'import baremetal_acc.locks.write_protected', 'may not import baremetal_acc.locks'),

@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which certificates lie in this folder? A file for each life and deployment of a node, the current one by the node's name too.
+
+::
+
+    NODE/7-DEPLOYMENT.json              the current one
+    NODE/superseded/5-DEPLOYMENT.json   those that were put away, when the node came back
+    by-name/NAME.json                   a link to the current one
+
+NODE is the UUID, or the name of a node that has none. A reader sees a file as a whole or not at all. What was put away is kept,
+the newest :data:`KEPT` of each node.
+"""
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from baremetal_acc.errors import StateError
+from baremetal_acc.handover.seal import MAX_SIZE
+from baremetal_acc.model.certificate import Certificate
+
+KEPT = 100
+"""Certificates of a node that are kept after it came back: some years of tenants, and 5 MiB."""
+
+_NAME = re.compile(r'[A-Za-z0-9_~][A-Za-z0-9._~-]{0,254}')
+"""Names of nodes in Ironic (RFC 3986's unreserved characters), of targets of the command line, and UUIDs. None that hides, and
+none that leads out of the folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder of certificates.
+
+    :ivar root: made when it is needed, for its owner and his group.
+    """
+
+    SUPERSEDED: ClassVar[str] = 'superseded'
+    BY_NAME: ClassVar[str] = 'by-name'
+
+    root: Path
+
+    def put(self, certificate: Certificate, data: bytes) -> Path:
+        """Keep a signed certificate, and read it back.
+
+        :returns: where it is.
+        :raises StateError: it is not there now, as it was given.
+        """
+        path = self.path(certificate)
+        with _told(path):
+            self._make(path.parent)
+            _write(path, data + b'\n')
+            found = self._read(path)
+        if found != data + b'\n':
+            raise StateError(f'{path}: what is read there is not what was written', hint='see whether the disk is sound')
+        if _NAME.fullmatch(certificate.node.name):
+            with _told(path):
+                self._make(self.root / self.BY_NAME)
+                _link(self._link(certificate), os.path.relpath(path, self.root / self.BY_NAME))
+        return path
+
+    def get(self, certificate: Certificate) -> bytes:
+        """The bytes that are kept of it, in its place or among those that were put away.
+
+        :raises StateError: there are none.
+        """
+        path = self.path(certificate)
+        with _told(path):
+            try:
+                return self._read(path)
+            except FileNotFoundError:
+                return self._read(path.parent / self.SUPERSEDED / path.name)
+
+    def put_away(self, certificate: Certificate) -> None:
+        """It is over: it stays, and no longer as the current one. Once it is put away, nothing is done.
+
+        :raises StateError: it could not be moved.
+        """
+        path = self.path(certificate)
+        with _told(path):
+            old = path.parent / self.SUPERSEDED
+            if path.exists():
+                self._make(old)
+                os.replace(path, old / path.name)
+                _sync(path.parent)
+                _sync(old)
+            link = self._link(certificate)
+            if _NAME.fullmatch(certificate.node.name) and _leads_to(link) == os.path.relpath(path, link.parent):
+                link.unlink(missing_ok=True)
+            self._thin_out(old)
+
+    def path(self, certificate: Certificate) -> Path:
+        """Where a current certificate lies.
+
+        :raises StateError: what it says of its node or deployment is no name of a file.
+        """
+        node = certificate.node.uuid or certificate.node.name
+        if not _NAME.fullmatch(node) or node in (self.BY_NAME, self.SUPERSEDED) or not _NAME.fullmatch(certificate.deployment):
+            raise StateError(f'{self.root}: no file can be named after node {node} and deployment {certificate.deployment}')
+        return self.root / node / f'{certificate.lifecycle}-{certificate.deployment}.json'
+
+    def _link(self, certificate: Certificate) -> Path:
+        return self.root / self.BY_NAME / f'{certificate.node.name}.json'
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise StateError(f'{folder}: is no folder')
+        for one in (self.root, folder):
+            if one.stat().st_mode & stat.S_IWOTH:
+                raise StateError(f'{one}: others may write there', hint=f'chmod o-w {one}')
+
+    def _read(self, path: Path) -> bytes:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise StateError(f'{path}: is no regular file')
+            data = stream.read(MAX_SIZE + 2)
+        if len(data) > MAX_SIZE + 1:
+            raise StateError(f'{path}: longer than {MAX_SIZE} bytes')
+        return data
+
+    def _thin_out(self, old: Path) -> None:
+        """Remove the oldest of those that were put away, beyond the bound."""
+        if not old.is_dir():
+            return
+        found = sorted((p for p in old.iterdir() if p.suffix == '.json'), key=lambda p: p.lstat().st_mtime_ns)
+        for path in found[: max(0, len(found) - KEPT)]:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system says becomes an error of ours.
+
+    :raises StateError: it does.
+    """
+    try:
+        yield
+    except OSError as exc:
+        hint = 'option [baremetal_acc] certificate_folder names it; see that there is room, and that this user may write there'
+        raise StateError(f'{path}: the certificate cannot be kept: {exc.strerror}', hint=hint) from exc
+
+
+def _write(path: Path, data: bytes) -> None:
+    """For the owner and his group, as a whole or not at all, and on the disk when this returns."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix='.', suffix='.new')
+    try:
+        with open(handle, 'wb') as stream:
+            os.fchmod(stream.fileno(), 0o640)
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+    _sync(path.parent)
+
+
+def _link(path: Path, target: str) -> None:
+    """A link that leads to the old place or to the new one at any time."""
+    beside = path.with_name(f'.{path.name}.{os.getpid()}-{os.urandom(4).hex()}')
+    os.symlink(target, beside)
+    try:
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    _sync(path.parent)
+
+
+def _leads_to(link: Path) -> str | None:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return None
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

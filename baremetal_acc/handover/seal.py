@@ -1,0 +1,228 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who signed this certificate? Ed25519 keys, and the bytes that they sign.
+
+A signed certificate is one JSON document in its canonical form (:mod:`baremetal_acc.model.canonical`)::
+
+    {"certificate": {...}, "signature": {"algorithm": "Ed25519", "key": "sha256:...", "value": "..."}}
+
+The signature is over a line that says what for, so that it is none over anything else, and the canonical bytes of what
+``certificate`` holds. The algorithm stands there for readers that are not ours: there is no other, and nothing in the document
+chooses one. ``key`` is the SHA-256 of the public key (SubjectPublicKeyInfo, DER); the certificate itself names the same.
+
+Source: RFC 8032, section 5.1 (Ed25519); RFC 8410 (keys in PEM); RFC 8785.
+"""
+
+import base64
+import binascii
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from baremetal_acc.errors import CertificateInvalid, DocumentError
+from baremetal_acc.model import canonical
+from baremetal_acc.model.canonical import NotCanonical
+from baremetal_acc.model.certificate import Certificate, document, read
+
+MAX_SIZE = 1024 * 1024
+"""Bytes of a signed certificate. One of 16 GPUs with their roots of trust has about 50 KiB."""
+
+ALGORITHM = 'Ed25519'
+
+_PURPOSE = b'baremetal-acc hand-over certificate 1\n'
+
+_KEY_SIZE = 64 * 1024
+
+_PEM = re.compile(r'-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----', re.DOTALL)
+
+HOW = 'openssl genpkey -algorithm ed25519'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealer:
+    """A private key.
+
+    :ivar name: SHA-256 of its public key, as certificates name it.
+    """
+
+    private: Ed25519PrivateKey = field(repr=False)
+    name: str
+
+    @property
+    def trust(self) -> dict[str, Ed25519PublicKey]:
+        """Its public key, as :func:`opened` takes it."""
+        return {self.name: self.private.public_key()}
+
+
+def seal(certificate: Certificate, by: Sealer) -> bytes:
+    """The signed certificate.
+
+    :raises CertificateInvalid: it names another key, is too long, or holds a text that has no bytes.
+    """
+    if certificate.key != by.name:
+        raise CertificateInvalid(f'it names the key {certificate.key}, and would be signed with {by.name}')
+    body = document(certificate)
+    try:
+        value = by.private.sign(_statement(body))
+        signature = {'algorithm': ALGORITHM, 'key': by.name, 'value': base64.b64encode(value).decode()}
+        data = canonical.encode({'certificate': body, 'signature': signature})
+    except NotCanonical as exc:
+        raise CertificateInvalid(f'it cannot be signed: {exc}') from None
+    if len(data) > MAX_SIZE:
+        raise CertificateInvalid(f'it would have {len(data)} bytes, {MAX_SIZE} are allowed')
+    return data
+
+
+def opened(data: bytes, trust: Mapping[str, Ed25519PublicKey]) -> Certificate:
+    """The certificate, if a key that is trusted signed it. One line end behind it does no harm.
+
+    :raises CertificateInvalid: it is none, it was changed, or nobody who is trusted signed it.
+    """
+    body, signature = _parts(data)
+    name = signature['key']
+    if name not in trust:
+        what = f'it is signed with the key {name}, which is not trusted'
+        raise CertificateInvalid(what, hint='give the public key of its issuer, if you know that it is his')
+    try:
+        trust[name].verify(_value(signature['value']), _statement(body))
+    except InvalidSignature:
+        what = 'its signature does not fit: something else was signed, or it was changed since'
+        raise CertificateInvalid(what) from None
+    certificate = read(body)
+    if certificate.key != name:
+        raise CertificateInvalid(f'it says that it is signed with {certificate.key}, and it is with {name}')
+    return certificate
+
+
+def unchecked(data: bytes) -> Certificate:
+    """What the bytes say, whoever wrote them: to be shown, never to be relied on.
+
+    :raises CertificateInvalid: they are no certificate.
+    """
+    return read(_parts(data)[0])
+
+
+def load(path: Path) -> Sealer:
+    """The key of a file in PEM that nobody but its owner can read.
+
+    :raises DocumentError: there is none, others may use it, or it is of another kind.
+    """
+    data, mode, owner = _bytes(path, 'option [baremetal_acc] certificate_key or argument --key names it')
+    if mode & (stat.S_IRWXG | stat.S_IRWXO | stat.S_IXUSR):
+        what = f'holds the key of certificates, and others may use the file (mode {stat.S_IMODE(mode):04o})'
+        raise DocumentError(path=str(path), what=what, hint=f'chmod 600 {path}')
+    if owner not in (0, os.geteuid()):
+        what = 'holds the key of certificates, and belongs to another user'
+        raise DocumentError(path=str(path), what=what, hint='give it to the user that signs')
+    if b'PRIVATE KEY-----' not in data:
+        raise DocumentError(path=str(path), what='holds no private key in PEM', hint=f'make one: {HOW}')
+    try:
+        key = serialization.load_pem_private_key(data, None)
+    except TypeError:
+        what = 'has a passphrase, and nobody is there to be asked'
+        raise DocumentError(path=str(path), what=what, hint=f'{HOW} makes one without') from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise DocumentError(path=str(path), what='holds no private key that can be read', hint=f'make one: {HOW}') from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise DocumentError(path=str(path), what='is no Ed25519 key', hint=f'make one: {HOW}')
+    return Sealer(private=key, name=fingerprint(key.public_key()))
+
+
+def trusted(paths: Iterable[Path]) -> dict[str, Ed25519PublicKey]:
+    """The public keys of these files in PEM, by name; a file may hold several.
+
+    :raises DocumentError: one cannot be read, others may write it, or it holds something else.
+    """
+    found: dict[str, Ed25519PublicKey] = {}
+    hint = 'openssl pkey -in KEY -pubout writes the public key of a private one'
+    for path in paths:
+        data, mode, owner = _bytes(path, 'option [baremetal_acc] certificate_trust or argument --trust names it')
+        if owner not in (0, os.geteuid()) or mode & (stat.S_IWGRP | stat.S_IWOTH):
+            what = 'others may write it, and could sign in the name of the issuer'
+            raise DocumentError(path=str(path), what=what, hint=f'give it to root, and chmod go-w {path}')
+        blocks = list(_PEM.finditer(data.decode('latin-1')))
+        if not blocks:
+            raise DocumentError(path=str(path), what='holds no public key in PEM', hint=hint)
+        for block in blocks:
+            if block[1] != 'PUBLIC KEY':
+                what = f'holds a {block[1].lower()}, and only public keys belong there'
+                raise DocumentError(path=str(path), what=what, hint=hint)
+            try:
+                key = serialization.load_pem_public_key(block[0].encode())
+            except (ValueError, UnsupportedAlgorithm):
+                raise DocumentError(path=str(path), what='holds a public key that cannot be read', hint=hint) from None
+            if not isinstance(key, Ed25519PublicKey):
+                raise DocumentError(path=str(path), what='holds a public key that is no Ed25519 key', hint=hint)
+            found[fingerprint(key)] = key
+    return found
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """How a public key is named."""
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
+    return f'sha256:{digest.finalize().hex()}'
+
+
+def digest(data: bytes) -> str:
+    """How the bytes of a signed certificate are named."""
+    made = hashes.Hash(hashes.SHA256())
+    made.update(data)
+    return f'sha256:{made.finalize().hex()}'
+
+
+def _statement(body: canonical.Json) -> bytes:
+    return _PURPOSE + canonical.encode(body)
+
+
+def _parts(data: bytes) -> tuple[canonical.Json, dict[str, str]]:
+    """What is certified, and the signature.
+
+    :raises CertificateInvalid: they are not there, or there is more.
+    """
+    try:
+        whole = canonical.parse(data.removesuffix(b'\n'), limit=MAX_SIZE)
+    except NotCanonical as exc:
+        raise CertificateInvalid(str(exc)) from None
+    if not isinstance(whole, dict) or set(whole) != {'certificate', 'signature'}:
+        raise CertificateInvalid('it is no object of a certificate and a signature')
+    signature = whole['signature']
+    if not isinstance(signature, dict) or set(signature) != {'algorithm', 'key', 'value'}:
+        raise CertificateInvalid('its signature is no object of algorithm, key and value')
+    if not all(type(text) is str for text in signature.values()):
+        raise CertificateInvalid('its signature holds something that is no text')
+    if signature['algorithm'] != ALGORITHM:
+        raise CertificateInvalid(f'its signature is of another algorithm than {ALGORITHM}: {signature["algorithm"][:40]}')
+    return whole['certificate'], signature
+
+
+def _value(text: str) -> bytes:
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise CertificateInvalid('the value of its signature is no base64') from None
+    if base64.b64encode(value).decode() != text:
+        raise CertificateInvalid('the value of its signature is not written as base64 is')
+    return value
+
+
+def _bytes(path: Path, hint: str) -> tuple[bytes, int, int]:
+    """A regular file with its mode and its owner, read once. A pipe in its place holds nobody."""
+    try:
+        with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
+            found = os.fstat(stream.fileno())
+            data = stream.read(_KEY_SIZE + 1) if stat.S_ISREG(found.st_mode) else b''
+    except OSError as exc:
+        raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
+    if not stat.S_ISREG(found.st_mode):
+        raise DocumentError(path=str(path), what='is no regular file', hint=hint)
+    if len(data) > _KEY_SIZE:
+        raise DocumentError(path=str(path), what=f'longer than {_KEY_SIZE} bytes', hint=hint)
+    return data, found.st_mode, found.st_uid
