@@ -61,6 +61,22 @@ class Downgrade(StrEnum):
     ALLOW = 'allow'
 
 
+class DriftAction(StrEnum):
+    """What to do where a machine that is somebody else's is not as it was handed over. The log and the history have it always.
+
+    ``notify``: a notification. ``reengage``: locks that are open are closed again, where that needs no reset of the host.
+    ``maintenance``: the node goes to maintenance; its host runs on.
+    """
+
+    NOTIFY = 'notify'
+    REENGAGE = 'reengage'
+    MAINTENANCE = 'maintenance'
+
+
+ON_DRIFT = frozenset({DriftAction.NOTIFY, DriftAction.REENGAGE})
+"""Where no rule says anything: to close a lock opens no door."""
+
+
 class Acceptable(StrEnum):
     """Lock states that a rule may accept. A deploy takes ``locked-verified`` only, whatever the rule says."""
 
@@ -151,6 +167,7 @@ class Rule:
     :ivar revocations: names of revocation images that must be in force.
     :ivar waiver: what ``waive`` of this very rule waives.
     :ivar tenants_program: a tenant may have functions put into slots of the device; None says no.
+    :ivar on_drift: what to do where the device is not as it was handed over, while the node is somebody else's.
     """
 
     name: str
@@ -166,6 +183,7 @@ class Rule:
     count: int | None = None
     security_floor: int | None = None
     tenants_program: bool | None = None
+    on_drift: frozenset[DriftAction] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +222,8 @@ class Demands:
     revocations_rule: str = DEFAULT_RULE
     tenants_program: bool = False
     tenants_program_rule: str = DEFAULT_RULE
+    on_drift: frozenset[DriftAction] = ON_DRIFT
+    on_drift_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[str, ...] = ()
@@ -236,6 +256,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     floor, floor_rule = first('security_floor')
     revocations, revocations_rule = first('revocations')
     tenants_program, tenants_program_rule = first('tenants_program')
+    on_drift, on_drift_rule = first('on_drift')
     # Of the rule that decides what a missing mechanism comes to, and of no other one.
     waivers = [
         (r.name, r.waiver)
@@ -259,6 +280,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         revocations_rule=revocations_rule,
         tenants_program=tenants_program is True,
         tenants_program_rule=tenants_program_rule,
+        on_drift=on_drift if isinstance(on_drift, frozenset) else ON_DRIFT,
+        on_drift_rule=on_drift_rule,
         # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
@@ -354,6 +377,7 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         count=table.integer('count'),
         security_floor=table.integer('security_floor'),
         tenants_program=table.boolean('tenants_program'),
+        on_drift=table.choices('on_drift', DriftAction),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:

@@ -1,0 +1,333 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is a machine still as it was handed over, who has to know, and what is done about it?
+
+While a node is somebody else's, each look at it is compared with what was handed over: cards, firmware, functions,
+configuration, and every lock that was closed then (:func:`troubles`). What differs is told once, and once more when it is over
+(:func:`next_round`). What could not be read is no difference and is not OK either: it is told when it stays so. What is done
+about a difference is for the rules to say (:func:`reactions`); a lock that is closed again needs no reset of somebody else's
+host, else it is only told (:func:`closable`).
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from baremetal_acc.decide import drift, evidence
+from baremetal_acc.decide.baseline import ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
+from baremetal_acc.decide.drift import Change, ChangeKind, shown
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.job import Action
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
+
+
+class TroubleKind(StrEnum):
+    """What is wrong.
+
+    ``unproven``: the node is with somebody, and nothing says how it was handed over. ``opened``: our own step has opened
+    locks, and they were not closed since. ``unreadable``: nobody can say whether something is wrong.
+    """
+
+    LOCK = 'lock'
+    FIRMWARE = 'firmware'
+    FUNCTION = 'function'
+    CARD = 'card'
+    CONFIGURATION = 'configuration'
+    UNPROVEN = 'unproven'
+    OPENED = 'opened'
+    UNREADABLE = 'unreadable'
+
+
+EXPOSING = frozenset({TroubleKind.LOCK, TroubleKind.FIRMWARE, TroubleKind.CARD, TroubleKind.CONFIGURATION})
+"""After these nobody can say what a card runs, whatever version it shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One thing that is not as it was handed over.
+
+    :ivar device: None: of the whole node.
+    :ivar subject: what of it; together with kind and device it tells two troubles apart.
+    :ivar certain: it was seen; else it is told only when it stays.
+    :ivar lock: the place of the lock that is not closed.
+    """
+
+    kind: TroubleKind
+    device: AcceleratorId | None
+    subject: str
+    text: str
+    certain: bool = True
+    lock: tuple[str, Ref, str] | None = None
+
+    @property
+    def key(self) -> tuple[TroubleKind, AcceleratorId | None, str]:
+        """The same as of the same trouble in another round."""
+        return (self.kind, self.device, self.subject)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """A trouble that is known, as it is stored.
+
+    :ivar since: when it was seen first.
+    :ivar rounds: in how many rounds it was there.
+    :ivar told: it was told.
+    """
+
+    trouble: Trouble
+    since: datetime
+    rounds: int = 1
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What a round comes to.
+
+    :ivar alarms: all that are known now.
+    :ivar begun: those that are to be told now; ``ended`` those that were told and are over.
+    """
+
+    alarms: tuple[Alarm, ...]
+    begun: tuple[Alarm, ...] = ()
+    ended: tuple[Alarm, ...] = ()
+
+
+# ----------------------------------------------------------------------------------------------------------- what is wrong
+
+
+def troubles(handed: Inventory, seen: Inventory, engagements: Iterable[Engagement], *, lifecycle: int) -> tuple[Trouble, ...]:
+    """What is not as it was handed over.
+
+    :param handed: how it was handed over, its locks judged.
+    :param seen: a whole look.
+    :param engagements: our own records, of that lifecycle: a lock that reads closed counts only for the card it was closed on.
+    """
+    found = [t for c in drift.drift(handed, seen) for t in _changed(c, handed)]
+    records = tuple(engagements)
+    for old in handed.accelerators:
+        new = seen.accelerator(old.id)
+        if new is not None:
+            found += _locks(old, new, records, seen.gaps, lifecycle)
+    return tuple({t.key: t for t in found}.values())
+
+
+_KINDS = {
+    ChangeKind.GONE: TroubleKind.CARD,
+    ChangeKind.SWAPPED: TroubleKind.CARD,
+    ChangeKind.MOVED: TroubleKind.CARD,
+    ChangeKind.NEW: TroubleKind.CARD,
+    ChangeKind.IDENTITY: TroubleKind.CARD,
+    ChangeKind.DEVICE: TroubleKind.CONFIGURATION,
+    ChangeKind.FIRMWARE: TroubleKind.FIRMWARE,
+    ChangeKind.FUNCTION: TroubleKind.FUNCTION,
+    ChangeKind.LOCK: None,
+    ChangeKind.PATH: None,
+    ChangeKind.NOT_SEEN: TroubleKind.UNREADABLE,
+    ChangeKind.UNREADABLE: TroubleKind.UNREADABLE,
+}
+"""None: locks are compared one by one, by what they prove and not by what they show."""
+
+
+def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
+    kind = _KINDS[change.kind]
+    if kind is None or (kind is TroubleKind.FUNCTION and _may_change(change, handed)):
+        return
+    if kind is TroubleKind.UNREADABLE and change.subject.startswith(('lock ', 'write path ')):
+        return  # what is said of the lock says it
+    yield Trouble(kind=kind, device=change.accelerator, subject=change.subject, text=str(change), certain=change.certain)
+
+
+def _may_change(change: Change, handed: Inventory) -> bool:
+    """A slot that was handed over for the host to program; and what says so, which is a lock."""
+    if change.subject.endswith(' host access'):
+        return True
+    old = handed.accelerator(change.accelerator)
+    slots = () if old is None else old.slots
+    return any(s.programmable_from_host for s in slots if change.subject.startswith(f'function {shown(s.slot_id)}'))
+
+
+def _locks(
+    old: Accelerator, new: Accelerator, records: tuple[Engagement, ...], gaps: Iterable[Gap], lifecycle: int
+) -> Iterator[Trouble]:
+    """Every lock that was closed when the device was handed over."""
+    now = {r.place: r for r in new.locks}
+    for was in old.locks:
+        if was.state not in CLOSED:
+            continue
+        found = now.get(was.place)
+        subject = shown(f'lock {was.mechanism} {was.ref} {was.field}', 2 * drift.CHARACTERS)
+        trouble = Trouble(kind=TroubleKind.LOCK, device=old.id, subject=subject, text='', lock=was.place)
+        name = f'{shown(new.label)} ({old.id}), {was.mechanism} at {was.ref} {shown(was.field)}'
+        if found is None:
+            gap = next((g for g in gaps if g.hides or g.ref == was.ref), None)
+            if gap is None:
+                yield replace(trouble, text=f'{name}: was {was.state}, and the BMC does not show it any more')
+            else:
+                text = f'{name}: was {was.state}, and could not be read: {shown(gap.reason)}'
+                yield replace(trouble, kind=TroubleKind.UNREADABLE, text=text, certain=False)
+            continue
+        judged = evidence.judge(found, records, lifecycle=lifecycle)
+        if holds(was, found, judged):
+            continue
+        value = '' if found.value is None else f' ({shown(found.value)})'
+        why = '' if judged.reason is None else f', {shown(judged.reason)}'
+        text = f'{name}: was {was.state}, is {judged.state}{value}{why}'
+        if found.state is LockState.UNKNOWN:
+            yield replace(trouble, kind=TroubleKind.UNREADABLE, text=text, certain=False)
+        else:
+            # What was handed over to come in force with the start of the host may be seen before it has started.
+            yield replace(trouble, text=text, certain=found.state is not LockState.PENDING_RESET)
+
+
+def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
+    """A lock is closed as it was handed over.
+
+    One that came in force with the start of the host has no reset in our records: for such a one it counts that it reads
+    closed, and that the record is of this very card.
+    """
+    if judged.state is LockState.LOCKED_VERIFIED or (was.state, judged.state) == (LockState.LOCKED_REPORTED,) * 2:
+        return True
+    return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
+
+
+def unreadable(why: str) -> Trouble:
+    """A BMC that says nothing."""
+    text = f'nobody can say whether the accelerators are as they were handed over: {shown(why, 4 * drift.CHARACTERS)}'
+    return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
+
+
+def unproven(why: str) -> Trouble:
+    """A node that is with somebody, and that was not handed over."""
+    return Trouble(kind=TroubleKind.UNPROVEN, device=None, subject='hand-over', text=why)
+
+
+def opened(why: str) -> Trouble:
+    """Locks that our own step has opened."""
+    return Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text=why)
+
+
+# ------------------------------------------------------------------------------------------------------------- what is new
+
+
+def next_round(
+    before: Iterable[Alarm], found: Iterable[Trouble], now: datetime, *, patience: int, blind: bool = False
+) -> Round:
+    """What of it has to be told.
+
+    :param before: the alarms of the round before.
+    :param patience: in how many rounds an uncertain trouble has to be there before it is told.
+    :param blind: nothing could be seen: nothing is over.
+    """
+    known = {alarm.trouble.key: alarm for alarm in before}
+    alarms = []
+    begun = []
+    for trouble in found:
+        old = known.pop(trouble.key, None)
+        alarm = Alarm(trouble=trouble, since=now) if old is None else replace(old, trouble=trouble, rounds=old.rounds + 1)
+        if not alarm.told and (trouble.certain or alarm.rounds >= patience):
+            alarm = replace(alarm, told=True)
+            begun.append(alarm)
+        alarms.append(alarm)
+    dark = {a.trouble.device for a in alarms if a.trouble.kind is TroubleKind.UNREADABLE}
+    kept = [a for a in known.values() if a.trouble.certain and (blind or a.trouble.device in dark or None in dark)]
+    ended = [a for a in known.values() if a not in kept and a.told]
+    return Round(alarms=(*alarms, *kept), begun=tuple(begun), ended=tuple(ended))
+
+
+def exposed(found: Iterable[Trouble]) -> frozenset[AcceleratorId]:
+    """Devices that are written anew once the node is ours again, whatever version they show then: versions can lie."""
+    return frozenset(t.device for t in found if t.kind in EXPOSING and t.certain and t.device is not None)
+
+
+# --------------------------------------------------------------------------------------------------------- what is done
+
+
+def reactions(baseline: Baseline, node: NodeFacts, known: Inventory | None, trouble: Trouble) -> frozenset[DriftAction]:
+    """What the rules say for a trouble: those of its device, or of all devices of the node.
+
+    :param known: where the devices are looked up; of what is in none, the default is done.
+    """
+    devices = () if known is None else known.accelerators
+    asked = [demands(baseline, a, node).on_drift for a in devices if trouble.device in (None, a.id)]
+    return frozenset().union(*asked) if asked else ON_DRIFT
+
+
+def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReading, ...], tuple[str, ...]]:
+    """The locks that can be closed again now, in order; and why the others cannot.
+
+    What wraps the others comes last: under it a BMC takes no other change.
+    """
+    readings = []
+    why = []
+    for trouble in found:
+        device = None if trouble.device is None else seen.accelerator(trouble.device)
+        reading = next((r for r in (device.locks if device is not None else ()) if r.place == trouble.lock), None)
+        if trouble.kind is not TroubleKind.LOCK or trouble.lock is None:
+            continue
+        if reading is None or device is None:
+            why.append(f'{trouble.device}: {trouble.lock[0]} is not shown, so it cannot be closed')
+        elif reading.needs is not ResetKind.NONE:
+            why.append(
+                f'{shown(device.label)}: {reading.mechanism} comes in force with a {reading.needs} only, which is not forced '
+                'on the host of somebody else: have the node serviced with lock_accelerators'
+            )
+        else:
+            readings.append(reading)
+    once = {r.place: r for r in readings}
+    return tuple(sorted(once.values(), key=lambda r: (r.wraps, r.place))), tuple(why)
+
+
+# ------------------------------------------------------------------------------------------------------ how it is to be now
+
+
+def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action]) -> Inventory | None:
+    """What later looks are compared with, after a job of ours on a machine that is somebody else's.
+
+    What the job did itself counts as handed over; of a device with any other change nothing does. A lock that was closed when
+    the machine was handed over has to be closed again, whatever the job has opened.
+
+    :param seen: a whole look, its locks judged.
+    :param actions: those that were begun.
+    """
+    if handed is None:
+        return None
+    known = drift.remembered(handed, seen)
+    others = {c.accelerator for c in drift.beyond(drift.drift(handed, seen), actions) if _KINDS[c.kind] is not None}
+    devices = []
+    for old in handed.accelerators:
+        new = known.accelerator(old.id)
+        judged = seen.accelerator(old.id)
+        if new is None or judged is None or old.id in others:
+            devices.append(old)
+            continue
+        places = {r.place: r for r in old.locks}
+        locks = {
+            **places,
+            **{r.place: r for r in judged.locks if r.state is LockState.LOCKED_VERIFIED or r.place not in places},
+        }
+        devices.append(replace(new, locks=tuple(replace(r, session='', reason=None) for r in locks.values())))
+    return replace(handed, accelerators=tuple(devices))
+
+
+# -------------------------------------------------------------------------------------------------------------- when it is
+
+
+def due(node: str, last: datetime, now: datetime, interval: timedelta) -> bool:
+    """Whether a node's moment has come since the last round. Each node has one of its own in every interval.
+
+    :param node: its UUID, which says which moment: a restarted conductor asks no BMC sooner than the one before.
+    """
+    seconds = interval.total_seconds()
+    share = int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], 'big') / 2**64
+    return math.floor(last.timestamp() / seconds - share) < math.floor(now.timestamp() / seconds - share)

@@ -1,0 +1,298 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a machine that is somebody else's, when is that told, and what is done about it?"""
+
+import itertools
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide import baseline as rules
+from baremetal_acc.decide import drift, watch
+from baremetal_acc.decide.baseline import Baseline, DriftAction, Match, Rule
+from baremetal_acc.decide.verify import judged
+from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.inventory import Gap
+from baremetal_acc.model.job import Flash, Program, Release
+from baremetal_acc.model.lock import LockState, ResetKind
+from baremetal_acc.model.ref import AcceleratorId
+from tests.unit.decide import values as v
+
+RECORDS = (v.engagement(),)
+LATER = v.NOW + timedelta(minutes=5)
+FRESH = {'at': LATER, 'session': 'another'}
+
+
+def handed(*devices, records=RECORDS):
+    """What was handed over, as it is stored."""
+    return drift.remembered(None, judged(v.inventory(*devices), records, lifecycle=v.LIFECYCLE))
+
+
+def wrong(before, *devices, records=RECORDS, **changes):
+    """The troubles of a look at these devices."""
+    return watch.troubles(before, v.inventory(*devices, at=LATER, **changes), records, lifecycle=v.LIFECYCLE)
+
+
+def gpu(state=LockState.LOCKED_REPORTED, **changes):
+    reading = v.reading(state, **FRESH, **changes.pop('lock', {}))
+    return v.gpu(**({'locks': (reading,)} | changes))
+
+
+def test_a_machine_that_is_as_it_was_handed_over_has_no_trouble():
+    """The lock reads closed by another session at another time, and our record is of this card."""
+    assert LockState.LOCKED_VERIFIED is handed().accelerators[0].locks[0].state
+    assert () == wrong(handed(), gpu())
+
+
+@pytest.mark.parametrize('state', [LockState.UNLOCKED, LockState.PARTIAL])
+def test_a_lock_that_is_open_is_a_trouble_at_once(state):
+    """It names the card, the mechanism, the place and the value."""
+    (found,) = wrong(handed(), gpu(state))
+    assert (TroubleKind.LOCK, v.GPU, True) == (found.kind, found.device, found.certain)
+    assert v.reading().place == found.lock
+    assert 'rot at host:/redfish/v1/Chassis/RoT_0 Closed: was locked-verified, is ' in found.text
+
+
+def test_a_lock_that_reads_closed_and_was_not_closed_by_us_on_this_card_is_a_trouble():
+    """Without our record, or with one of another card, a value proves nothing."""
+    (found,) = wrong(handed(), gpu(), records=())
+    assert found.kind is TroubleKind.LOCK
+    assert 'not engaged by us' in found.text
+    (found,) = wrong(handed(), gpu(), records=(v.engagement(accelerator=AcceleratorId('uuid:other')),))
+    assert 'another card' in found.text
+
+
+def test_a_lock_that_nobody_can_read_is_no_certain_trouble_and_not_nothing():
+    """Unknown, or behind a gap; a lock that is simply not there any more is certain."""
+    (found,) = wrong(handed(), gpu(LockState.UNKNOWN))
+    assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
+    bare = v.gpu(locks=())
+    gap = Gap(ref=v.reading().ref, reason='HTTP 500')
+    (found,) = wrong(handed(), bare, gaps=(gap,))
+    assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
+    assert 'HTTP 500' in found.text
+    (found,) = wrong(handed(), bare)
+    assert (TroubleKind.LOCK, True) == (found.kind, found.certain)
+
+
+def test_a_lock_that_came_in_force_with_the_start_of_the_host_holds_without_a_reset_in_our_records():
+    """Closed since, by the record of this card; pending still is not certain, for the host may not have started yet."""
+    needs = {'needs': ResetKind.SYSTEM_RESET, 'reset': v.SYSTEM}
+    record = v.engagement(v.reading(**needs), reset_at=None)
+    before = handed(records=(record,))
+    before = replace(
+        before,
+        accelerators=(replace(before.accelerators[0], locks=(v.reading(LockState.LOCKED_VERIFIED, **needs),)),),
+    )
+    assert () == wrong(before, gpu(lock=needs), records=(record,))
+    (found,) = wrong(before, gpu(LockState.PENDING_RESET, lock=needs), records=(record,))
+    assert (TroubleKind.LOCK, False) == (found.kind, found.certain)
+
+
+@pytest.mark.parametrize(
+    ('device', 'kind'),
+    [
+        (gpu(firmware=(v.component(version='6.6'),)), TroubleKind.FIRMWARE),
+        (gpu(firmware=(replace(v.component(), staged='6.6'),)), TroubleKind.FIRMWARE),
+        (gpu(firmware=()), TroubleKind.FIRMWARE),
+        (gpu(id=AcceleratorId('uuid:other'), uuid='other', serial='1'), TroubleKind.CARD),
+        (gpu(model='H800'), TroubleKind.CONFIGURATION),
+    ],
+)
+def test_other_firmware_another_card_and_other_properties_are_troubles(device, kind):
+    """Each of a kind of its own."""
+    found = wrong(
+        handed(v.gpu(uuid='gpu-0', serial='0')), replace(device, uuid=device.uuid or 'gpu-0', serial=device.serial or '0')
+    )
+    assert kind in {t.kind for t in found}
+    assert all(t.certain for t in found)
+
+
+def test_a_card_that_is_gone_is_a_trouble_and_one_that_could_not_be_seen_is_an_uncertain_one():
+    """A gap behind which devices may lie makes the difference."""
+    (found,) = wrong(handed(v.gpu(), v.fpga()), v.fpga())
+    assert (TroubleKind.CARD, True) == (found.kind, found.certain)
+    assert 'is gone' in found.text
+    gap = Gap(ref=v.ref('Systems/1/Processors'), reason='HTTP 503', hides=True)
+    (found,) = wrong(handed(v.gpu(), v.fpga()), v.fpga(), gaps=(gap,))
+    assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
+
+
+def test_a_function_changes_only_where_the_host_may_program():
+    """A slot that was handed over for the host is the tenant's business; any other one is not."""
+    for may, expected in ((True, []), (False, [TroubleKind.FUNCTION]), (None, [TroubleKind.FUNCTION])):
+        before = handed(v.fpga(slots=(replace(v.slot(0), programmable_from_host=may),)), records=())
+        now = v.fpga(slots=(replace(v.slot(0, 'aes'), programmable_from_host=may),))
+        assert expected == [t.kind for t in wrong(before, now, records=()) if t.kind is not TroubleKind.LOCK][:1]
+
+
+# ---------------------------------------------------------------------------------------------------------------- rounds
+
+
+def trouble(kind=TroubleKind.LOCK, device=v.GPU, certain=True, text='open'):
+    return Trouble(kind=kind, device=device, subject='lock rot', text=text, certain=certain)
+
+
+def test_a_trouble_is_told_once_and_again_when_it_is_over():
+    """However often it is seen in between, with whatever words."""
+    first = watch.next_round((), [trouble()], v.NOW, patience=3)
+    assert [v.NOW] == [a.since for a in first.begun]
+    second = watch.next_round(first.alarms, [trouble(text='still open')], LATER, patience=3)
+    assert ((), ()) == (second.begun, second.ended)
+    assert [(v.NOW, 2, 'still open')] == [(a.since, a.rounds, a.trouble.text) for a in second.alarms]
+    third = watch.next_round(second.alarms, [], LATER, patience=3)
+    assert ((), ['still open']) == (third.alarms, [a.trouble.text for a in third.ended])
+
+
+def test_what_cannot_be_read_is_told_when_it_stays_and_not_before():
+    """The third round of three; one good round in between begins the count anew, and says nothing."""
+    unread = watch.unreadable('silent')
+    alarms, told = (), []
+    for found in ([unread], [unread], [], [unread], [unread], [unread], [unread]):
+        came = watch.next_round(alarms, found, v.NOW, patience=3)
+        alarms = came.alarms
+        told.append((len(came.begun), len(came.ended)))
+    assert [(0, 0)] * 5 + [(1, 0), (0, 0)] == told
+
+
+def test_nothing_is_over_because_it_could_not_be_seen():
+    """A lost lock stays an alarm while its BMC is silent, or its card unreadable; a gap elsewhere does not keep it."""
+    lost = watch.next_round((), [trouble()], v.NOW, patience=3).alarms
+    blind = watch.next_round(lost, [watch.unreadable('silent')], LATER, patience=3, blind=True)
+    assert ((), 2) == (blind.ended, len(blind.alarms))
+    dark = trouble(TroubleKind.UNREADABLE, certain=False)
+    assert () == watch.next_round(lost, [dark], LATER, patience=3).ended
+    elsewhere = trouble(TroubleKind.UNREADABLE, device=v.FPGA, certain=False)
+    assert 1 == len(watch.next_round(lost, [elsewhere], LATER, patience=3).ended)
+
+
+def test_alarms_survive_being_stored():
+    """A restarted conductor tells nothing twice."""
+    alarm = Alarm(trouble=replace(trouble(), lock=v.reading().place), since=v.NOW, rounds=2, told=True)
+    assert alarm == decode(Alarm, encode(alarm))
+
+
+# ------------------------------------------------------------------------------------------------------------- reactions
+
+
+def test_the_rules_say_what_is_done_and_without_one_locks_are_closed_and_somebody_is_told():
+    """Of the device that it is about; of all of them where it is about the node."""
+    strict = Baseline(
+        rules=(
+            Rule(name='fpgas', match=Match(model='Stratix'), on_drift=frozenset({DriftAction.MAINTENANCE})),
+            Rule(name='none', match=Match(model='H100'), on_drift=frozenset()),
+        )
+    )
+    known = v.inventory(v.gpu(), v.fpga())
+    assert frozenset() == watch.reactions(strict, v.NODE, known, trouble())
+    assert {DriftAction.MAINTENANCE} == watch.reactions(strict, v.NODE, known, trouble(device=v.FPGA))
+    assert {DriftAction.MAINTENANCE} == watch.reactions(strict, v.NODE, known, watch.unproven('adopted'))
+    default = {DriftAction.NOTIFY, DriftAction.REENGAGE}
+    assert default == watch.reactions(Baseline(rules=()), v.NODE, known, trouble())
+    assert default == watch.reactions(strict, v.NODE, None, trouble())
+
+
+def test_only_locks_that_need_no_reset_are_closed_again_and_a_lockdown_comes_last():
+    """The others are told, with what to do."""
+    plain, wide = v.reading(LockState.UNLOCKED), v.reading(LockState.UNLOCKED, mechanism='down', place='A', wraps=True)
+    late = v.reading(LockState.UNLOCKED, mechanism='bios', place='B', needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM)
+    seen = v.inventory(v.gpu(locks=(wide, late, plain)))
+    found = [replace(trouble(), subject=r.mechanism, lock=r.place) for r in (wide, late, plain)]
+    readings, why = watch.closable(found, seen)
+    assert [plain, wide] == list(readings)
+    assert 1 == len(why)
+    assert 'power-cycle' in why[0]
+    assert 'lock_accelerators' in why[0]
+    gone = replace(trouble(), lock=('other', v.SYSTEM, 'x'))
+    assert ((), 1) == (watch.closable([gone], seen)[0], len(watch.closable([gone], seen)[1]))
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('on_drift = ["maintenance"]', frozenset({DriftAction.MAINTENANCE})),
+        ('on_drift = []', frozenset()),
+        ('block = []', None),
+    ],
+)
+def test_a_rule_may_say_what_is_done_about_drift(text, expected):
+    """A list of words; an empty one asks for nothing."""
+    (rule,) = rules.parse(f'format = 1\n[[rule]]\nname = "a"\n{text}\n', 'baseline.toml').rules
+    assert expected == rule.on_drift
+
+
+def test_a_word_that_is_none_is_an_error_of_its_line():
+    """Whoever misspells an action would get none."""
+    with pytest.raises(DocumentError, match=r'line 3.*re-engage.*did you mean reengage'):
+        rules.parse('format = 1\n[[rule]]\non_drift = ["re-engage"]\n', 'baseline.toml')
+
+
+# ------------------------------------------------------------------------------------------------------- after a service
+
+
+def flash(**changes):
+    values = {
+        'accelerator': v.GPU,
+        'component': 'GPU_0',
+        'ref': v.component().ref,
+        'image': 'gpu-new',
+        'version': v.NEW,
+        'expects': v.OLD,
+        'reset': ResetKind.NONE,
+    }
+    return Flash(**(values | changes))
+
+
+def test_what_a_job_of_ours_did_is_what_later_looks_are_compared_with():
+    """The new version is no drift then; a change that came beside it keeps the whole device as it was handed over."""
+    now = v.gpu(firmware=(v.component(version=v.NEW),))
+    after = watch.accepted(handed(), v.inventory(now), [flash()])
+    assert v.NEW == after.accelerators[0].firmware[0].version
+    assert LockState.LOCKED_VERIFIED is after.accelerators[0].locks[0].state
+    both = v.gpu(firmware=(v.component(version=v.NEW), v.component('ROT', version='6.6')))
+    before = handed(v.gpu(firmware=(v.component(), v.component('ROT', version='1'))))
+    assert before.accelerators == watch.accepted(before, v.inventory(both), [flash()]).accelerators
+    assert None is watch.accepted(None, v.inventory(now), [flash()])
+
+
+def test_a_lock_that_a_job_opened_still_has_to_be_closed():
+    """What was closed at the hand-over is what every later look asks for."""
+    place = v.reading()
+    release = Release(accelerator=v.GPU, mechanism='rot', ref=place.ref, field=place.field, expects='false')
+    after = watch.accepted(handed(), v.inventory(v.gpu(locks=(v.reading(LockState.UNLOCKED),))), [release])
+    assert LockState.LOCKED_VERIFIED is after.accelerators[0].locks[0].state
+
+
+def test_a_function_that_was_programmed_for_the_tenant_is_as_it_was_handed_over():
+    """By our own step."""
+    before = handed(v.fpga(), records=())
+    now = v.fpga(slots=(v.slot(0, 'aes'), v.slot(1, None, None)))
+    program = Program(
+        accelerator=v.FPGA, slot='Slot0', ref=v.slot(0).item.ref, image='aes', function='aes', version=v.NEW, expects=v.NEW
+    )
+    assert [TroubleKind.FUNCTION] == [t.kind for t in wrong(before, now, records=()) if t.kind is TroubleKind.FUNCTION]
+    after = watch.accepted(before, v.inventory(now), [program])
+    assert not [t for t in wrong(after, now, records=()) if t.kind is TroubleKind.FUNCTION]
+
+
+# ------------------------------------------------------------------------------------------------------------------ when
+
+
+def test_each_node_has_its_moment_once_in_every_interval_and_they_are_spread():
+    """Counted over an hour in steps of five seconds, for many nodes."""
+    interval = timedelta(minutes=5)
+    moments = set()
+    for number in range(40):
+        node, last, rounds = f'node-{number}', v.NOW, []
+        for tick in range(720):
+            now = v.NOW + timedelta(seconds=5 * (tick + 1))
+            if watch.due(node, last, now, interval):
+                last = now
+                rounds.append(now)
+        assert len(rounds) in (12, 13)
+        assert {interval} == {b - a for a, b in itertools.pairwise(rounds)}
+        moments.add(rounds[0])
+    assert len(moments) > 20, 'they come at different times'
