@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards mariadb
+.PHONY: demo test lint docs check again constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -40,7 +40,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards
+soak: soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -58,6 +58,10 @@ soak-crashes: .venv/.installed-test
 # Every guard is taken out of a copy, and its tests must fail.
 soak-guards: .venv/.installed-test
 	BAREMETAL_ACC_GUARDS=all $(BIN)/python -m pytest -q tests/mutants
+
+# Every change that mutmut makes of decide/ and locks/: a test must fail, or mypy. MUTATION_ARGS: --only decide/flash.py, --sample N.
+soak-mutation: .venv/.installed-test
+	$(BIN)/python -m tests.mutants.trying --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(MUTATION_FOLDER),/tmp/baremetal-acc-mutation) $(MUTATION_ARGS)
 
 # Two real conductors and MariaDB: one of them is killed or stopped, the other one takes over (see doc/source/soak.rst).
 soak-takeover: .venv/.installed-test mariadb

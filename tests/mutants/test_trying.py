@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is mutation testing what it says? Every module has its tests, what is listed is still so, and some changes are tried."""
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.mutants import trying
+from tests.mutants.trying import SURVIVORS, TESTS, TREE, Source, Survivor, modules, noticed_by_mypy
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mutmut looks for its options where it is called."""
+    monkeypatch.chdir(TREE)
+
+
+def test_every_module_that_decides_or_locks_has_its_tests() -> None:
+    """A new module comes in by itself; one that is gone has no tests."""
+    assert {'decide/plan.py', 'locks/write_protected.py'} < set(modules())
+    assert set() == set(TESTS) - {'decide', 'locks'} - set(modules())
+    assert all(trying.tests_of(module) for module in modules())
+    assert [] == [path for paths in TESTS.values() for path in paths if not (TREE / path).exists()]
+
+
+def test_what_survives_is_still_in_the_code() -> None:
+    """An entry whose line has changed says nothing of the code as it is, and none stands there without a reason."""
+    listed = trying.survivors()
+    known = {module: Source(module).mutants for module in sorted({s.module for s in listed})}
+    assert [] == [s for s in listed if not any(s.fits(m) for m in known[s.module])]
+    assert [] == [s for s in listed if len(s.why.split()) < 3]
+    assert len(listed) == len(set(listed))
+    assert SURVIVORS.is_file()
+
+
+def test_a_changed_function_is_the_one_that_is_called() -> None:
+    """The runner gives a function in use another code, and a default another value; else everything would survive."""
+    module = ModuleType('of_a_test')
+    module.__file__ = 'of_a_test.py'
+    text = 'def one(*, n=1):\n    return n + 1\n\n\nclass Two:\n    @property\n    def three(self):\n        return 3\n'
+    exec(compile(text, 'of_a_test.py', 'exec'), module.__dict__)
+    kept = module.one
+    trying.replace_function(module, 'one', text.replace('n=1', 'n=5'))
+    assert 6 == kept()
+    trying.replace_function(module, 'one', text.replace('n + 1', 'n - 1'))
+    assert 4 == kept()
+    trying.replace_function(module, 'Two.three', text.replace('return 3', 'return 4'))
+    assert 4 == module.Two().three
+    with pytest.raises(LookupError):
+        trying.replace_function(module, 'nobody', text)
+
+
+def test_a_change_that_is_an_error_of_type_is_told_from_one_that_is_none(tmp_path: Path) -> None:
+    """One mypy run for all: a line of its output is of the function that it stands in."""
+    source = Source('decide/flash.py')
+    wrong = [m for m in source.mutants if m.now.endswith('return Next(state=None, effect=Effect.FAIL, why=why)')]
+    right = [m for m in source.mutants if m.now.endswith('return Next(state=ItemState.FAILED, effect=Effect.FAIL, why=None)')]
+    assert wrong
+    assert right
+    assert {m.name for m in wrong} == noticed_by_mypy(source, [*wrong, *right], tmp_path)
+
+
+def test_a_survivor_is_one_change_of_one_function() -> None:
+    """Not of the same line elsewhere."""
+    mutant = Source('decide/flash.py').mutants[0]
+    same = Survivor(module=mutant.module, function=mutant.function, was=mutant.was, now=mutant.now, why='nothing')
+    assert same.fits(mutant)
+    other = Survivor(module=mutant.module, function='other', was=mutant.was, now=mutant.now, why='nothing')
+    assert not other.fits(mutant)

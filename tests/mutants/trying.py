@@ -1,0 +1,516 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: T201
+"""Which changes of the code that decides, and of the locks, would nobody notice? Mutation testing of decide/ and locks/.
+
+mutmut says what can be changed (a comparison turned round, an argument left out, a text altered); its own runner would take a
+pytest process for each of the thousands. Here the tests of a module are collected once, and each is run once, to learn which
+functions it calls and how long it takes. Then a process is forked for each change: in it the code of that one function is
+replaced, and the tests that call it run, the quick ones first, till one fails. What no test notices is shown to mypy, which
+``make lint`` asks as well: all changes of a module at once, each as a function of its own.
+
+    python -m tests.mutants.trying [--only decide/flash.py ...] [--seed N --sample K] [--processes 2]
+
+:file:`survivors.toml` names what nobody notices, with the reason why that is no harm; test_survivors.py asks whether it is
+still true of the code.
+"""
+
+import argparse
+import difflib
+import importlib
+import itertools
+import json
+import os
+import platform
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import libcst
+import pytest
+from mutmut.mutation.file_mutation import create_mutations
+
+TREE = Path(__file__).parents[2]
+
+SURVIVORS = Path(__file__).with_name('survivors.toml')
+
+WANTED = 0.95
+"""Share of the changes that somebody has to notice."""
+
+QUICK = 1.5
+"""Seconds of a test, at most: one that plays a thousand histories cannot run for each of a thousand changes."""
+
+TESTS: Mapping[str, tuple[str, ...]] = {
+    'decide': ('tests/unit/decide', 'tests/unit/run'),
+    'decide/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'decide/images.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'locks': ('tests/wire/test_locks.py', 'tests/hostile/test_locks.py'),
+}
+"""The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
+thousand changes.
+"""
+
+
+def tests_of(module: str) -> tuple[str, ...]:
+    """The tests of a module."""
+    return TESTS.get(module) or TESTS[module.partition('/')[0]]
+
+
+def modules() -> tuple[str, ...]:
+    """Every module of decide/ and locks/, as all names of modules here are written."""
+    package = TREE / 'baremetal_acc'
+    return tuple(sorted(str(p.relative_to(package)) for part in ('decide', 'locks') for p in (package / part).glob('*.py')))
+
+
+# ------------------------------------------------------------------------------------------------------------- what to change
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One change of one function.
+
+    :ivar function: qualified name; ``number`` counts the changes of this function from 1.
+    :ivar was: the lines that are changed, without blanks around them, and what they become in ``now``.
+    """
+
+    module: str
+    function: str
+    number: int
+    was: str
+    now: str
+
+    @property
+    def name(self) -> str:
+        return f'{self.module}:{self.function}:{self.number}'
+
+
+class Source:
+    """The text of one module, and its changes."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.path = TREE / 'baremetal_acc' / module
+        self.text = self.path.read_text()
+        self._tree, mutations, _, _ = create_mutations(str(self.path), self.text)
+        self._mutations = [m for m in mutations if isinstance(m.contained_by_top_level_function, libcst.FunctionDef)]
+
+    @property
+    def dotted(self) -> str:
+        """As it is imported."""
+        return 'baremetal_acc.' + self.module.removesuffix('.py').replace('/', '.')
+
+    @cached_property
+    def _functions(self) -> dict[libcst.CSTNode, str]:
+        """Qualified names of functions and methods, by their node."""
+        found: dict[libcst.CSTNode, str] = {}
+        for node in self._tree.body:
+            if isinstance(node, libcst.FunctionDef):
+                found[node] = node.name.value
+            elif isinstance(node, libcst.ClassDef):
+                for inner in node.body.body:
+                    if isinstance(inner, libcst.FunctionDef):
+                        found[inner] = f'{node.name.value}.{inner.name.value}'
+        return found
+
+    @cached_property
+    def mutants(self) -> tuple[Mutant, ...]:
+        """All changes, in the order of the text."""
+        counts: dict[str, int] = {}
+        made = []
+        for mutation in self._mutations:
+            outer = mutation.contained_by_top_level_function
+            function = self._functions[outer]
+            counts[function] = counts.get(function, 0) + 1
+            was, now = self._lines(outer, mutation)
+            made.append(Mutant(module=self.module, function=function, number=counts[function], was=was, now=now))
+        return tuple(made)
+
+    def _lines(self, outer: Any, mutation: Any) -> tuple[str, str]:
+        before = self._tree.code_for_node(outer).splitlines()
+        after = self._tree.code_for_node(self._changed(outer, mutation)).splitlines()
+        was, now = [], []
+        for line in difflib.ndiff(before, after):
+            if line.startswith('- '):
+                was.append(line[2:].strip())
+            elif line.startswith('+ '):
+                now.append(line[2:].strip())
+        return '\n'.join(was), '\n'.join(now)
+
+    @staticmethod
+    def _changed(outer: Any, mutation: Any) -> Any:
+        return outer.deep_replace(mutation.original_node, mutation.mutated_node)
+
+    def changed(self, mutant: Mutant) -> str:
+        """The whole text with one change."""
+        mutation = self._mutations[self.mutants.index(mutant)]
+        return str(self._tree.deep_replace(mutation.original_node, mutation.mutated_node).code)
+
+    def side_by_side(self, mutants: Iterable[Mutant]) -> tuple[str, dict[str, Mutant]]:
+        """The text with a function of its own for each change, and which change each name of a function stands for."""
+        more: dict[str, list[Any]] = {}
+        names = {}
+        for n, mutant in enumerate(mutants):
+            mutation = self._mutations[self.mutants.index(mutant)]
+            outer = mutation.contained_by_top_level_function
+            name = f'{outer.name.value}_changed_{n}'
+            names[name] = mutant
+            function = self._changed(outer, mutation).with_changes(name=libcst.Name(name))
+            more.setdefault(mutant.function.rpartition('.')[0], []).append(function)
+        body = []
+        for node in self._tree.body:
+            if isinstance(node, libcst.ClassDef) and node.name.value in more:
+                inner = node.body.with_changes(body=[*node.body.body, *more[node.name.value]])
+                node = node.with_changes(body=inner)
+            body.append(node)
+        return self._tree.with_changes(body=[*body, *more.get('', ())]).code, names
+
+
+# ------------------------------------------------------------------------------------------------------------ how it is tried
+
+
+def replace_function(module: ModuleType, function: str, text: str) -> None:
+    """Give a function of a module that is in use the code that it has in another text.
+
+    :raises LookupError: it is not in one of the two.
+    """
+    code = next((c for c in _codes(compile(text, module.__file__ or '?', 'exec')) if c.co_qualname == function), None)
+    live = _live(module, function)
+    if code is None or live is None:
+        raise LookupError(f'{module.__name__}.{function} cannot be replaced')
+    if code == live.__code__:
+        # A default is changed, which is no part of the code: the whole text says what it is.
+        other = ModuleType(module.__name__)
+        other.__file__, other.__package__ = module.__file__, module.__package__
+        sys.modules[module.__name__] = other
+        try:
+            exec(compile(text, module.__file__ or '?', 'exec'), other.__dict__)
+        finally:
+            sys.modules[module.__name__] = module
+        made = _live(other, function)
+        if made is not None:
+            live.__defaults__, live.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    live.__code__ = code
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _live(module: ModuleType, function: str) -> FunctionType | None:
+    outer, _, name = function.rpartition('.')
+    holder = vars(vars(module)[outer]) if outer else vars(module)
+    found: Any = holder.get(name)
+    if isinstance(found, property):
+        found = found.fget
+    found = getattr(found, '__func__', found)
+    while hasattr(found, '__wrapped__'):
+        found = found.__wrapped__
+    return found if isinstance(found, FunctionType) else None
+
+
+_ENDED = (-signal.SIGALRM, -signal.SIGKILL, -signal.SIGSEGV)
+"""How a process ends that goes on for ever, or down for ever."""
+
+
+class Trial:
+    """A plugin of pytest: in place of the tests it tries the changes on them.
+
+    :ivar outcome: by name of a change, what noticed it: the test, ``time``, or None for nothing.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], mutants: Sequence[Mutant], folder: Path, processes: int) -> None:
+        self.sources, self.mutants, self.folder, self.processes = sources, mutants, folder, processes
+        self.outcome: dict[str, str | None] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        modules = {name: importlib.import_module(source.dotted) for name, source in self.sources.items()}
+        seconds, calls = self._learn(session, {str(m.__file__): name for name, m in modules.items()})
+        quick = sorted((i for i in session.items if seconds[i.nodeid] <= QUICK), key=lambda i: seconds[i.nodeid])
+
+        def work(n: int) -> int:
+            with (self.folder / f'{n}.jsonl').open('w') as told:
+                for mutant in self.mutants[n :: self.processes]:
+                    place = f'{mutant.module}:{mutant.function}'
+                    able = [i for i in quick if place in calls[i.nodeid]]
+                    by = self._try(session, modules[mutant.module], mutant, able, sum(seconds[i.nodeid] for i in able))
+                    print(json.dumps([mutant.name, by]), file=told, flush=True)
+            return 0
+
+        children = []
+        for n in range(self.processes):
+            child = os.fork()
+            if child == 0:
+                status = 70
+                try:
+                    status = work(n)
+                except BaseException as exc:  # noqa: BLE001 (it must not get out of this process)
+                    os.write(2, f'{exc!r}\n'.encode())
+                finally:
+                    os._exit(status)
+            children.append(child)
+        failed = [c for c in children if os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) != 0]
+        if failed:
+            raise pytest.UsageError('the changes could not be tried: what stands above says why')
+        for n in range(self.processes):
+            self.outcome.update(json.loads(line) for line in (self.folder / f'{n}.jsonl').read_text().splitlines())
+        return True
+
+    def _learn(self, session: pytest.Session, files: Mapping[str, str]) -> tuple[dict[str, float], dict[str, set[str]]]:
+        """How long each test takes, and which functions of the modules it calls."""
+
+        def learn(pipe: int) -> int:
+            seconds, calls = {}, {}
+            for item in session.items:
+                seen: set[tuple[str, str]] = set()
+
+                def note(frame: Any, event: str, _: object, seen: set[tuple[str, str]] = seen) -> None:
+                    if event == 'call' and frame.f_code.co_filename in files:
+                        seen.add((files[frame.f_code.co_filename], frame.f_code.co_qualname))
+
+                began = time.process_time()
+                sys.setprofile(note)
+                try:
+                    session.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                finally:
+                    sys.setprofile(None)
+                seconds[item.nodeid] = time.process_time() - began
+                calls[item.nodeid] = [f'{m}:{name.partition(".<locals>")[0]}' for m, name in sorted(seen)]
+                if session.testsfailed:
+                    os.write(pipe, item.nodeid.encode())
+                    return 1
+            with os.fdopen(os.dup(pipe), 'w') as stream:
+                json.dump({'seconds': seconds, 'calls': calls}, stream)
+            return 0
+
+        status, said = _forked(learn, limit=1800)
+        if status != 0:
+            raise pytest.UsageError(f'a test fails on the code as it is: {said[-500:].decode()}')
+        known = json.loads(said)
+        return known['seconds'], {k: set(v) for k, v in known['calls'].items()}
+
+    def _try(
+        self, session: pytest.Session, module: ModuleType, mutant: Mutant, items: Sequence[pytest.Item], seconds: float
+    ) -> str | None:
+        if not items:
+            return None
+        text = self.sources[mutant.module].changed(mutant)
+
+        def attempt(pipe: int) -> int:
+            replace_function(module, mutant.function, text)
+            for item, following in itertools.pairwise([*items, None]):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.testsfailed:
+                    os.write(pipe, item.nodeid.encode())
+                    return 1
+            return 0
+
+        status, said = _forked(attempt, limit=int(20 + 20 * seconds))
+        if status == 0:
+            return None
+        if status == 1:
+            return said.decode()
+        if status in _ENDED:
+            return 'time'
+        raise RuntimeError(f'{mutant.name} could not be tried: {status}, {said[-500:]!r}')
+
+
+def _forked(what: Any, *, limit: int) -> tuple[int, bytes]:
+    """Do something in a process of its own, silently: what it returned, and what it wrote into its pipe.
+
+    :param limit: seconds, after which it is ended.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 70
+        try:
+            signal.alarm(limit)
+            os.close(reading)
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            status = what(writing)
+        except BaseException as exc:  # noqa: BLE001 (whatever it is, it must not get out of this process)
+            os.write(writing, repr(exc).encode()[:2000])
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, 'rb') as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), said
+
+
+def tried(mutants: Sequence[Mutant], tests: Sequence[str], folder: Path, processes: int) -> dict[str, str | None]:
+    """What noticed each change. It takes a process of its own: pytest is run in it, once.
+
+    :raises RuntimeError: the tests could not be collected, or fail as they are.
+    """
+    sources = {name: Source(name) for name in sorted({m.module for m in mutants})}
+    trial = Trial(sources, mutants, folder, processes)
+    quiet = ['-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', '--no-header', '--no-summary']
+    code = pytest.main([*quiet, *tests], plugins=[trial])
+    if {m.name for m in mutants} != set(trial.outcome):
+        raise RuntimeError(f'pytest ended with {code}')
+    return trial.outcome
+
+
+def noticed_by_mypy(source: Source, mutants: Sequence[Mutant], folder: Path) -> set[str]:
+    """Names of the changes that are errors of type."""
+    if not mutants:
+        return set()
+    text, names = source.side_by_side(mutants)
+    shadow = folder / source.path.name
+    shadow.write_text(text)
+    place = str(source.path.relative_to(TREE))
+    command = [sys.executable, '-m', 'mypy', '--shadow-file', place, str(shadow), '--no-error-summary', '--hide-error-context']
+    command += ['--cache-dir', str(folder / 'mypy'), '--no-pretty', place]
+    said = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False)
+    if said.returncode not in (0, 1):
+        raise RuntimeError(f'mypy could not be asked: {said.stdout[-500:]}{said.stderr[-500:]}')
+    lines = {n: name for name in names for n in _span(text, name)}
+    found = set()
+    for line in said.stdout.splitlines():
+        match = re.match(rf'{re.escape(place)}:(\d+):.*error:', line)
+        if match and int(match[1]) in lines:
+            found.add(names[lines[int(match[1])]].name)
+    return found
+
+
+def _span(text: str, name: str) -> range:
+    """The lines of a function."""
+    lines = text.splitlines()
+    first = next(n for n, line in enumerate(lines) if re.match(rf'\s*def {name}\(', line))
+    indent = len(lines[first]) - len(lines[first].lstrip())
+    last = first
+    for n in range(first + 1, len(lines)):
+        stripped = lines[n].strip()
+        depth = len(lines[n]) - len(lines[n].lstrip())
+        if stripped and depth <= indent and not stripped.startswith((')', ']', '}')):
+            break
+        last = n
+    return range(first + 1, last + 2)
+
+
+# ------------------------------------------------------------------------------------------------------------ what came of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survivor:
+    """A change that nobody notices, and why that is no harm."""
+
+    module: str
+    function: str
+    was: str
+    now: str
+    why: str
+
+    def fits(self, mutant: Mutant) -> bool:
+        """It is this change."""
+        return (self.module, self.function, self.was, self.now) == (mutant.module, mutant.function, mutant.was, mutant.now)
+
+
+def survivors() -> tuple[Survivor, ...]:
+    """Those that are listed."""
+    found = []
+    for group in tomllib.loads(SURVIVORS.read_text()).get('reason', ()):
+        found += [Survivor(**one, why=group['why']) for one in group['mutant']]
+    return tuple(found)
+
+
+def chosen(only: Sequence[str], *, seed: int | None, sample: int | None) -> dict[str, list[Mutant]]:
+    """The changes to try, by module; some of them by a seed."""
+    found = {m: list(Source(m).mutants) for m in modules() if not only or m in only}
+    if sample is None:
+        return {m: mutants for m, mutants in found.items() if mutants}
+    every = [mutant for mutants in found.values() for mutant in mutants]
+    some = random.Random(seed).sample(every, min(sample, len(every)))
+    return {m: [x for x in some if x.module == m] for m in found if any(x.module == m for x in some)}
+
+
+def outcomes(work: Mapping[str, Sequence[Mutant]], folder: Path, processes: int) -> dict[str, str | None]:
+    """What noticed each change: a test, ``time``, ``mypy``, or None. Modules with the same tests are tried together."""
+    groups: dict[tuple[str, ...], list[Mutant]] = {}
+    for module, mutants in work.items():
+        groups.setdefault(tests_of(module), []).extend(mutants)
+    found: dict[str, str | None] = {}
+    for n, (tests, mutants) in enumerate(groups.items()):
+        place = folder / f'group-{n}'
+        place.mkdir(exist_ok=True)
+
+        def work_on(pipe: int, mutants: list[Mutant] = mutants, tests: tuple[str, ...] = tests, place: Path = place) -> int:
+            log = os.open(place / 'log', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            with os.fdopen(os.dup(pipe), 'w') as stream:
+                json.dump(tried(mutants, tests, place, processes), stream)
+            return 0
+
+        status, said = _forked(work_on, limit=0)
+        if status != 0:
+            raise RuntimeError(f'{said[-500:].decode()}; {place / "log"}: {(place / "log").read_text()[-1500:]}')
+        found |= json.loads(said)
+    for module, mutants in work.items():
+        for name in noticed_by_mypy(Source(module), [m for m in mutants if found[m.name] is None], folder):
+            found[name] = 'mypy'
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog='python -m tests.mutants.trying', description=__doc__.splitlines()[0])
+    parser.add_argument('--only', nargs='*', default=[], metavar='MODULE', help='decide/flash.py and the like')
+    parser.add_argument('--seed', type=int, default=1, help='of the sample')
+    parser.add_argument('--sample', type=int, help='so many changes, chosen by the seed')
+    parser.add_argument('--processes', type=int, default=2)
+    parser.add_argument('--folder', type=Path, required=True, help='for what is written, which is kept')
+    given = parser.parse_args(argv)
+    unknown = sorted(set(given.only).difference(modules()))
+    if unknown:
+        parser.error(f'{", ".join(unknown)}: there is no such module')
+    folder = given.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(TREE)
+    work = chosen(given.only, seed=given.seed, sample=given.sample)
+    began = time.monotonic()
+    commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
+    machine = f'{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}'
+    print(f'commit {commit or "?"}, {machine}, seed {given.seed}', flush=True)
+    found = outcomes(work, folder, given.processes)
+    (folder / 'outcome.json').write_text(json.dumps(found, indent=1))
+    for module, mutants in work.items():
+        by = Counter('mypy' if found[m.name] == 'mypy' else 'tests' if found[m.name] else 'nobody' for m in mutants)
+        share = 100 * (len(mutants) - by['nobody']) / len(mutants)
+        print(f'{module}: {len(mutants)} changes, {by["tests"]} noticed by tests, {by["mypy"]} by mypy: {share:.1f} %')
+    every = [m for mutants in work.values() for m in mutants]
+    left = [m for m in every if found[m.name] is None]
+    (folder / 'survivors.json').write_text(json.dumps([asdict(m) for m in left], indent=1))
+    listed = survivors()
+    new = [m for m in left if not any(s.fits(m) for s in listed)]
+    for mutant in new:
+        print(f'{mutant.name}\n  - {mutant.was}\n  + {mutant.now}')
+    share = 1 - len(left) / len(every) if every else 0.0
+    print(
+        f'{len(every)} changes in {time.monotonic() - began:.0f} s: {100 * share:.1f} % noticed; '
+        f'{len(left)} by nobody, {len(new)} of them not in survivors.toml'
+    )
+    return 0 if share >= WANTED and not new else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
