@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the tools of the straight path are put together from the operator's configuration."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.locks import find as find_locks
+from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image
 from baremetal_acc.run import Tools
 
@@ -35,6 +37,7 @@ class Documents:
     :ivar folders: that images may lie in; ``hosts`` servers that they may come from.
     :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never; ``denials`` its deny-list.
     :ivar trust: who may sign images; None where there are no trust roots for them.
+    :ivar papers: the files of baseline and catalogue, by which certificates name them; None where one was not read.
     """
 
     baseline: Baseline
@@ -45,6 +48,7 @@ class Documents:
     expires: datetime | None = None
     denials: tuple[Denial, ...] = ()
     trust: Trusting | None = None
+    papers: tuple[Paper, Paper] | None = None
 
 
 def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
@@ -55,11 +59,13 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
-    rules = baseline.parse(_text(Path(group.baseline), 'baseline'), group.baseline, now=datetime.now(UTC))
+    text = _text(Path(group.baseline), 'baseline')
+    rules = baseline.parse(text, group.baseline, now=datetime.now(UTC))
     if not images:
         return Documents(baseline=rules, catalogue=(), folders=())
     check_names(conf)
-    found = catalogue(conf, trusting(conf), datetime.now(UTC)).catalogue
+    loaded = catalogue(conf, trusting(conf), datetime.now(UTC))
+    found = loaded.catalogue
     return Documents(
         baseline=rules,
         catalogue=found.images,
@@ -69,6 +75,10 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
         expires=found.expires,
         denials=found.denials,
         trust=trusting_images(conf),
+        papers=(
+            Paper(name=Path(group.baseline).name, digest=f'sha256:{hashlib.sha256(text.encode()).hexdigest()}'),
+            Paper(name=Path(found.path).name, digest=loaded.digest),
+        ),
     )
 
 
@@ -184,6 +194,7 @@ def tools(conf: cfg.ConfigOpts, read: Documents) -> Tools:
         catalogue=read.catalogue,
         images=store(conf, read),
         patience=patience(conf),
+        papers=read.papers,
     )
 
 
@@ -197,7 +208,7 @@ def _origin(entry: str) -> Origin:
 
 def _text(path: Path, option: str) -> str:
     try:
-        return path.read_text(encoding='utf-8')
+        return path.read_bytes().decode('utf-8')  # not as text: line ends count for its digest
     except OSError as exc:
         hint = f'option [{GROUP}] {option} names it'
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc

@@ -14,7 +14,7 @@ from baremetal_acc.errors import DocumentError
 
 GROUP = 'baremetal_acc'
 
-OF_IRONIC = frozenset({'worker_share', 'turn_timeout', 'trust_ramdisk'})
+OF_IRONIC = frozenset({'worker_share', 'turn_timeout', 'trust_ramdisk', 'certificate_container'})
 """Options of the group that only Ironic's plugin has; one file may serve it and the command line."""
 
 OPTIONS = [
@@ -124,6 +124,31 @@ OPTIONS = [
         help=(
             "Whose code runs on a node that does not say so itself (driver_info['acc_exposure']). On a tenant's node every "
             'host path to every accelerator must be blocked, unless a rule of the baseline says otherwise.'
+        ),
+    ),
+    cfg.StrOpt(
+        'certificate_key',
+        sample_default='/etc/baremetal_acc/certificate.pem',
+        help=(
+            'File of the Ed25519 key in PEM that hand-over certificates are signed with, for its owner alone (mode 0600): '
+            'openssl genpkey -algorithm ed25519. Without it no node is handed over to a tenant.'
+        ),
+    ),
+    cfg.ListOpt(
+        'certificate_trust',
+        default=[],
+        help=(
+            'Files of the Ed25519 public keys in PEM whose certificates are believed, besides the one of certificate_key: '
+            'those of other conductors, and of keys that were in use before. Nobody but root and the user of the process may '
+            'write there.'
+        ),
+    ),
+    cfg.StrOpt(
+        'certificate_folder',
+        sample_default='/var/lib/ironic/certificates',
+        help=(
+            'Folder that certificates are kept in, a file for each deployment. They are kept with the node in any case, until '
+            'the next one is issued.'
         ),
     ),
     cfg.BoolOpt(

@@ -12,6 +12,7 @@ from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.images import another
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Job, Verdict
@@ -68,6 +69,7 @@ class Tools:
     :ivar known: devices that were there before; one that has vanished is not met.
     :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
     :ivar placement: None where nothing is published.
+    :ivar papers: the files that baseline and catalogue were read from, for certificates; None where none was.
     """
 
     connect: Callable[[BmcAddress], Connection]
@@ -82,6 +84,7 @@ class Tools:
     known: frozenset[AcceleratorId] = frozenset()
     unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
     patience: Patience = field(default_factory=Patience)
+    papers: tuple[Paper, Paper] | None = None
 
 
 def image_of(tools: Tools, name: str, content: str | None) -> Image:

@@ -29,7 +29,7 @@ without the group every call to a BMC fails with "no such option redfish-acc in 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST], group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST, *KEEPING], group=core.GROUP)
     conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
@@ -72,6 +72,17 @@ TRUST = [
 ]
 """What is believed of the host."""
 
+KEEPING = [
+    cfg.StrOpt(
+        'certificate_container',
+        help=(
+            'Container of the object store that hand-over certificates are kept in, besides certificate_folder. It is made if '
+            'it is not there. Group [swift] says how the conductor reaches the store, as for all that Ironic keeps there.'
+        ),
+    ),
+]
+"""Where certificates are kept."""
+
 IRONICS_OWN: list[tuple[str, list[Any]]] = [
     (
         'DEFAULT',
@@ -105,7 +116,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST]),
+        (core.GROUP, [*TURNS, *TRUST, *KEEPING]),
         (HARDWARE_TYPE, OPTIONS),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]
