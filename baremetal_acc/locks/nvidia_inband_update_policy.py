@@ -8,8 +8,12 @@ is missing, a chassis named after the device (``HGX_ERoT_GPU_0``) is taken to be
 What it can do: read, engage, release, by PATCH of the chassis.
 Which write paths it blocks: ``host-device``: false means that the host updates neither the device's firmware nor the root's.
 How an update behaves: ours goes through the BMC and is not blocked.
+What else a BMC shows: newer ones have RoTProtectedComponents, of the root itself and of what it protects, each with a policy
+that was read another way and with ImageSlots whose WriteProtected comes from the registers of the flash. Where they are shown,
+every one of them has to say closed too, else the reading is ``unknown``.
 What it cannot prove: that a write by the host fails. And NVIDIA's bmcweb says false also when it could not ask the root of
-trust (in_band.hpp): false counts as closed only when the same answer shows a healthy root of trust with its own values.
+trust (in_band.hpp): false counts as closed only when a second source agrees, or else when the same answer shows that the root
+of trust was asked for other values and gave them. That is a sign and no proof: one question may fail where another is answered.
 What it was tried on: the recordings nvidia/gh200 and nvidia/bluefield3, the emulator; no hardware.
 
 Source: CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp (facts/redfish.md, section 6.1).
@@ -23,7 +27,7 @@ from datetime import datetime
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, literal, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
@@ -35,6 +39,11 @@ SIGNS = ('AutomaticBackgroundCopyEnabled', 'BackgroundCopyStatus')
 """What the same answer shows when the BMC could ask the root of trust."""
 
 NAMED = re.compile(r'^(?:HGX_)?[EI]RoT_(?P<device>.+)$')
+
+COMPONENTS = 'RoTProtectedComponents'
+
+MOST = 16
+"""Components of one root of trust, and slots of one component: it has itself and a few parts, each with two images."""
 
 UNSURE = (
     'false is also what this BMC says when it could not ask the root of trust, and the answer shows no sign that it could: '
@@ -49,9 +58,9 @@ class InbandUpdatePolicy:
         hardware='HGX and MGX boards with an ERoT (Hopper) or IRoT (Blackwell) chassis; the BMC of a BlueField-3',
         blocks=frozenset({WritePath.HOST_DEVICE}),
         protects=frozenset({Scope.DEVICE, Scope.COMPONENT}),
-        read_back='Chassis.Oem.Nvidia.InbandUpdatePolicyEnabled, with the signs that the root of trust was really asked',
+        read_back='InbandUpdatePolicyEnabled of the root of trust, and what its RoTProtectedComponents and ImageSlots say',
         cannot_prove='that a write by the host fails; that a false came from the root of trust, where it shows nothing else',
-        source='CSDL NvidiaChassis; NVIDIA/bmcweb erot_chassis.hpp, in_band.hpp; recordings nvidia/gh200, nvidia/bluefield3',
+        source='CSDL NvidiaChassis, NvidiaRoTProtectedComponent v1_0_0; NVIDIA/bmcweb in_band.hpp; recording nvidia/gh200',
     )
 
     def __init__(self) -> None:
@@ -70,7 +79,7 @@ class InbandUpdatePolicy:
                 scope, part, inferred = link
                 state, reason = LockState.UNKNOWN, root.why
                 if root.document is not None:
-                    state, reason = _state(value, root.document.body, inferred)
+                    state, reason = _state(value, root.document.body, inferred, reader)
                 found.append(
                     reading(
                         mechanism=self.name,
@@ -212,14 +221,17 @@ def _image_of(accelerator: Accelerator, manager: str, reader: Reader) -> str | N
     return next((c.id for c in accelerator.firmware if c.ref.uri == where(link)), None)
 
 
-def _state(value: object, body: JsonObject, inferred: bool) -> tuple[LockState, str | None]:
+def _state(value: object, body: JsonObject, inferred: bool, reader: Reader) -> tuple[LockState, str | None]:
     if value is True:
         return LockState.UNLOCKED, None
     if value is not False:
         return LockState.UNKNOWN, 'neither true nor false'
     if inferred:
         return LockState.UNKNOWN, 'the BMC does not say which device this root of trust protects'
-    missing = [sign for sign in SIGNS if value_at(body, 'Oem', 'Nvidia', sign) in (MISSING, None, '')]
+    agrees, against = _other_sources(reader, body)
+    if against is not None:
+        return LockState.UNKNOWN, against
+    missing = [sign for sign in SIGNS if not agrees and value_at(body, 'Oem', 'Nvidia', sign) in (MISSING, None, '')]
     if value_at(body, 'Status', 'State') != 'Enabled':
         missing.append('Status.State Enabled')
     if value_at(body, 'Status', 'Health') != 'OK':
@@ -227,3 +239,61 @@ def _state(value: object, body: JsonObject, inferred: bool) -> tuple[LockState, 
     if missing:
         return LockState.UNKNOWN, UNSURE + ', '.join(missing)
     return LockState.LOCKED_REPORTED, None
+
+
+def _other_sources(reader: Reader, body: JsonObject) -> tuple[bool, str | None]:
+    """What the components of a root of trust say of its policy: whether a second source agrees, and what speaks against it.
+
+    They are asked only where the root itself says closed: nothing makes an open one more open.
+    """
+    links = (
+        value_at(body, 'Oem', 'Nvidia', COMPONENTS, '@odata.id'),
+        value_at(body, 'Oem', 'NvidiaRoT', COMPONENTS, '@odata.id'),
+    )
+    link = next((one for one in links if isinstance(one, str)), None)
+    agree = 0
+    try:
+        for component in _parts(reader, link):
+            agree += _one_source(component, PROPERTY, closed=False)
+            for slot in _parts(reader, value_at(component.body, 'ImageSlots', '@odata.id')):
+                agree += _one_source(slot, 'WriteProtected', closed=True)
+    except _Against as exc:
+        return False, str(exc)
+    except BmcError as exc:
+        return False, f'a second source for it could not be read: {exc.what}'
+    return agree > 0, None
+
+
+class _Against(Exception):
+    """A source says something else."""
+
+
+def _one_source(document: Document, name: str, *, closed: bool) -> int:
+    """1 when it agrees, 0 when it does not say.
+
+    :raises _Against: it says anything else.
+    """
+    value = value_at(document.body, name)
+    if value is MISSING:
+        return 0
+    if value is not closed:
+        raise _Against(f'{document.ref.uri} says otherwise: {name} is {literal(value)}')
+    return 1
+
+
+def _parts(reader: Reader, link: object) -> Iterator[Document]:
+    """The members of a collection.
+
+    :raises BmcError: one of them could not be read.
+    :raises _Against: there are more than there can be, so not all of them are asked.
+    """
+    if not isinstance(link, str):
+        return
+    members = reader.get(link).body.get('Members')
+    if not isinstance(members, list) or len(members) > MOST:
+        raise _Against(f'{link} is no list of up to {MOST} members')
+    for member in members:
+        uri = value_at(member, '@odata.id') if isinstance(member, dict) else MISSING
+        if not isinstance(uri, str):
+            raise _Against(f'{link} has a member without a link')
+        yield reader.get(uri)

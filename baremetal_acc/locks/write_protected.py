@@ -3,7 +3,8 @@
 """Is SoftwareInventory.WriteProtected set on the images of a device?
 
 What hardware: BMCs that implement the standard property; seen on GH200 (GPUs), BlueField-3 (its BMC), Supermicro, Lenovo.
-How it is found: an item of the device shows the property.
+How it is found: an item of the device shows the property. Where that follows a domain of ``nvidia_write_protect_domain``, it is
+evidence for that one and no place of its own: a PATCH of it is refused.
 What it can do: read, engage, release, by PATCH of the item.
 Which write paths it blocks: the image cannot be altered or overwritten, by nobody: all four. It is released for our own flash.
 How an update behaves: refused while it is set.
@@ -20,6 +21,7 @@ from datetime import datetime
 from baremetal_acc.bmc.api import Reader, Writer
 from baremetal_acc.errors import BmcError, BmcRefused
 from baremetal_acc.locks.api import About
+from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
 from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -48,6 +50,7 @@ class WriteProtected:
 
     def __init__(self) -> None:
         self._constant = Once(_always_true)
+        self._domains = WriteProtectDomain()
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each item, of firmware or of a slot, that shows the property."""
@@ -58,6 +61,8 @@ class WriteProtected:
             document, why = by_bmc.document(component.ref)
             value = value_at(document.body, PROPERTY) if document is not None else None
             if value is MISSING or (document is None and component.write_protected is None):
+                continue
+            if reader is not None and self._domains.follows(accelerator, component, reader):
                 continue
             state, reason = LockState.UNKNOWN, why
             if value is False:

@@ -33,6 +33,7 @@ RESTORE = 'baremetal_acc/decide/restore.py'
 STORE = 'baremetal_acc/catalogue/store.py'
 LOCKS = 'baremetal_acc/locks'
 LOCK_TESTS = 'tests/wire/test_locks.py'
+CARD_LOCK_TESTS = 'tests/wire/test_card_locks.py'
 DRIFT = 'baremetal_acc/decide/drift.py'
 DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 
@@ -519,6 +520,20 @@ GUARDS = (
         guard='    if missing:\n        return LockState.UNKNOWN, UNSURE',
         gone='    if False:\n        return LockState.UNKNOWN, UNSURE',
         tests=LOCK_TESTS,
+    ),
+    Guard(
+        name='InbandUpdatePolicy: overlook a second source that says otherwise',
+        file=f'{LOCKS}/nvidia_inband_update_policy.py',
+        guard='    if against is not None:\n        return LockState.UNKNOWN, against\n',
+        gone='',
+        tests=f'{CARD_LOCK_TESTS}::test_a_second_source_for_the_policy_has_to_agree',
+    ),
+    Guard(
+        name='BlueField: overlook that another place says the card is open',
+        file=f'{LOCKS}/bluefield.py',
+        guard='            if place != mechanism and says is False:\n',
+        gone='            if False:\n',
+        tests=f'{CARD_LOCK_TESTS}::test_what_a_card_says_in_several_places_has_to_agree',
     ),
     Guard(
         name='InbandUpdatePolicy: let a name prove which device is protected',

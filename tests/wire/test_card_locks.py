@@ -12,7 +12,11 @@ from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPrivilege
 from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
 from baremetal_acc.locks.bluefield_host_privilege_config import HostPrivilegeConfig
-from baremetal_acc.model.lock import LockReading, LockState, ResetKind
+from baremetal_acc.locks.drive_configuration_lock import ConfigurationLock
+from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
+from baremetal_acc.locks.write_protected import WriteProtected
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -260,3 +264,280 @@ def test_another_source_that_cannot_be_read_makes_a_closed_one_unknown(bmc: Any,
     bmc.replies['GET', CONFIG] = reply(500)
     (found,) = _read(bmc, HostPrivilege())
     assert (UNKNOWN, True) == (found.state, CONFIG in (found.reason or ''))
+
+
+# ---- a second source for the policy of a root of trust ----
+
+GPU = '/redfish/v1/Systems/1/Processors/GPU_0'
+EROT = '/redfish/v1/Chassis/HGX_ERoT_GPU_0'
+PARTS = f'{EROT}/Oem/NvidiaRoT/RoTProtectedComponents'
+ITEMS = '/redfish/v1/UpdateService/FirmwareInventory'
+
+
+def _board(bmc: Any, *, signs: bool = True) -> None:
+    """A GPU behind a root of trust that says closed, and an item of each; without signs it shows nothing else."""
+    processors = '/redfish/v1/Systems/1/Processors'
+    bmc.tree['/redfish/v1/Systems/1']['Processors'] = {'@odata.id': processors}
+    bmc.collection(processors, 'GPU_0')
+    bmc.put(GPU, ProcessorType='GPU', Model='NVIDIA H100', SerialNumber='S1')
+    bmc.collection('/redfish/v1/Chassis', 'HGX_ERoT_GPU_0')
+    shown = {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': 'Completed'} if signs else {}
+    bmc.put(
+        EROT,
+        ChassisType='Component',
+        Status={'State': 'Enabled', 'Health': 'OK'},
+        Oem={'Nvidia': {'InbandUpdatePolicyEnabled': False, **shown}},
+        Links={'Oem': {'Nvidia': {'ComponentsProtected': [{'@odata.id': GPU}]}}},
+    )
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': '/redfish/v1/UpdateService'}
+    bmc.put('/redfish/v1/UpdateService', FirmwareInventory={'@odata.id': ITEMS})
+    bmc.collection(ITEMS, 'GPU', 'ERoT', 'BMC')
+    bmc.put(f'{ITEMS}/GPU', Version='1', Updateable=True, WriteProtected=False, RelatedItem=[{'@odata.id': GPU}])
+    bmc.put(f'{ITEMS}/ERoT', Version='1', Updateable=True, RelatedItem=[{'@odata.id': EROT}])
+    bmc.put(f'{ITEMS}/BMC', Version='1', Updateable=True, WriteProtected=False)
+
+
+def _parts(bmc: Any, policies: dict[str, object], slots: dict[str, tuple[object, ...]] | None = None) -> None:
+    """Components of the root of trust, each with its policy (... : it shows none), and what their slots show."""
+    bmc.tree[EROT]['Oem']['Nvidia']['RoTProtectedComponents'] = {'@odata.id': PARTS}
+    bmc.collection(PARTS, *policies)
+    for name, policy in policies.items():
+        body = bmc.put(f'{PARTS}/{name}', **({} if policy is ... else {'InbandUpdatePolicyEnabled': policy}))
+        protected = (slots or {}).get(name)
+        if protected is not None:
+            body['ImageSlots'] = {'@odata.id': f'{PARTS}/{name}/ImageSlots'}
+            bmc.collection(f'{PARTS}/{name}/ImageSlots', *(str(n) for n in range(len(protected))))
+            for number, value in enumerate(protected):
+                bmc.put(f'{PARTS}/{name}/ImageSlots/{number}', **({} if value is ... else {'WriteProtected': value}))
+
+
+@pytest.mark.parametrize(
+    ('signs', 'policies', 'slots', 'state'),
+    [
+        (True, {}, {}, LOCKED),
+        (False, {}, {}, UNKNOWN),
+        (False, {'Self': False, 'AP': False}, {}, LOCKED),
+        (False, {'Self': ..., 'AP': ...}, {'AP': (True, True)}, LOCKED),
+        (False, {'Self': ..., 'AP': ...}, {'AP': (..., ...)}, UNKNOWN),
+        (True, {'Self': ..., 'AP': ...}, {'AP': (..., ...)}, LOCKED),
+        (True, {'Self': False, 'AP': True}, {}, UNKNOWN),
+        (True, {'Self': True, 'AP': False}, {}, UNKNOWN),
+        (True, {'Self': None, 'AP': False}, {}, UNKNOWN),
+        (True, {'Self': False, 'AP': False}, {'AP': (True, False)}, UNKNOWN),
+        (True, {'Self': False, 'AP': False}, {'Self': (None,)}, UNKNOWN),
+        (True, {'Self': False, 'AP': False}, {'AP': ('true',)}, UNKNOWN),
+        (True, {str(n): False for n in range(17)}, {}, UNKNOWN),
+    ],
+)
+def test_a_second_source_for_the_policy_has_to_agree(
+    bmc: Any, signs: bool, policies: dict[str, object], slots: dict[str, tuple[object, ...]], state: LockState
+) -> None:
+    """False alone may be a read error; a component or a slot that says otherwise, or says nothing that counts, is no proof."""
+    _board(bmc, signs=signs)
+    if policies:
+        _parts(bmc, policies, slots)
+    (found,) = _read(bmc, InbandUpdatePolicy())
+    assert (state, EROT) == (found.state, found.ref.uri)
+    assert (found.reason is None) is (state is LOCKED)
+
+
+@pytest.mark.parametrize('broken', [PARTS, f'{PARTS}/AP', f'{PARTS}/AP/ImageSlots', f'{PARTS}/AP/ImageSlots/1'])
+def test_a_second_source_that_cannot_be_read_is_no_second_source(bmc: Any, reply: Callable[..., Any], broken: str) -> None:
+    """It may have said otherwise; the signs of the first one do not help then."""
+    _board(bmc)
+    _parts(bmc, {'Self': False, 'AP': False}, {'AP': (True, True)})
+    assert [LOCKED] == [r.state for r in _read(bmc, InbandUpdatePolicy())]
+    bmc.replies['GET', broken] = reply(500)
+    (found,) = _read(bmc, InbandUpdatePolicy())
+    assert (UNKNOWN, True) == (found.state, 'second source' in (found.reason or ''))
+
+
+def test_nobody_asks_for_a_second_source_of_open(bmc: Any) -> None:
+    """Requests are dear."""
+    _board(bmc)
+    _parts(bmc, {'Self': False, 'AP': False})
+    bmc.tree[EROT]['Oem']['Nvidia']['InbandUpdatePolicyEnabled'] = True
+    assert [OPEN] == [r.state for r in _read(bmc, InbandUpdatePolicy())]
+    assert 0 == bmc.count('GET', PARTS)
+
+
+# ---- write-protect domains ----
+
+BOARD = '/redfish/v1/Chassis/HGX_Chassis_0'
+DOMAINS = f'{BOARD}/Oem/Nvidia/WriteProtectDomains'
+
+
+def _domain(bmc: Any, value: object, *affected: str, number: int = 0) -> None:
+    """A domain of the baseboard."""
+    bmc.collection('/redfish/v1/Chassis', 'HGX_Chassis_0', 'HGX_ERoT_GPU_0')
+    bmc.put(BOARD, ChassisType='Zone', Oem={'Nvidia': {'WriteProtectDomains': {'@odata.id': DOMAINS}}})
+    bmc.collection(DOMAINS, *(str(n) for n in range(number + 1)))
+    bmc.put(f'{DOMAINS}/{number}', WriteProtected=value, AffectedComponents=[{'@odata.id': uri} for uri in affected])
+
+
+@pytest.mark.parametrize(
+    ('value', 'item', 'state'),
+    [
+        (True, True, LOCKED),
+        (True, False, UNKNOWN),
+        (False, True, OPEN),
+        (False, False, OPEN),
+        (None, True, UNKNOWN),
+        ('true', True, UNKNOWN),
+        (1, True, UNKNOWN),
+    ],
+)
+@pytest.mark.parametrize('affected', [GPU, f'{ITEMS}/GPU'])
+def test_a_domain_and_the_item_that_follows_it_have_to_agree(
+    bmc: Any, affected: str, value: object, item: bool, state: LockState
+) -> None:
+    """The one item that shows WriteProtected; that of the root of trust is not covered, and the item is no place of its own."""
+    _board(bmc)
+    _domain(bmc, value, affected)
+    bmc.tree[f'{ITEMS}/GPU']['WriteProtected'] = item
+    (found,) = _read(bmc, WriteProtectDomain())
+    assert (state, Scope.COMPONENT, 'GPU', 'WriteProtected') == (found.state, found.scope, found.part, found.field)
+    assert frozenset(WritePath) == found.blocks
+    assert (found.reason is None) is (state in (LOCKED, OPEN))
+    assert () == _read(bmc, WriteProtected())
+
+
+def test_a_domain_of_somebody_else_is_not_ours(bmc: Any) -> None:
+    """Then the item is a place of its own."""
+    _board(bmc)
+    _domain(bmc, True, '/redfish/v1/Systems/1/Processors/GPU_7')
+    assert () == _read(bmc, WriteProtectDomain())
+    assert [OPEN] == [r.state for r in _read(bmc, WriteProtected())]
+
+
+def test_one_open_domain_of_two_is_seen(bmc: Any) -> None:
+    """Both protect the device; each says for itself, and the worst of a mechanism counts."""
+    _board(bmc)
+    _domain(bmc, True, GPU)
+    _domain(bmc, False, GPU, number=1)
+    bmc.tree[f'{ITEMS}/GPU']['WriteProtected'] = True
+    found = _read(bmc, WriteProtectDomain())
+    assert {f'{DOMAINS}/0': LOCKED, f'{DOMAINS}/1': OPEN} == {r.ref.uri: r.state for r in found}
+
+
+def test_an_item_of_a_domain_that_cannot_be_read_proves_nothing(bmc: Any, reply: Callable[..., Any]) -> None:
+    """It is the second source."""
+    _board(bmc)
+    _domain(bmc, True, GPU)
+    bmc.tree[f'{ITEMS}/GPU']['WriteProtected'] = True
+    assert [LOCKED] == [r.state for r in _read(bmc, WriteProtectDomain())]
+    bmc.replies['GET', f'{ITEMS}/GPU'] = reply(500)
+    assert LOCKED not in {r.state for r in _read(bmc, WriteProtectDomain())}
+
+
+@pytest.mark.parametrize('verb', ['engage', 'release'])
+def test_the_domain_is_written_and_not_its_item(bmc: Any, verb: str) -> None:
+    """A BMC refuses to write the item: it is an output."""
+    _board(bmc)
+    _domain(bmc, False, GPU)
+    (reading,) = _read(bmc, WriteProtectDomain())
+    _write(bmc, WriteProtectDomain(), verb, reading)
+    assert [('PATCH', f'{DOMAINS}/0')] == [(m, u) for m, u in bmc.seen if m != 'GET']
+    assert [{'WriteProtected': verb == 'engage'}] == bmc.body_of('PATCH')
+
+
+# ---- drives ----
+
+CSD = '/redfish/v1/Systems/1/Processors/FPGA_0'
+CARD = '/redfish/v1/Chassis/1/PCIeDevices/CSD_0'
+STORAGE = '/redfish/v1/Systems/1/Storage/1'
+DRIVE = f'{STORAGE}/Drives/0'
+
+
+def _computational_storage(bmc: Any, lock: object = 'Enabled', *, at: str = DRIVE, **states: object) -> None:
+    """An FPGA with a drive, and an item of each. ``at`` shows the lock; commands that are not given are locked."""
+    processors = '/redfish/v1/Systems/1/Processors'
+    bmc.tree['/redfish/v1/Systems/1']['Processors'] = {'@odata.id': processors}
+    bmc.collection(processors, 'FPGA_0')
+    bmc.put(CSD, ProcessorType='FPGA', Model='Computational storage drive', SerialNumber='S1',
+            FPGA={'FpgaType': 'Discrete', 'Model': 'KU15P'}, Links={'PCIeDevice': {'@odata.id': CARD}})  # fmt: skip
+    bmc.collection('/redfish/v1/Chassis', '1')
+    bmc.put('/redfish/v1/Chassis/1', ChassisType='RackMount', PCIeDevices={'@odata.id': CARD.rsplit('/', 1)[0]})
+    bmc.collection(CARD.rsplit('/', 1)[0], 'CSD_0')
+    bmc.put(CARD, SerialNumber='S1', PCIeFunctions={'@odata.id': f'{CARD}/PCIeFunctions'})
+    bmc.collection(f'{CARD}/PCIeFunctions', '0')
+    bmc.put(f'{CARD}/PCIeFunctions/0', VendorId='0x10ee', DeviceId='0x6987', ClassCode='0x010802',
+            DeviceClass='MassStorageController', Links={'Drives': [{'@odata.id': DRIVE}]})  # fmt: skip
+    bmc.put(STORAGE, Drives=[{'@odata.id': DRIVE}])
+    bmc.put(DRIVE, SerialNumber='S1', MediaType='SSD', Protocol='NVMe')
+    shown = dict.fromkeys(('FirmwareCommit', 'FirmwareImageDownload', 'Lockdown'), 'Locked') | states
+    shown = {name: state for name, state in shown.items() if state is not ...}
+    holder = 'NVMe' if at == DRIVE else 'NVMeSubsystemProperties'
+    bmc.tree[at] |= {'ConfigurationLock': lock, holder: {'ConfigurationLockState': shown}}
+    bmc.tree['/redfish/v1']['UpdateService'] = {'@odata.id': '/redfish/v1/UpdateService'}
+    bmc.put('/redfish/v1/UpdateService', FirmwareInventory={'@odata.id': ITEMS})
+    bmc.collection(ITEMS, 'CSD', 'FPGA')
+    bmc.put(f'{ITEMS}/CSD', Version='1', Updateable=True, RelatedItem=[{'@odata.id': DRIVE}])
+    bmc.put(f'{ITEMS}/FPGA', Version='1', Updateable=True, RelatedItem=[{'@odata.id': CSD}])
+
+
+@pytest.mark.parametrize(
+    ('lock', 'states', 'state'),
+    [
+        ('Enabled', {}, LOCKED),
+        ('Enabled', {'Lockdown': 'CommandUnsupported'}, LOCKED),
+        ('Enabled', {'Lockdown': 'Unlocked'}, PARTIAL),
+        ('Enabled', {'Lockdown': 'LockdownUnsupported'}, PARTIAL),
+        ('Enabled', {'FirmwareCommit': 'LockdownUnsupported'}, PARTIAL),
+        ('Enabled', {'FirmwareImageDownload': 'Unlocked'}, UNKNOWN),
+        ('Enabled', {'Lockdown': ...}, UNKNOWN),
+        ('Enabled', {'FirmwareCommit': ...}, UNKNOWN),
+        ('Enabled', {'FirmwareCommit': None}, UNKNOWN),
+        ('Enabled', {'FirmwareCommit': ['Locked']}, UNKNOWN),
+        ('Partial', {}, PARTIAL),
+        ('Disabled', dict.fromkeys(('FirmwareCommit', 'FirmwareImageDownload', 'Lockdown'), 'Unlocked'), OPEN),
+        ('Disabled', dict.fromkeys(('FirmwareCommit', 'FirmwareImageDownload', 'Lockdown'), ...), OPEN),
+        ('Disabled', {}, UNKNOWN),
+        (None, {}, UNKNOWN),
+        (True, {}, UNKNOWN),
+    ],
+)
+@pytest.mark.parametrize('at', [DRIVE, STORAGE])
+def test_a_drive_is_closed_when_its_commands_are(
+    bmc: Any, at: str, lock: object, states: dict[str, object], state: LockState
+) -> None:
+    """What its host may still send is a way in; a lock that its commands contradict is unknown. The FPGA's item is not its."""
+    _computational_storage(bmc, lock, at=at, **states)
+    (found,) = _read(bmc, ConfigurationLock())
+    assert (state, at, Scope.COMPONENT, 'CSD') == (found.state, found.ref.uri, found.scope, found.part)
+    assert frozenset({WritePath.HOST_DEVICE}) == found.blocks
+    assert (found.reason is None) is (state in (LOCKED, OPEN))
+
+
+def test_a_lock_level_that_is_not_known_proves_nothing(bmc: Any) -> None:
+    """Baseline is the only one there is."""
+    _computational_storage(bmc)
+    bmc.tree[DRIVE]['TargetConfigurationLockLevel'] = 'Baseline'
+    assert [LOCKED] == [r.state for r in _read(bmc, ConfigurationLock())]
+    bmc.tree[DRIVE]['TargetConfigurationLockLevel'] = 'Relaxed'
+    assert [UNKNOWN] == [r.state for r in _read(bmc, ConfigurationLock())]
+
+
+def test_a_drive_that_cannot_be_read_is_unknown_and_one_without_the_property_is_nothing(
+    bmc: Any, reply: Callable[..., Any]
+) -> None:
+    """Nor does the lock of a drive protect items of which nobody says that they are the drive's."""
+    _computational_storage(bmc)
+    bmc.replies['GET', DRIVE] = reply(500)
+    assert [UNKNOWN] == [r.state for r in _read(bmc, ConfigurationLock())]
+    del bmc.replies['GET', DRIVE]
+    bmc.tree[f'{ITEMS}/CSD']['RelatedItem'] = [{'@odata.id': CSD}]
+    assert () == _read(bmc, ConfigurationLock())
+    bmc.tree[f'{ITEMS}/CSD']['RelatedItem'] = [{'@odata.id': DRIVE}]
+    del bmc.tree[DRIVE]['ConfigurationLock']
+    assert () == _read(bmc, ConfigurationLock())
+
+
+@pytest.mark.parametrize(('verb', 'word'), [('engage', 'Enabled'), ('release', 'Disabled')])
+def test_the_lock_of_a_drive_is_written(bmc: Any, verb: str, word: str) -> None:
+    """Partial is never written."""
+    _computational_storage(bmc, 'Partial')
+    (reading,) = _read(bmc, ConfigurationLock())
+    _write(bmc, ConfigurationLock(), verb, reading)
+    assert [('PATCH', DRIVE)] == [(m, u) for m, u in bmc.seen if m != 'GET']
+    assert [{'ConfigurationLock': word}] == bmc.body_of('PATCH')

@@ -97,9 +97,10 @@ def test_all_four_are_installed() -> None:
     assert sorted(found) == found
 
 
-def test_only_write_protected_blocks_the_operators_own_way() -> None:
-    """It is released for our own flash; the others stay."""
-    assert {'write_protected'} == {m.name for m in mechanisms() if m.about.closes_bmc}
+def test_only_write_protection_blocks_the_operators_own_way_to_a_card() -> None:
+    """It is released for our own flash, as a lockdown of the whole machine is; the others stay."""
+    ours = {'write_protected', 'nvidia_write_protect_domain'}
+    assert ours == {m.name for m in mechanisms() if m.about.closes_bmc and not m.about.wraps}
     assert all(WritePath.HOST_DEVICE in m.about.blocks for m in mechanisms())
 
 

@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is a device that is a drive too closed against configuration by its host? ConfigurationLock and ConfigurationLockState.
+
+What hardware: computational storage, and other accelerators whose functions link a Drive or a StorageController: NVMe devices
+behind a BMC that implements the standard property.
+How it is found: a Drive among the device's resources shows ConfigurationLock, or else the Storage that it is in does.
+What it can do: read, engage (PATCH Enabled), release (PATCH Disabled). Partial is a state that cannot be written.
+Which write paths it blocks: ``host-device`` of the items whose RelatedItem is the drive, its controller or its Storage: the
+NVMe commands by which its host downloads and commits firmware. What its host reaches by another function of the card, such as
+that of the FPGA, it does not block.
+How an update behaves: ours goes through the BMC and is not blocked: in-band requests alone are locked.
+What else it shows: NVMe.ConfigurationLockState has the state of each command, read from the drive. It has to agree: Enabled
+over a command that is open, or Disabled over locked ones, is ``unknown``. A command that the drive can do and cannot lock is a
+way in, and so is Lockdown itself: its host may unlock the others by it. Both are ``partial``. A drive that does not show the
+states is ``unknown``, as Enabled says nothing of which of its commands are locked.
+What it cannot prove: that a command really fails; that no other command of the vendor writes firmware.
+What it was tried on: the emulator; no recording shows the property, and no hardware.
+
+Source: DSP8010 2025.4, Drive v1_19_0 and v1_20_0, Storage v1_16_0 and v1_17_0.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from baremetal_acc.bmc.api import Document, Reader, Writer
+from baremetal_acc.errors import BmcUnsupported
+from baremetal_acc.locks.api import About
+from baremetal_acc.locks.place import MISSING, Readers, literal, reading, value_at, where
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.ref import Ref
+
+PROPERTY = 'ConfigurationLock'
+LEVEL = 'TargetConfigurationLockLevel'
+STATES = (('NVMe', 'ConfigurationLockState'), ('NVMeSubsystemProperties', 'ConfigurationLockState'))
+"""Where a Drive and a Storage have them."""
+
+FIRMWARE = ('FirmwareCommit', 'FirmwareImageDownload')
+"""The commands by which firmware is written."""
+
+LOCKDOWN = 'Lockdown'
+"""The command by which commands are locked, and unlocked."""
+
+LOCKED, UNLOCKED, UNLOCKABLE, NO_COMMAND = 'Locked', 'Unlocked', 'LockdownUnsupported', 'CommandUnsupported'
+
+IN_STORAGE = re.compile(r'^(?P<storage>.*/Storage/[^/]+)/(?:Drives|Controllers|StorageControllers)/[^/]+$')
+
+
+class ConfigurationLock:
+    """Entry point ``drive_configuration_lock``."""
+
+    name = 'drive_configuration_lock'
+    about = About(
+        hardware='NVMe devices that are accelerators too, such as computational storage; no real one was seen with it',
+        blocks=frozenset({WritePath.HOST_DEVICE}),
+        protects=frozenset({Scope.COMPONENT}),
+        read_back='ConfigurationLock of the Drive or its Storage, and the state of each NVMe command in ConfigurationLockState',
+        cannot_prove='that a command really fails; anything of what the host reaches by other functions of the card',
+        source='DSP8010 2025.4, Drive v1_19_0 and v1_20_0, Storage v1_16_0 and v1_17_0',
+    )
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
+        """One reading for each item that belongs to a Drive, or to a Storage, that shows the property."""
+        by_bmc = Readers(readers)
+        related: dict[Ref, list[Component]] | None = None
+        found = []
+        for ref, places, document, why in _drives(accelerator, by_bmc):
+            reader = by_bmc.of(ref.bmc)
+            if related is None:
+                related = _related(accelerator, by_bmc)
+            items = tuple({item.ref: item for place in places for item in related.get(place, ())}.values())
+            for item in items:
+                state, reason = _state(document) if document is not None else (LockState.UNKNOWN, why)
+                found.append(
+                    reading(
+                        mechanism=self.name,
+                        accelerator=accelerator,
+                        blocks=self.about.blocks,
+                        ref=ref,
+                        field=PROPERTY if len(items) == 1 else f'{PROPERTY}/{item.id}',
+                        value=_value(document) if document is not None else MISSING,
+                        state=state,
+                        now=now,
+                        session=reader.session if reader is not None else '',
+                        scope=Scope.COMPONENT,
+                        part=item.id,
+                        reason=reason,
+                    )
+                )
+        return tuple(found)
+
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH Enabled.
+
+        :raises BmcError: it was not accepted.
+        """
+        _write(writer, reading, 'Enabled')
+
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH Disabled.
+
+        :raises BmcError: it was not accepted.
+        """
+        _write(writer, reading, 'Disabled')
+
+
+def _drives(accelerator: Accelerator, by_bmc: Readers) -> Iterator[tuple[Ref, tuple[Ref, ...], Document | None, str | None]]:
+    """Each resource that shows the property, or could not be read, with all that an item may name instead of it."""
+    asked: dict[Ref, dict[Ref, None]] = {}
+    for ref in accelerator.refs:
+        in_storage = IN_STORAGE.match(ref.uri)
+        storage = Ref(bmc=ref.bmc, uri=in_storage['storage']) if in_storage is not None else None
+        if storage is None and '/Drives/' not in ref.uri:
+            continue
+        whole = dict.fromkeys(r for r in (ref, storage) if r is not None)
+        for place in (ref, storage) if '/Drives/' in ref.uri else (storage,):
+            if place is None:
+                continue
+            document, _ = by_bmc.document(place)
+            if document is None or value_at(document.body, PROPERTY) is not MISSING:
+                asked.setdefault(place, {}).update(whole)
+                break
+    for place, names in asked.items():
+        document, why = by_bmc.document(place)
+        yield place, tuple(names), document, why
+
+
+def _related(accelerator: Accelerator, by_bmc: Readers) -> dict[Ref, list[Component]]:
+    """The items of a device by what the BMC says they are the firmware of."""
+    found: dict[Ref, list[Component]] = {}
+    for item in accelerator.firmware:
+        document = by_bmc.document(item.ref)[0] if item.id is not None else None
+        related = document.body.get('RelatedItem') if document is not None else None
+        links = [value_at(one, '@odata.id') for one in related if isinstance(one, Mapping)] if isinstance(related, list) else []
+        for place in dict.fromkeys(where(link) for link in links):
+            if place is not None:
+                found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
+    return found
+
+
+def _states(document: Document) -> Mapping[str, object]:
+    found = next((v for path in STATES if isinstance(v := value_at(document.body, *path), Mapping)), {})
+    return {name: found[name] for name in (*FIRMWARE, LOCKDOWN) if name in found}
+
+
+def _value(document: Document) -> dict[str, object]:
+    shown = {name: document.body[name] for name in (PROPERTY, LEVEL) if name in document.body}
+    return shown | dict(_states(document))
+
+
+def _state(document: Document) -> tuple[LockState, str | None]:
+    lock, states = document.body.get(PROPERTY), _states(document)
+    if lock not in ('Enabled', 'Disabled', 'Partial'):
+        return LockState.UNKNOWN, f'a value that is not known: {literal(lock)}'
+    if document.body.get(LEVEL, 'Baseline') not in ('Baseline', None):
+        return LockState.UNKNOWN, f'a level of the lock that is not known: {literal(document.body[LEVEL])}'
+    missing = [name for name in (*FIRMWARE, LOCKDOWN) if name not in states]
+    if lock == 'Partial':
+        return LockState.PARTIAL, 'some of its commands are not locked'
+    if lock == 'Disabled':
+        locked = bool(states) and all(states.get(name) == LOCKED for name in FIRMWARE)
+        return (LockState.UNKNOWN, f'Disabled, and {FIRMWARE[0]} is Locked') if locked else (LockState.UNLOCKED, None)
+    if missing:
+        return LockState.UNKNOWN, f'it does not show whether {", ".join(missing)} is locked'
+    if any(states[name] not in (LOCKED, UNLOCKED, UNLOCKABLE, NO_COMMAND) for name in states):
+        return LockState.UNKNOWN, f'a state that is not known: {literal(dict(states))}'
+    contrary = [name for name in FIRMWARE if states[name] == UNLOCKED]
+    if contrary:
+        return LockState.UNKNOWN, f'Enabled, and {", ".join(contrary)} is {UNLOCKED}'
+    ways = [name for name in states if states[name] in (UNLOCKED, UNLOCKABLE)]
+    if ways:
+        return LockState.PARTIAL, f'its host may still send {", ".join(ways)}: {literal({n: states[n] for n in ways})}'
+    return LockState.LOCKED_REPORTED, None
+
+
+def _write(writer: Writer, reading: LockReading, word: str) -> None:
+    document = writer.fresh(reading.ref.uri)
+    if PROPERTY not in document.body:
+        raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {PROPERTY}')
+    writer.patch(document, {PROPERTY: word})
