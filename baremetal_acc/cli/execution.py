@@ -20,7 +20,7 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.progress import Progress
 from baremetal_acc.cli.report import each, failed
-from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of_unlock
+from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of_unlock, warn_of_waivers
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
@@ -363,6 +363,8 @@ class Execution:
         if error is not None:
             failed(one.entry.name, error)
         spoilt = () if inventory is None else work.quarantined(one.state, inventory)
+        if verdict is not None:
+            warn_of_waivers(one.entry, verdict)
         _tell_of_power(one.entry, one.power, one.verb, spoilt, good=code is Exit.HOLDS)
         document = {
             'target': one.entry.name,

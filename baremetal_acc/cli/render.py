@@ -14,6 +14,7 @@ from typing import Any
 from baremetal_acc.decide import evidence
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.accelerator import Accelerator, PciIds, ReconfigurationSlot
+from baremetal_acc.model.codec import encode
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import Inventory, Sending
 from baremetal_acc.model.job import (
@@ -33,6 +34,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
 
@@ -284,7 +286,35 @@ def _sent(how: Sending | None) -> Json:
 
 def verdict(judged: Verdict) -> Json:
     """What a look says about the baseline."""
-    return {'met': judged.met, 'findings': [finding(f) for f in judged.findings]}
+    return {
+        'met': judged.met,
+        'findings': [finding(f) for f in judged.findings],
+        'waived': [waived(w) for w in judged.waived],
+        'relaxed': [relaxation(r) for r in judged.relaxed],
+    }
+
+
+NO_VERDICT: Mapping[str, Any] = MappingProxyType({'met': False, 'findings': [], 'waived': [], 'relaxed': []})
+"""Of a target that could not be looked at."""
+
+
+def waived(w: Waived) -> Json:
+    """A waiver in use."""
+    return {
+        'accelerator': w.accelerator,
+        'device': w.label,
+        'path': w.path.value,
+        'parts': list(w.parts),
+        'rule': w.rule,
+        'role': w.role,
+        'reason': w.reason,
+        'expires': encode(w.expires),
+    }
+
+
+def relaxation(r: Relaxation) -> Json:
+    """What is asked less of than by default."""
+    return {'kind': r.kind.value, 'rule': r.rule, 'text': r.text, 'accelerators': list(r.accelerators)}
 
 
 def finding(f: Finding) -> Json:

@@ -12,8 +12,9 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import failed
 from baremetal_acc.cli.work import Prepared, Sendings
+from baremetal_acc.decide import waiver
 from baremetal_acc.errors import AccError, Refused
-from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose
+from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 
 COLUMNS = ('Target', 'Device', 'Action', 'What', 'Change', 'State')
@@ -49,6 +50,12 @@ def warn_of_unlock(prepared: Prepared) -> None:
                 f'{prepared.entry.name}: {accelerator.label} will be open by {", ".join(opened)}: who controls the host can '
                 f'write it until it is locked again{then}'
             )
+
+
+def warn_of_waivers(entry: TargetEntry, verdict: Verdict) -> None:
+    """Say which ways are open though everything holds, and who answers for it."""
+    for line in waiver.summary(verdict.waived):
+        text.warn(f'{entry.name}: {line}')
 
 
 def _document(prepared: Prepared, word: str) -> dict[str, Any]:

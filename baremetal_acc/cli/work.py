@@ -13,7 +13,7 @@ from baremetal_acc import run
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
-from baremetal_acc.decide import restore
+from baremetal_acc.decide import restore, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
@@ -168,7 +168,8 @@ def look(
     else:
         nothing = not unmet and not any(isinstance(a, Flash | Program) for a in made.actions)
     if nothing:
-        made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text='nothing to do'),))
+        let = waiver.told(inventory.target, verdict.waived, verdict.relaxed, labels(inventory))
+        made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text='nothing to do'), *let))
     made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, request.verb)))
     return Prepared(
         entry=entry,
@@ -339,7 +340,7 @@ def programming(
 ) -> Baseline:
     """The baseline with these functions for these devices in place of its own."""
     rule = Rule(name=COMMAND_LINE_RULE, match=Match(ids=devices or frozenset()), functions=functions)
-    return Baseline(rules=(rule, *baseline.rules))
+    return replace(baseline, rules=(rule, *baseline.rules))
 
 
 def resumed(job: Job, tools: Tools) -> tuple[Tools, frozenset[AcceleratorId] | None, tuple[str, ...]]:

@@ -8,7 +8,7 @@ A waiver is for what cannot be blocked. It never covers a mechanism that is ther
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
-from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Demands, Exposure, NodeFacts
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Demands, Exposure, Measure, NodeFacts
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockState, WritePath
@@ -99,6 +99,8 @@ def _relaxed(wanted: Demands) -> Iterator[tuple[Relaxed, str, str]]:
         yield Relaxed.DOWNGRADE, wanted.firmware_rule, text
     if wanted.tenants_program:
         yield Relaxed.TENANTS_PROGRAM, wanted.tenants_program_rule, 'whoever leases the machine may program its functions'
+    if wanted.measure is Measure.OFF:
+        yield Relaxed.MEASURE, wanted.measure_rule, 'nobody asks its devices to sign what they run'
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -129,3 +131,15 @@ def open_by(waived: Waived) -> str:
         f'{waived.path} of {", ".join(waived.parts)} stays open: no mechanism blocks it, waived until {moment(waived.expires)} '
         f'by {waived.role} (rule {waived.rule}): {waived.reason}'
     )
+
+
+def summary(waived: Iterable[Waived]) -> tuple[str, ...]:
+    """Waivers in use in few lines: one for each path and waiver, however many devices it is for."""
+    devices: dict[tuple[WritePath, str, str, str, datetime], list[str]] = {}
+    for w in waived:
+        devices.setdefault((w.path, w.rule, w.role, w.reason, w.expires), []).append(w.label)
+    lines = []
+    for (path, rule, role, reason, expires), labels in sorted(devices.items()):
+        which = labels[0] if len(labels) == 1 else f'{len(labels)} devices'
+        lines.append(f'{path} of {which} is open until {moment(expires)} by a waiver of {role} (rule {rule}): {reason}')
+    return tuple(lines)
