@@ -12,7 +12,7 @@ from baremetal_acc.catalogue import address, deny
 from baremetal_acc.catalogue.deny import Denial
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model import toml
-from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
+from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, Reference
 from baremetal_acc.model.lock import ResetKind
 
 FORMAT = 1
@@ -31,6 +31,15 @@ _LONGEST_PATTERN = 200
 
 _LARGEST = 2**63 - 1
 """Of a size: what others can store as an integer."""
+
+_MEASURED = {'sha256': 64, 'sha384': 96, 'sha512': 128, 'sha3_256': 64, 'sha3_384': 96, 'sha3_512': 128}
+"""Hexadecimal digits of a measurement, by its algorithm. Source: DSP0274 1.2.3, MeasurementHashAlgo."""
+
+_LONGEST_RAW = 128
+"""Hexadecimal digits of a measurement that is no digest."""
+
+_LAST_INDEX = 254
+"""Source: DSP0274 1.2.3, measurement index: 0xFF asks for all."""
 
 _HIGHEST_SERIAL = 2**53
 """JSON keeps whole numbers up to here as they are (RFC 8259, section 6). Nobody counts that far, so whoever comes near wants to
@@ -130,11 +139,14 @@ def _image(table: toml.Table, folder: Path) -> Image:
         signature=None if signature is None else _place(table, 'signature', signature, folder),
         function=table.string('function'),
         uuid=_uuid(table),
+        measurements=_references(table),
     )
     if kind is ImageKind.FUNCTION and image.function is None:
         raise table.error(None, 'function is missing: an image of kind "function" names the function')
     if kind is not ImageKind.FUNCTION and (image.function is not None or image.uuid is not None):
         raise table.error('function' if image.function else 'uuid', 'is for images of kind "function" only')
+    if image.measurements and kind is not ImageKind.FIRMWARE:
+        raise table.error('measurements', 'is for images of kind "firmware" only')
     if kind is ImageKind.REVOCATION and image.restore is not None:
         raise table.error('restore', f'nothing undoes a revocation: write restore = "{NO_RESTORE}"')
     if via and kind is not ImageKind.FIRMWARE:
@@ -215,6 +227,41 @@ def _digest(table: toml.Table, text: str) -> Digest:
     if not re.fullmatch(r'[0-9a-f]+', value.lower()) or len(value) != _HEX_DIGITS[algorithm]:
         raise table.error('digest', f'{_HEX_DIGITS[algorithm]} hexadecimal digits expected for {algorithm}')
     return Digest(algorithm=algorithm, value=value.lower())
+
+
+def _references(table: toml.Table) -> tuple[Reference, ...]:
+    """What a device measures that runs the image: ``"HGX_ERoT_GPU_*/2" = "sha384:..."``, or a list of values."""
+    found = []
+    listed = table.table('measurements')
+    for key, value in listed.data.items():
+        pattern, slash, number = key.rpartition('/')
+        if not number.isascii() or not number.isdigit() or not 1 <= int(number[:9]) <= _LAST_INDEX or (slash and not pattern):
+            hint = 'write "INDEX", or "PATTERN/INDEX" with a pattern over the Ids of ComponentIntegrity; indices are 1 to 254'
+            raise listed.error(key, f'{key!r} is no place of a measurement', hint)
+        texts = listed.strings(key) if isinstance(value, list) else (listed.required_string(key),)
+        if not texts:
+            raise listed.error(key, 'is empty: nothing could ever be measured right')
+        values = tuple(_measured(listed, key, text) for text in texts)
+        if len(pattern) > _LONGEST_PATTERN:
+            raise listed.error(key, f'longer than {_LONGEST_PATTERN} characters')
+        found.append(Reference(integrity=pattern or '*', index=int(number), values=values))
+    listed.finish()
+    return tuple(found)
+
+
+def _measured(table: toml.Table, key: str, text: str) -> tuple[str, str]:
+    name, colon, value = text.lower().partition(':')
+    if not colon:
+        raise table.error(key, 'names no algorithm', 'write it as "sha384:...", or as "raw:..." for what is no digest')
+    if name != 'raw' and name not in _MEASURED:
+        words = (*_MEASURED, 'raw')
+        raise table.error(key, f'{name[:40]!r} is none of {", ".join(words)}', toml.did_you_mean(name, words))
+    digits = re.fullmatch(r'[0-9a-f]+', value) is not None and len(value) % 2 == 0
+    if name == 'raw' and (not digits or len(value) > _LONGEST_RAW):
+        raise table.error(key, f'hexadecimal digits expected, an even number of them and at most {_LONGEST_RAW}')
+    if name != 'raw' and (not digits or len(value) != _MEASURED[name]):
+        raise table.error(key, f'{_MEASURED[name]} hexadecimal digits expected for {name}')
+    return name, value
 
 
 def _place(table: toml.Table, key: str, text: str, folder: Path) -> str:

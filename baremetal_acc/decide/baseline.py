@@ -77,6 +77,18 @@ ON_DRIFT = frozenset({DriftAction.NOTIFY, DriftAction.REENGAGE})
 """Where no rule says anything: to close a lock opens no door."""
 
 
+class Measure(StrEnum):
+    """Whether devices have to sign what they run.
+
+    ``where-present``: each root of trust that offers to, and proves it. ``required``: every device has one, and the catalogue
+    knows what it has to measure.
+    """
+
+    REQUIRED = 'required'
+    WHERE_PRESENT = 'where-present'
+    OFF = 'off'
+
+
 class Acceptable(StrEnum):
     """Lock states that a rule may accept. A deploy takes ``locked-verified`` only, whatever the rule says."""
 
@@ -168,6 +180,7 @@ class Rule:
     :ivar waiver: what ``waive`` of this very rule waives.
     :ivar tenants_program: a tenant may have functions put into slots of the device; None says no.
     :ivar on_drift: what to do where the device is not as it was handed over, while the node is somebody else's.
+    :ivar measure: whether the device has to sign what it runs.
     """
 
     name: str
@@ -184,6 +197,7 @@ class Rule:
     security_floor: int | None = None
     tenants_program: bool | None = None
     on_drift: frozenset[DriftAction] | None = None
+    measure: Measure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +238,8 @@ class Demands:
     tenants_program_rule: str = DEFAULT_RULE
     on_drift: frozenset[DriftAction] = ON_DRIFT
     on_drift_rule: str = DEFAULT_RULE
+    measure: Measure = Measure.WHERE_PRESENT
+    measure_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[str, ...] = ()
@@ -257,6 +273,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     revocations, revocations_rule = first('revocations')
     tenants_program, tenants_program_rule = first('tenants_program')
     on_drift, on_drift_rule = first('on_drift')
+    measure, measure_rule = first('measure')
     # Of the rule that decides what a missing mechanism comes to, and of no other one.
     waivers = [
         (r.name, r.waiver)
@@ -282,6 +299,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         tenants_program_rule=tenants_program_rule,
         on_drift=on_drift if isinstance(on_drift, frozenset) else ON_DRIFT,
         on_drift_rule=on_drift_rule,
+        measure=measure if isinstance(measure, Measure) else Measure.WHERE_PRESENT,
+        measure_rule=measure_rule,
         # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
@@ -378,6 +397,7 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         security_floor=table.integer('security_floor'),
         tenants_program=table.boolean('tenants_program'),
         on_drift=table.choices('on_drift', DriftAction),
+        measure=table.choice('measure', Measure),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:

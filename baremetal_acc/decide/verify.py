@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from baremetal_acc.decide import evidence, images, waiver
+from baremetal_acc.decide import evidence, images, measurement, waiver
 from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, components, demands, idle
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -37,6 +37,7 @@ def verify(
     flow: Flow | None = None,
     known: frozenset[AcceleratorId] = frozenset(),
     starting: Ref | None = None,
+    measured: bool = True,
 ) -> Verdict:
     """Compare a look at a target with what the baseline demands.
 
@@ -46,6 +47,7 @@ def verify(
     :param flow: demand that locks were engaged in this flow; a deploy also accepts nothing but ``locked-verified``.
     :param known: devices that were there before: one that has vanished is not met.
     :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
+    :param measured: ask what the devices have signed; a quick look, beside one that did, does not.
     """
     catalogue = tuple(catalogue)
     engagements = tuple(engagements)
@@ -64,6 +66,7 @@ def verify(
         findings += _denied(accelerator, catalogue)
         findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
+        findings += measurement.findings(accelerator, inventory.accelerators, wanted, catalogue) if measured else ()
         relaxed.append((accelerator, wanted))
         for path in sorted(wanted.block):
             finding, let = _lock(accelerator, wanted, path, judged, accepted, inventory.at)

@@ -58,6 +58,21 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What a device that runs an image has to measure.
+
+    :ivar integrity: of which root of trust: a shell pattern over the Id of the ComponentIntegrity.
+    :ivar index: of the measurement.
+    :ivar values: pairs of algorithm (``sha384``, or ``raw`` for what is no digest) and value in lower-case hexadecimal; one of
+        them is enough.
+    """
+
+    integrity: str
+    index: int
+    values: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """One image of the catalogue.
 
@@ -75,6 +90,7 @@ class Image:
     :ivar denied: why it must not be written any more, where the catalogue denies it. It still tells what a device runs.
     :ivar signature: path or URL of the signature over name, size and digest; None where the image has none of its own.
     :ivar function: name of the function (kind function only); ``uuid`` what the AccelerationFunction then reports.
+    :ivar measurements: what the device then measures and signs, all of them; none where the catalogue does not say.
     """
 
     name: str
@@ -94,6 +110,7 @@ class Image:
     signature: str | None = None
     function: str | None = None
     uuid: str | None = None
+    measurements: tuple[Reference, ...] = ()
 
     @property
     def content(self) -> str:

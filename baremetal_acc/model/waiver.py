@@ -64,6 +64,7 @@ class Relaxed(StrEnum):
     EXPOSURE = 'exposure'
     DOWNGRADE = 'downgrade'
     TENANTS_PROGRAM = 'tenants-program'
+    MEASURE = 'measure'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.baseline import Baseline, Downgrade, Exposure, Match, Rule, demands
+from baremetal_acc.decide.baseline import Baseline, Downgrade, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Note, Verdict
@@ -73,6 +73,7 @@ def test_the_default_relaxes_nothing():
             'its versions may have a lower security_version than what runs',
         ),
         ({'tenants_program': True}, Relaxed.TENANTS_PROGRAM, 'whoever leases the machine may program its functions'),
+        ({'measure': Measure.OFF}, Relaxed.MEASURE, 'nobody asks its devices to sign what they run'),
     ],
 )
 def test_what_a_rule_asks_less_of_is_told_with_its_devices(rule, kind, says):
@@ -91,6 +92,7 @@ def test_every_kind_of_relaxation_is_reached():
         firmware=(('*', '1'),),
         downgrade=Downgrade.ALLOW,
         tenants_program=True,
+        measure=Measure.OFF,
     )
     assert set(Relaxed) == {r.kind for r in relaxed(lax, node=replace(v.NODE, exposure=Exposure.NONE))}
 
