@@ -18,7 +18,7 @@ from urllib.parse import quote
 from keystoneauth1 import exceptions as ksa
 
 from baremetal_acc.errors import StateError
-from baremetal_acc.model.certificate import Certificate
+from baremetal_acc.model.certificate import Reference
 
 _LONGEST_NAME = 256
 """Bytes of a container's name. Source: the same, "container_name"."""
@@ -40,7 +40,7 @@ class Container:
     name: str
     adapter: Adapter
 
-    def put(self, certificate: Certificate, data: bytes) -> str:
+    def put(self, which: Reference, data: bytes) -> str:
         """Keep a signed certificate, and read it back.
 
         :returns: container and object.
@@ -52,34 +52,34 @@ class Container:
         # The store compares what it got with this and answers 422: source as above, request header ETag.
         etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
         headers = {'Content-Type': 'application/json', 'ETag': etag}
-        path = self._path(certificate)
+        path = self._path(which)
         self._ask('PUT', path, good=(HTTPStatus.CREATED,), data=data, headers=headers)
         found = self._ask('GET', path, good=(HTTPStatus.OK,))
         if found.content != data:
-            raise StateError(f'{self._label(certificate)}: what is read there is not what was written', hint=_HINT)
-        return self._label(certificate)
+            raise StateError(f'{self._label(which)}: what is read there is not what was written', hint=_HINT)
+        return self._label(which)
 
-    def get(self, certificate: Certificate) -> bytes:
+    def get(self, which: Reference) -> bytes:
         """The bytes that are kept of it.
 
         :raises StateError: there are none.
         """
-        content: bytes = self._ask('GET', self._path(certificate), good=(HTTPStatus.OK,)).content
+        content: bytes = self._ask('GET', self._path(which), good=(HTTPStatus.OK,)).content
         return content
 
-    def put_away(self, certificate: Certificate) -> None:
+    def put_away(self, which: Reference) -> None:
         """It is over: it stays, and says so.
 
         :raises StateError: it could not be marked.
         """
         headers = {'X-Object-Meta-Superseded': 'true', 'Content-Type': 'application/json'}
-        self._ask('POST', self._path(certificate), good=(HTTPStatus.ACCEPTED,), headers=headers)
+        self._ask('POST', self._path(which), good=(HTTPStatus.ACCEPTED,), headers=headers)
 
-    def _path(self, certificate: Certificate) -> str:
-        return f'{quote(self.name, safe="")}/{"/".join(quote(part, safe="") for part in _object(certificate))}'
+    def _path(self, which: Reference) -> str:
+        return f'{quote(self.name, safe="")}/{"/".join(quote(part, safe="") for part in _object(which))}'
 
-    def _label(self, certificate: Certificate) -> str:
-        return '/'.join((self.name, *_object(certificate)))
+    def _label(self, which: Reference) -> str:
+        return '/'.join((self.name, *_object(which)))
 
     def _ask(
         self,
@@ -105,6 +105,6 @@ class Container:
         return answer
 
 
-def _object(certificate: Certificate) -> tuple[str, str]:
-    node = certificate.node.uuid or certificate.node.name
-    return node, f'{certificate.lifecycle}-{certificate.deployment}.json'
+def _object(which: Reference) -> tuple[str, str]:
+    node = which.node.uuid or which.node.name
+    return node, f'{which.lifecycle}-{which.deployment}.json'

@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from baremetal_acc.errors import StateError
 from baremetal_acc.handover.seal import MAX_SIZE
-from baremetal_acc.model.certificate import Certificate
+from baremetal_acc.model.certificate import Reference
 
 KEPT = 100
 """Certificates of a node that are kept after it came back: some years of tenants, and 5 MiB."""
@@ -46,43 +46,43 @@ class Folder:
 
     root: Path
 
-    def put(self, certificate: Certificate, data: bytes) -> Path:
+    def put(self, which: Reference, data: bytes) -> Path:
         """Keep a signed certificate, and read it back.
 
         :returns: where it is.
         :raises StateError: it is not there now, as it was given.
         """
-        path = self.path(certificate)
+        path = self.path(which)
         with _told(path):
             self._make(path.parent)
             _write(path, data + b'\n')
             found = self._read(path)
         if found != data + b'\n':
             raise StateError(f'{path}: what is read there is not what was written', hint='see whether the disk is sound')
-        if _NAME.fullmatch(certificate.node.name):
+        if _NAME.fullmatch(which.node.name):
             with _told(path):
                 self._make(self.root / self.BY_NAME)
-                _link(self._link(certificate), os.path.relpath(path, self.root / self.BY_NAME))
+                _link(self._link(which), os.path.relpath(path, self.root / self.BY_NAME))
         return path
 
-    def get(self, certificate: Certificate) -> bytes:
+    def get(self, which: Reference) -> bytes:
         """The bytes that are kept of it, in its place or among those that were put away.
 
         :raises StateError: there are none.
         """
-        path = self.path(certificate)
+        path = self.path(which)
         with _told(path):
             try:
                 return self._read(path)
             except FileNotFoundError:
                 return self._read(path.parent / self.SUPERSEDED / path.name)
 
-    def put_away(self, certificate: Certificate) -> None:
+    def put_away(self, which: Reference) -> None:
         """It is over: it stays, and no longer as the current one. Once it is put away, nothing is done.
 
         :raises StateError: it could not be moved.
         """
-        path = self.path(certificate)
+        path = self.path(which)
         with _told(path):
             old = path.parent / self.SUPERSEDED
             if path.exists():
@@ -90,23 +90,23 @@ class Folder:
                 os.replace(path, old / path.name)
                 _sync(path.parent)
                 _sync(old)
-            link = self._link(certificate)
-            if _NAME.fullmatch(certificate.node.name) and _leads_to(link) == os.path.relpath(path, link.parent):
+            link = self._link(which)
+            if _NAME.fullmatch(which.node.name) and _leads_to(link) == os.path.relpath(path, link.parent):
                 link.unlink(missing_ok=True)
             self._thin_out(old)
 
-    def path(self, certificate: Certificate) -> Path:
+    def path(self, which: Reference) -> Path:
         """Where a current certificate lies.
 
         :raises StateError: what it says of its node or deployment is no name of a file.
         """
-        node = certificate.node.uuid or certificate.node.name
-        if not _NAME.fullmatch(node) or node in (self.BY_NAME, self.SUPERSEDED) or not _NAME.fullmatch(certificate.deployment):
-            raise StateError(f'{self.root}: no file can be named after node {node} and deployment {certificate.deployment}')
-        return self.root / node / f'{certificate.lifecycle}-{certificate.deployment}.json'
+        node = which.node.uuid or which.node.name
+        if not _NAME.fullmatch(node) or node in (self.BY_NAME, self.SUPERSEDED) or not _NAME.fullmatch(which.deployment):
+            raise StateError(f'{self.root}: no file can be named after node {node} and deployment {which.deployment}')
+        return self.root / node / f'{which.lifecycle}-{which.deployment}.json'
 
-    def _link(self, certificate: Certificate) -> Path:
-        return self.root / self.BY_NAME / f'{certificate.node.name}.json'
+    def _link(self, which: Reference) -> Path:
+        return self.root / self.BY_NAME / f'{which.node.name}.json'
 
     def _make(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o750)

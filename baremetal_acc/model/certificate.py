@@ -176,6 +176,15 @@ class CertifiedGap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """By what a certificate is found again; the fields are those of :class:`Certificate`."""
+
+    node: CertifiedNode
+    lifecycle: int
+    deployment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """What was proven of a node for one deployment.
 
@@ -209,6 +218,11 @@ class Certificate:
     relaxations: tuple[Relaxation, ...] = ()
     gaps: tuple[CertifiedGap, ...] = ()
     format: int = FORMAT
+
+    @property
+    def reference(self) -> Reference:
+        """By what it is found again."""
+        return Reference(node=self.node, lifecycle=self.lifecycle, deployment=self.deployment)
 
 
 def document(certificate: Certificate) -> Any:

@@ -14,8 +14,9 @@ from baremetal_acc.handover.container import Container
 from tests.unit.handover.swift import ACCOUNT, PASSWORD, swift
 from tests.unit.handover.values import certificate, sealer
 
-ONE = certificate()
-DATA = seal.seal(ONE, sealer())
+WHOLE = certificate()
+ONE = WHOLE.reference
+DATA = seal.seal(WHOLE, sealer())
 PATH = f'{ONE.node.uuid}/8-d-1.json'
 
 

@@ -13,8 +13,9 @@ from baremetal_acc.handover import folder as f
 from baremetal_acc.handover import seal
 from tests.unit.handover.values import certificate, sealer
 
-ONE = certificate()
-DATA = seal.seal(ONE, sealer())
+WHOLE = certificate()
+ONE = WHOLE.reference
+DATA = seal.seal(WHOLE, sealer())
 UUID = str(ONE.node.uuid)
 
 
@@ -24,8 +25,8 @@ def folder(tmp_path):
 
 
 def again(lifecycle, deployment, **node):
-    other = replace(ONE, lifecycle=lifecycle, deployment=deployment, node=replace(ONE.node, **node))
-    return other, seal.seal(other, sealer())
+    other = replace(WHOLE, lifecycle=lifecycle, deployment=deployment, node=replace(ONE.node, **node))
+    return other.reference, seal.seal(other, sealer())
 
 
 def test_it_is_kept_by_node_life_and_deployment_and_by_name(folder):
