@@ -31,6 +31,7 @@ file comes last on Ironic's command line and overrides what is written here. Pla
 """
 
 import argparse
+import base64
 import contextlib
 import dataclasses
 import http.client
@@ -38,6 +39,7 @@ import json
 import os
 import random
 import re
+import secrets
 import select
 import shutil
 import signal
@@ -107,6 +109,9 @@ default_network_interface = noop
 host_ip = 127.0.0.1
 port = {port}
 middleware = baremetal-acc-policy
+[baremetal_acc]
+certificate_key = {state}/certificate.pem
+certificate_folder = {state}/certificates
 [conductor]
 # Fewer than 28 and the worker dies and is forked again for ever (ironic/conductor/base_manager.py).
 workers_pool_size = 40
@@ -132,6 +137,10 @@ endpoint = {placement}
 token = admin
 endpoint_override = {placement}
 """
+
+
+_ED25519 = bytes.fromhex('302e020100300506032b657004220420')
+"""OneAsymmetricKey of version 0 with algorithm 1.3.101.112, up to the key itself. Source: RFC 8410, section 10.3."""
 
 
 class ServiceFailed(AccError):
@@ -326,6 +335,7 @@ class Services:
         if placement is not None:
             text += IRONIC_PLACEMENT_CONF.format(placement=placement)
         _write_private(conf, text)
+        write_certificate_key(self._state)
         if (self._state / 'ironic.sqlite').exists():
             return None
         # Without a verb it would migrate, which SQLite cannot do.
@@ -423,6 +433,19 @@ def _is_free(port: int) -> bool:
 def _private(path: str, flags: int) -> int:
     """An opener of files that only their owner can read."""
     return os.open(path, flags, 0o600)
+
+
+def write_certificate_key(state: Path) -> Path:
+    """A key that hand-over certificates are signed with; that of an earlier start stays.
+
+    An Ed25519 key in PEM is 32 bytes of chance behind 16 that are always the same (RFC 8410, section 7). ``openssl``, which an
+    operator takes for it, need not be there.
+    """
+    path = state / 'certificate.pem'
+    if not path.exists():
+        lines = base64.b64encode(_ED25519 + secrets.token_bytes(32)).decode()
+        _write_private(path, f'-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n')
+    return path
 
 
 def _write_private(path: Path, text: str) -> None:

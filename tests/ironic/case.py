@@ -20,6 +20,7 @@ from ironic.tests.unit.conductor import mgr_utils
 from ironic.tests.unit.db import base as db_base
 from ironic.tests.unit.objects import utils as obj_utils
 
+from baremetal_acc.demo.services import write_certificate_key
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import record
@@ -110,6 +111,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             group='baremetal_acc',
             baseline=str(baseline),
             catalogue=str(catalogue),
+            certificate_key=str(write_certificate_key(self._folder)),
             publish=False,
             poll_interval=0.1,
             settle_timeout=5,

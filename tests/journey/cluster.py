@@ -36,6 +36,7 @@ from baremetal_acc.demo.services import (
     PORTS,
     Services,
     interrupt_on_signals,
+    write_certificate_key,
 )
 from tests.journey.mariadb import MariaDb
 
@@ -131,6 +132,7 @@ class Cluster:
         with self._placement() as placement:
             text = IRONIC_CONF.format(state=self._state, port=self._port) + IRONIC_PLACEMENT_CONF.format(placement=placement)
             self._write('ironic', text)
+            write_certificate_key(self._state)
             for name, host in {'api': '127.0.0.1', **self._hosts}.items():
                 values = {'state': self._state, 'database': self._mariadb.url, 'timeout': HEARTBEAT_TIMEOUT}
                 self._write(name, CONF.format(name=name, host=host, **values))
