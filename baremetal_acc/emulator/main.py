@@ -50,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--flash-seconds', type=_seconds, default=2.0, metavar='S', help='how long writing an image takes')
     parser.add_argument('--reset-seconds', type=_seconds, default=0.2, metavar='S', help='how long a reset takes')
     parser.add_argument('--gpus', type=_count, help='number of GPUs of a product that has some')
+    parser.add_argument(
+        '--feature', action='append', default=[], metavar='NAME', help='a feature of the product, each by its name'
+    )
     parser.add_argument('--parallel-updates', type=_count, default=4, metavar='N', help='updates at a time per BMC')
     parser.add_argument('--users', type=Path, metavar='FILE', help='JSON: {"BMC or *": [{"username", "password", "role"}]}')
     parser.add_argument('--ready-file', type=Path, metavar='FILE', help='write where everything is, passwords included')
@@ -124,6 +127,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         )
     parameters = Parameters(
         gpus=arguments.gpus,
+        features=frozenset(arguments.feature),
         users=users,
         options={
             '*': Options(

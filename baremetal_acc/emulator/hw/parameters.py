@@ -28,6 +28,7 @@ class Parameters:
     :param versions: version that a component begins with, by its key (``host/HGX_FW_GPU_0``).
     :param functions: what a slot holds at the beginning: component key -> (function name, version).
     :param settings: value that a setting begins with, configured and in force, by its key.
+    :param features: what the product can have and has only when it is asked for, by name.
     :param users: accounts per BMC name, the first an Administrator that the emulator tells its user; ``*`` is for every BMC
         without its own; without any, a BMC has an ``admin`` with a password of its own.
     :param options: what a BMC can do, per BMC name; ``*`` as above.
@@ -40,6 +41,7 @@ class Parameters:
     versions: Mapping[str, str] = field(default_factory=dict)
     functions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Value] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
     users: Mapping[str, tuple[User, ...]] = field(default_factory=dict)
     options: Mapping[str, Options] = field(default_factory=dict)
     flash_seconds: float = 2.0
@@ -76,6 +78,12 @@ class Maker:
         )
         self.views: dict[str, View] = {}
         self.systems: dict[str, str] = {}
+        self._features: dict[str, None] = {}
+
+    def feature(self, name: str) -> bool:
+        """Whether that feature is asked for. To ask makes it one that the product can have."""
+        self._features[name] = None
+        return name in self.parameters.features
 
     def _hash(self, what: str) -> bytes:
         return hashlib.sha256(f'{self.parameters.seed}/{what}'.encode()).digest()
@@ -130,6 +138,9 @@ class Maker:
             if key not in machine.settings:
                 raise BadParameter(f'{self.product} has no setting {key!r}; it has {", ".join(machine.settings)}')
             machine.settings[key].value = machine.settings[key].in_force = value
+        for name in sorted(parameters.features - set(self._features)):
+            known = ', '.join(self._features) or 'no features'
+            raise BadParameter(f'{self.product} has no feature {name!r}; it can have {known}')
         for name in (*parameters.users, *parameters.options):
             if name != '*' and name not in self.views:
                 raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
