@@ -22,7 +22,7 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, opts, policy, reading, record, recovery, steps, work
+from baremetal_acc_ironic import drift, opts, policy, reading, record, recovery, rights, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
@@ -69,6 +69,7 @@ class RedfishAccFirmware(RedfishFirmware):
         :raises InvalidParameterValue: something is wrong; names where.
         :raises MissingParameterValue: something is missing.
         """
+        rights.noted(task)
         super().validate(task)
         try:
             target_of(task)
@@ -140,12 +141,34 @@ class RedfishAccFirmware(RedfishFirmware):
         """Make placement agree with what holds."""
         return work.start(task, steps.PUBLISH, arguments)
 
-    def get_deploy_steps(self, task: Any) -> list[Any]:
-        """Our steps; a deploy that would leave out the verification ends here.
+    def get_clean_steps(self, task: Any) -> list[Any]:
+        """Our steps; a cleaning by steps that are not for whoever has asked ends here.
 
-        :raises InstanceDeployFailure: an argument, a deploy template or Ironic's configuration leaves it out.
+        :raises StepRefused: one of its steps is the operator's.
         """
+        rights.permit_all(task, Flow.CLEAN)
+        return list(super().get_clean_steps(task))
+
+    def get_service_steps(self, task: Any) -> list[Any]:
+        """Our steps; a service by steps that are not for whoever has asked ends here.
+
+        :raises StepRefused: one of its steps is the operator's.
+        """
+        rights.permit_all(task, Flow.SERVICE)
+        return list(super().get_service_steps(task))
+
+    def get_deploy_steps(self, task: Any) -> list[Any]:
+        """Our steps; a deploy that would leave out the verification ends here, or whose steps are not for whoever has asked.
+
+        :raises InstanceDeployFailure: an argument, a deploy template or Ironic's configuration leaves it out, or a step is
+            the operator's.
+        """
+        rights.noted_deploy(task)
         if task.node.provision_state in (states.DEPLOYING, states.DEPLOYWAIT):
+            try:
+                rights.permit_all(task, Flow.DEPLOY)
+            except rights.StepRefused as exc:
+                raise exception.InstanceDeployFailure(str(exc)) from exc
             why = reading.left_out(task)
             if why is not None:
                 raise exception.InstanceDeployFailure(
@@ -153,6 +176,21 @@ class RedfishAccFirmware(RedfishFirmware):
                     'without it nothing proves that the locks hold'
                 )
         return list(super().get_deploy_steps(task))
+
+    def execute_clean_step(self, task: Any, step: Any) -> Any:
+        """Run a step, if it is for whoever has begun the flow."""
+        rights.permit(task, Flow.CLEAN, [step])
+        return super().execute_clean_step(task, step)
+
+    def execute_deploy_step(self, task: Any, step: Any) -> Any:
+        """Run a step, if it is for whoever has begun the flow."""
+        rights.permit(task, Flow.DEPLOY, [step])
+        return super().execute_deploy_step(task, step)
+
+    def execute_service_step(self, task: Any, step: Any) -> Any:
+        """Run a step, if it is for whoever has begun the flow."""
+        rights.permit(task, Flow.SERVICE, [step])
+        return super().execute_service_step(task, step)
 
     # --------------------------------------------------------------------------------------------------------- periodics
 

@@ -25,6 +25,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc_ironic.requester import Asked
 
 LOG = log.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class Memory:
 
     :ivar lifecycle: raised when the node is handed over and when it comes back; evidence of another value counts for nothing.
     :ivar handed_over: somebody else's code may have run since.
+    :ivar asked: who has begun the flow that the node is in, or was in last.
     :ivar job: the one that runs, or that has just ended and whose step has not been left yet.
     :ivar unplanned: the job still waits for what a BMC was doing before it began; its plan comes then.
     :ivar evidence: locks that we engaged.
@@ -121,6 +123,7 @@ class Memory:
     format: int = FORMAT
     lifecycle: int = 1
     handed_over: bool = False
+    asked: Asked | None = None
     job: Job | None = None
     unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any
 from ironic.common import states
 from ironic.conductor import utils as manager_utils
 from ironic.drivers.modules import deploy_utils
+from oslo_context import context as oslo_context
 from oslo_log import log
 
 from baremetal_acc.model.job import Flow
@@ -36,6 +37,9 @@ _RESUMES = {
 }
 
 _HISTORY_CHARACTERS = 8000
+_USER_CHARACTERS = 64
+"""Source: ironic/db/sqlalchemy/models.py, NodeHistory.user is String(64), 39.0.0; MySQL takes no longer one."""
+
 _ERROR_CHARACTERS = 4000
 _ERROR_REASONS = 8
 
@@ -59,7 +63,11 @@ def fail(task: Any, text: str) -> None:
 
 
 def told(node: Any, event: str, *, user: str | None = None) -> None:
-    """Leave a record in the node's history."""
+    """Leave a record in the node's history.
+
+    :param user: whom it is for; None: whom the present request names, as Ironic does itself.
+    """
+    user = (user or getattr(oslo_context.get_current(), 'user_id', None) or '')[:_USER_CHARACTERS] or None
     manager_utils.node_history_record(node, event=event[:_HISTORY_CHARACTERS], event_type=EVENT, user=user)
 
 

@@ -26,7 +26,9 @@ _OPERATIONS: list[Any] = [
 ]
 
 _READ = f'({policy.SYSTEM_READER}) or ({policy.PROJECT_OWNER_READER}) or ({policy.PROJECT_SERVICE})'
-_PROGRAM = policy.SYSTEM_MEMBER_OR_OWNER_ADMIN
+_PROGRAM = policy.SYSTEM_MEMBER_OR_OWNER_LESSEE_ADMIN
+"""Of a lessee the conductor then asks the baseline (``tenants_program``), which Ironic's API does not know."""
+
 _WRITE = policy.SYSTEM_ADMIN
 
 _RULES = (
@@ -36,7 +38,12 @@ _RULES = (
     ('firmware.unlock_accelerators', _WRITE, 'Release the locks that keep firmware from being written.'),
     ('firmware.lock_accelerators', _WRITE, 'Engage the locks that keep firmware from being written.'),
     ('firmware.update_accelerator_firmware', _WRITE, 'Write firmware of accelerators.'),
-    ('firmware.program_accelerators', _PROGRAM, 'Put functions of the catalogue into slots of accelerators.'),
+    (
+        'firmware.program_accelerators',
+        _PROGRAM,
+        'Put functions of the catalogue into slots of accelerators. Of the project that leases the node the conductor asks '
+        'besides whether a rule of the baseline lets tenants program (tenants_program).',
+    ),
     ('firmware.publish_accelerators', _WRITE, 'Make placement agree with the accelerators of a node.'),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),

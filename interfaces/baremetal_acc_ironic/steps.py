@@ -19,7 +19,7 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding
+from baremetal_acc.model.job import Finding, Flow
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic.node import Override
 
@@ -60,12 +60,16 @@ class Step:
     :ivar parts: what its plan may touch; empty for steps that only read.
     :ivar concerns: subjects of findings that decide whether it has succeeded; None for all.
     :ivar takes_over: it begins even if another job was left unfinished, since it brings the locks of all devices back.
+    :ivar operators: nobody but the operator may name it in a flow; it is refused to the project that leases the node.
+    :ivar automatic: flows that have it without anybody naming it, whoever begins them; with arguments somebody has.
     """
 
     name: str
     parts: frozenset[Part]
     concerns: tuple[str, ...] | None = None
     takes_over: bool = False
+    operators: bool = True
+    automatic: frozenset[Flow] = frozenset()
     schema: Mapping[str, Any]
     argsinfo: Mapping[str, Any]
 
@@ -105,11 +109,12 @@ RECONCILE = Step(
     name='reconcile_accelerators',
     parts=EVERYTHING,
     takes_over=True,
+    automatic=frozenset({Flow.CLEAN}),
     schema={},
     argsinfo={},
 )
-INVENTORY = Step(name='inventory_accelerators', parts=frozenset(), schema={}, argsinfo={})
-VERIFY = Step(name='verify_accelerators', parts=frozenset(), schema={}, argsinfo={})
+INVENTORY = Step(name='inventory_accelerators', parts=frozenset(), operators=False, schema={}, argsinfo={})
+VERIFY = Step(name='verify_accelerators', parts=frozenset(), operators=False, schema={}, argsinfo={})
 UNLOCK = Step(
     name='unlock_accelerators',
     parts=frozenset({Part.UNLOCK, Part.PUBLISH}),
@@ -122,6 +127,7 @@ LOCK = Step(
     parts=frozenset({Part.LOCK}),
     concerns=('lock', 'present'),
     takes_over=True,
+    automatic=frozenset({Flow.CLEAN, Flow.DEPLOY}),
     schema={'devices': _DEVICES},
     argsinfo=_DEVICES_INFO,
 )
@@ -129,6 +135,7 @@ UPDATE = Step(
     name='update_accelerator_firmware',
     parts=frozenset({Part.FIRMWARE, Part.LOCK, Part.PUBLISH}),
     concerns=('firmware', 'lock', 'present'),
+    automatic=frozenset({Flow.CLEAN}),
     schema={'devices': _DEVICES},
     argsinfo=_DEVICES_INFO,
 )
@@ -136,10 +143,18 @@ PROGRAM = Step(
     name='program_accelerators',
     parts=frozenset({Part.FUNCTIONS, Part.LOCK, Part.PUBLISH}),
     concerns=('function', 'lock', 'present'),
+    operators=False,
     schema={'devices': _DEVICES, 'functions': _FUNCTIONS},
     argsinfo=_DEVICES_INFO | _FUNCTIONS_INFO,
 )
-PUBLISH = Step(name='publish_accelerators', parts=frozenset({Part.PUBLISH}), concerns=(), schema={}, argsinfo={})
+PUBLISH = Step(
+    name='publish_accelerators',
+    parts=frozenset({Part.PUBLISH}),
+    concerns=(),
+    automatic=frozenset({Flow.CLEAN}),
+    schema={},
+    argsinfo={},
+)
 
 STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH)}
 

@@ -44,7 +44,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, outcome, quarantine, record, resource_class, steps
+from baremetal_acc_ironic import drift, outcome, quarantine, record, resource_class, rights, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
@@ -146,12 +146,15 @@ def _planned(
         spoilt=suspects,
     )
     raise_if_unsafe(made)
+    who = rights.begun_by(task, mind, flow)
+    if not step.operators:
+        rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
     job = _job(task, step, made, mind, flow)
     if step is steps.UNLOCK and made.actions:
-        mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {job.requester or "an unknown user"}'))
+        mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {who.by}'))
     mind = replace(mind, job=job, unplanned=False)
     memory.store(task.node, mind)
-    outcome.told(task.node, f'{step.name} begins: {summary(job)}', user=job.requester)
+    outcome.told(task.node, f'{step.name} begins: {summary(job)}, asked for by {who.by}', user=who.user)
     return mind, job
 
 
@@ -250,7 +253,7 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         lifecycle=mind.lifecycle,
         now=now(),
         timeout=timedelta(seconds=CONF[GROUP].job_timeout),
-        requester=_requester(task.context),
+        requester=rights.begun_by(task, mind, flow).by,
         demands_met=_demands(task, step, flow),
     )
     job = run.bound(job, target_of(task))  # before anybody can edit where its BMCs are
@@ -282,12 +285,6 @@ def _identity(node: Any, name: str, flow: Flow) -> str:
 
 def _name(job: Job) -> str:
     return job.step.split('#', 1)[0]
-
-
-def _requester(context: Any) -> str | None:
-    user = getattr(context, 'user_name', None) or getattr(context, 'user_id', None)
-    project = getattr(context, 'project_name', None) or getattr(context, 'project_id', None)
-    return f'{user} ({project})' if user and project else user
 
 
 # -------------------------------------------------------------------------------------------------------- in the periodic
@@ -375,7 +372,7 @@ def _abandon(task: Any, why: str) -> None:
         )
         return
     told = outcome.sentence(node.name or node.uuid, _name(job), reasons, WAY_BACK[job.flow])
-    outcome.told(node, told, user=job.requester)
+    outcome.told(node, told, user=rights.begun_by(task, mind, job.flow).user)
     # What BMCs have said may be what makes it too large to be stored; the look of the recovery counts.
     items = tuple(replace(item, message=None, task=None) for item in job.items)
     memory.store(node, replace(mind, job=replace(job, items=items)))
@@ -437,9 +434,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
     if tasks:
         return None
     mind = drift.looked(task, mind, inventory, step.name)
-    mind, new = _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory)
-    new = replace(new, requester=job.requester)
-    return mind, new
+    return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory)
 
 
 def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
@@ -476,7 +471,9 @@ def _end(
     if isinstance(came, Failed) and came.quarantined:
         quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in came.quarantined], job.flow)
     told = outcome.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])
-    outcome.told(task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=job.requester)
+    outcome.told(
+        task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=rights.begun_by(task, mind, job.flow).user
+    )
     # The job stays until the next step begins: if we die before the flow was told, it is told again.
     small = replace(job, items=(), verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ())
     memory.store(task.node, replace(mind, job=small))

@@ -99,7 +99,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             'storage': ['noop'],
             'vendor': ['no-vendor'],
         }
-        self.config(enabled_hardware_types=[TYPE], rpc_transport='none')
+        self.config(enabled_hardware_types=[TYPE], rpc_transport='none', auth_strategy='noauth')
         for name, values in interfaces.items():
             self.config(**{f'enabled_{name}_interfaces': values, f'default_{name}_interface': values[0]})
         self.config(group='redfish', connection_attempts=1, connection_retry_interval=1)

@@ -29,6 +29,7 @@ SYSTEM_MEMBER = who('member,reader')
 OWNER_ADMIN = who('admin,manager,member,reader', project=OWNER)
 OWNER_MEMBER = who('member,reader', project=OWNER)
 LESSEE_ADMIN = who('admin,manager,member,reader', project=LESSEE)
+LESSEE_MEMBER = who('member,reader', project=LESSEE)
 
 
 class ApiCase(IronicCase):
@@ -38,11 +39,16 @@ class ApiCase(IronicCase):
 
     @pytest.fixture(autouse=True)
     def _no_keystone(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(auth_token.AuthProtocol, 'process_request', lambda *_: None)
+        def vouch(_: Any, request: Any) -> None:
+            request.environ['keystone.token_info'] = {'token': {}}
+
+        monkeypatch.setattr(auth_token.AuthProtocol, 'process_request', vouch)
 
     def setUp(self) -> None:
         super().setUp()
         self.config(auth_strategy='keystone')
+        # What the tests ask the conductor for directly, the operator asks for.
+        self.context.user_id, self.context.system_scope, self.context.auth_token_info = 'operator', 'all', {'token': {}}
         self.config(group='api', middleware=self.middleware)
         ironic_policy._ENFORCER = None
         self.addCleanup(setattr, ironic_policy, '_ENFORCER', None)
@@ -89,11 +95,12 @@ class TestRights(ApiCase):
         assert 202 == self.serve_as(SYSTEM_ADMIN, 'lock_accelerators')
 
     def test_programming_is_a_right_of_its_own(self) -> None:
-        """The owner's admin has it, the owner's member and the tenant have not."""
+        """The owner's admin has it, the owner's member has not. Of the tenant's admin the conductor asks the baseline."""
         assert 202 == self.serve_as(OWNER_ADMIN, 'program_accelerators')
         assert 202 == self.serve_as(SYSTEM_MEMBER, 'program_accelerators')
         assert 403 == self.serve_as(OWNER_MEMBER, 'program_accelerators')
-        assert 403 == self.serve_as(LESSEE_ADMIN, 'program_accelerators')
+        assert 202 == self.serve_as(LESSEE_ADMIN, 'program_accelerators')
+        assert 403 == self.serve_as(LESSEE_MEMBER, 'program_accelerators')
 
     def test_reading_is_a_right_of_its_own(self) -> None:
         """Whoever may set the state of a node of theirs may take stock of it; a tenant may not."""

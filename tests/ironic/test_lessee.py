@@ -18,9 +18,8 @@ from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Opened, Quarantine
 from baremetal_acc_ironic.power import PowerRefused
 from tests.ironic.case import BASELINE
-from tests.ironic.test_api import LESSEE, LESSEE_ADMIN, OWNER_ADMIN, SYSTEM_ADMIN, ApiCase, who
+from tests.ironic.test_api import LESSEE, LESSEE_ADMIN, LESSEE_MEMBER, OWNER_ADMIN, SYSTEM_ADMIN, ApiCase
 
-LESSEE_MEMBER = who('member,reader', project=LESSEE)
 LAB = '[[rule]]\nname = "lab"\nmatch = { resource_class = "lab" }\nblock = []\nfirmware = {}\n\n'
 RECONCILE = 'reconcile_accelerators'
 

@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May who has begun a flow have its steps? What Ironic's API does not ask of runbooks and templates, the conductor asks here.
+
+The API checks a rule for every step that a request names, and for those of a project's own runbook. It asks nothing of public
+runbooks, deploy templates and automated steps (ironic 39.0.0, api/controllers/v1/node.py, ``_handle_runbook``). So the project
+that leases a node is refused here, whatever way it came: it writes no firmware, and touches no lock. Other projects and roles
+are the API's business: whoever wrote the runbook has decided for them.
+
+Who has begun a flow is kept when it begins, for only its first step still has the context of the request: later ones have that
+of a periodic, or of a heartbeat, where anybody can say anything (:mod:`baremetal_acc_ironic.requester`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+
+from ironic import objects
+from ironic.common import exception, states
+from oslo_log import log
+
+from baremetal_acc.decide import tenants
+from baremetal_acc.decide.baseline import Baseline, NodeFacts
+from baremetal_acc.errors import Refused, StaleJob
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow, Plan
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, requester, steps
+from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.requester import Asked, Requester
+
+LOG = log.getLogger(__name__)
+
+FIRMWARE = 'firmware'
+
+IN_TREE = frozenset({(FIRMWARE, 'update'), ('management', 'update_firmware')})
+"""Ironic's own steps that write firmware: they go round the baseline. Automated flows have none of them by themselves."""
+
+_INDEX = {Flow.CLEAN: 'clean_step_index', Flow.SERVICE: 'service_step_index'}
+_STEPS = {Flow.CLEAN: 'clean_steps', Flow.SERVICE: 'service_steps'}
+
+
+class StepRefused(exception.IronicException):
+    """Who has begun the flow may not have this step."""
+
+    code = HTTPStatus.FORBIDDEN
+
+
+# ------------------------------------------------------------------------------------------------------------ who it was
+
+
+def noted(task: Any) -> None:
+    """Keep who begins a cleaning or a service: Ironic has our part validated then, and no step of the flow is current yet."""
+    flow = outcome.FLOWS.get(task.node.provision_state)
+    if flow in _INDEX and task.node.driver_internal_info.get(_INDEX[flow]) is None:
+        _keep(task, flow)
+
+
+def noted_deploy(task: Any) -> None:
+    """Keep who begins a deploy: Ironic asks for our deploy steps then, before the node's state changes."""
+    if task.node.provision_state not in outcome.FLOWS:
+        _keep(task, Flow.DEPLOY)
+
+
+def _keep(task: Any, flow: Flow) -> None:
+    if task.shared:
+        return  # somebody wants to know whether the node is valid; no flow begins
+    try:
+        mind = memory.load(task.node)
+    except StaleJob as exc:
+        LOG.warning('%s', exc)  # no step can begin then, either
+        return
+    found = requester.asked(task.context, flow, _what(task.node, flow))
+    if found != mind.asked:
+        memory.store(task.node, replace(mind, asked=found))
+
+
+def _what(node: Any, flow: Flow) -> str:
+    """What begins, for people."""
+    if flow is Flow.CLEAN:
+        return 'manual cleaning' if by_hand(node, flow) else 'automated cleaning'
+    return str(flow)
+
+
+def begun_by(task: Any, mind: Memory, flow: Flow) -> Asked:
+    """Who has begun the flow that a node is in."""
+    if mind.asked is not None and mind.asked.flow is flow:
+        return mind.asked
+    return requester.asked(task.context, flow, _what(task.node, flow))
+
+
+# ---------------------------------------------------------------------------------------------------------- what they may
+
+
+def tenants_own(who: Requester | None, node: Any) -> bool:
+    """The project that leases a node asks, or nobody can tell who does. An owner that leases its own node is its owner."""
+    if who is None:
+        return requester.checked()
+    return who.system_scope is None and who.project is not None and who.project == node.lessee and who.project != node.owner
+
+
+def by_hand(node: Any, flow: Flow) -> bool:
+    """Somebody has named the steps of the flow: a service, or a cleaning that does not end in ``available``."""
+    return flow is Flow.SERVICE or (flow is Flow.CLEAN and node.target_provision_state == states.MANAGEABLE)
+
+
+def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
+    """See that who has begun a flow may have these steps of it.
+
+    :raises StepRefused: one of them is the operator's, and a tenant has asked, or nobody can tell who has.
+    """
+    operators = [s for s in wanted if _operators(s, automated=not by_hand(task.node, flow), flow=flow)]
+    if not operators:
+        return
+    found = begun_by(task, memory.load(task.node), flow)
+    if not tenants_own(found.requester, task.node):
+        return
+    names = ', '.join(sorted({f'{s["interface"]}.{s["step"]}' for s in operators}))
+    if found.requester is None:
+        who = f'nobody can tell who has begun this {flow}: {found.by}'
+        hint = 'let the operator ask for it; where that was the operator, [api] and conductor differ in [DEFAULT] auth_strategy'
+    else:
+        who = f'{found.by} leases the node'
+        hint = 'let the operator ask for it; no runbook, template or policy gives it to the project that leases a node'
+    text = f"node {task.node.name or task.node.uuid}: {names} refused: {who}, and this is the operator's ({hint})"
+    outcome.told(task.node, text, user=found.user)
+    raise StepRefused(text)
+
+
+def _operators(step: Mapping[str, Any], *, automated: bool, flow: Flow) -> bool:
+    """A step is nobody's but the operator's, as it is asked for here."""
+    if (step['interface'], step['step']) in IN_TREE:
+        return True
+    ours = steps.STEPS.get(step['step']) if step['interface'] == FIRMWARE else None
+    if ours is None or not ours.operators:
+        return False
+    return not (automated and flow in ours.automatic and not step.get('args'))
+
+
+def permit_all(task: Any, flow: Flow) -> None:
+    """See that who has begun a flow may have all of its steps, before the first one runs and before a ramdisk is booted.
+
+    :raises StepRefused: as :func:`permit`.
+    """
+    info = task.node.driver_internal_info
+    if flow is Flow.DEPLOY:
+        given = [*(info.get('user_deploy_steps') or []), *_of_templates(task)]
+        permit(task, flow, [s for s in given if s.get('priority') != 0])
+    elif flow in _STEPS and flow is outcome.FLOWS.get(task.node.provision_state):
+        permit(task, flow, info.get(_STEPS[flow]) or [])
+
+
+def _of_templates(task: Any) -> list[dict[str, Any]]:
+    """The steps of the deploy templates that the instance's traits choose."""
+    traits = task.node.instance_info.get('traits') or []
+    found = objects.DeployTemplate.list_by_names(task.context, traits) if traits else []
+    return [step for template in found for step in template.steps]
+
+
+def permit_plan(task: Any, who: Asked, made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> None:
+    """See that a tenant who has functions programmed gets no more than the rules give.
+
+    :raises Refused: a card, and the rule that says no.
+    """
+    if not tenants_own(who.requester, task.node):
+        return
+    reasons = tenants.objections(made, inventory, baseline, node)
+    if reasons:
+        raise Refused(
+            (f'{who.by} leases the node', *reasons), hint='tenants_program = true in a rule of the baseline lets them'
+        )

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do tests of roles stand on? Ironic's real API behind the real keystonemiddleware, in front of a real conductor."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pecan
+import pytest
+import webtest
+from ironic.api import app as api_app
+from ironic.common import policy as ironic_policy
+from ironic.common import states
+from ironic.conf import CONF
+
+from tests.ironic.case import IronicCase
+from tests.ironic.keystone import Keystone, configure, forget, keystone
+
+OWNER, LESSEE, STRANGER = 'a' * 32, 'b' * 32, 'c' * 32
+VERSION = {'X-OpenStack-Ironic-API-Version': 'latest'}
+
+
+class RolesCase(IronicCase):
+    """A node with owner and lessee."""
+
+    middleware = ['baremetal-acc-policy']  # noqa: RUF012
+
+    @pytest.fixture(autouse=True)
+    def _keystone(self) -> Iterator[None]:
+        with keystone() as made:
+            self._stand_in = made
+            yield
+
+    def setUp(self) -> None:
+        self.addCleanup(forget, CONF)  # the last of all: Ironic's own cases read the configuration while they end
+        super().setUp()
+        self.config(auth_strategy='keystone')
+        self.config(group='api', middleware=self.middleware)
+        configure(CONF, self, self._stand_in.address)
+        ironic_policy._ENFORCER = None
+        self.addCleanup(setattr, ironic_policy, '_ENFORCER', None)
+        self.addCleanup(pecan.set_config, {}, overwrite=True)
+        self.app = webtest.TestApp(api_app.VersionSelectorApplication())
+        self.node.owner, self.node.lessee = OWNER, LESSEE
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+
+    @property
+    def keystone(self) -> Keystone:
+        """The stand-in."""
+        return self._stand_in
+
+    def token(self, name: str | None) -> dict[str, str]:
+        """Headers of a request with this token; None: without one."""
+        return VERSION | ({} if name is None else {'X-Auth-Token': name})
+
+    def ask(self, who: str | None, method: str, path: str, body: Any = None) -> Any:
+        """Any answer of the API."""
+        more = {} if body is None else {'params': body}
+        call = getattr(self.app, f'{method.lower()}_json' if method != 'GET' else 'get')
+        return call(path, headers=self.token(who), expect_errors=True, **more)
