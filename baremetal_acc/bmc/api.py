@@ -91,6 +91,12 @@ class Reader(Protocol):
         :raises BmcError: the read failed, with the reason.
         """
 
+    def collection(self, uri: str) -> Document:
+        """Read a collection with all its pages, in as few requests as the BMC allows.
+
+        :raises BmcError: the read failed, with the reason.
+        """
+
     def peek(self, uri: str) -> Document | None:
         """What this look has already read there, else None. Never asks the BMC."""
 

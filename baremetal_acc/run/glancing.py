@@ -100,6 +100,13 @@ class _Offline:
             raise BmcError(bmc=self.name, uri=uri, what='the look has not read it')
         return found
 
+    def collection(self, uri: str) -> Document:
+        """The same of a collection: the look has read all of its pages.
+
+        :raises BmcError: as :meth:`get`.
+        """
+        return self.get(uri)
+
     def peek(self, uri: str) -> Document | None:
         """The same, None where there is nothing."""
         found = self._reader.peek(uri)

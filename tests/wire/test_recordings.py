@@ -18,7 +18,7 @@ from baremetal_acc.decide.evidence import coverage
 from baremetal_acc.errors import BmcError
 from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.lock import LockState, Scope, WritePath
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -146,7 +146,51 @@ def test_the_recorded_locked_dpu_reads_locked_but_not_verified(recording: Callab
 def test_write_protected_on_every_item_is_unknown(recording: Callable[[str], Any]) -> None:
     """A BMC that says true on all 43 items, Updateable ones too, proves nothing."""
     found = observe(recording('lenovo/sr670v2-8xl40-bluefield2'))
-    assert {('true', LockState.UNKNOWN)} == {(r.value, r.state) for a in found for r in a.locks}
+    mine = [r for a in found for r in a.locks if r.mechanism == 'write_protected']
+    assert {('true', LockState.UNKNOWN)} == {(r.value, r.state) for r in mine}
+
+
+WHOLE = {
+    'dell/r750-h100-bluefield2': {
+        ('dell_system_lockdown', LockState.UNLOCKED),
+        ('host_interface', LockState.LOCKED_REPORTED),
+    },
+    'hpe/dl380a-gen11-2xh100nvl': {
+        ('host_interface', LockState.LOCKED_REPORTED),
+        ('hpe_host_authentication', LockState.UNLOCKED),
+        ('hpe_kcs', LockState.UNLOCKED),
+        ('hpe_virtual_nic', LockState.LOCKED_REPORTED),
+    },
+    'lenovo/sr670v2-8xl40-bluefield2': {
+        ('host_interface', LockState.LOCKED_REPORTED),
+        ('lenovo_kcs', LockState.LOCKED_REPORTED),
+    },
+    'supermicro/hgx-h100-8gpu': {
+        ('host_interface', LockState.UNLOCKED),
+        ('supermicro_kcs', LockState.UNLOCKED),
+        ('supermicro_sys_lockdown', LockState.UNLOCKED),
+    },
+    'nvidia/gh200': {('host_interface', LockState.UNLOCKED)},
+    'nvidia/bluefield3': set(),
+    'dmtf/rackmount': {('host_interface', LockState.UNLOCKED)},
+    'dmtf/smartnic': set(),
+}
+"""What each recorded BMC says of the locks of its whole machine (platform_locks of expected.yaml, and the standard resource)."""
+
+
+@pytest.mark.parametrize('name', sorted(WHOLE))
+def test_the_locks_of_a_whole_machine_are_read(name: str, recording: Callable[[str], Any]) -> None:
+    """Every device that the BMC shows has them all, at the same places; they cost a few requests, however many devices ask."""
+    bmc = recording(name)
+    mine = [m for m in mechanisms() if m.about.protects == {Scope.BMC}]
+    with bmc.connect() as connection:
+        look = connection.look(NOW)
+        before = len(bmc.seen)
+        found = [[r for m in mine for r in m.read(a, [look.reader], NOW)] for a in look.accelerators]
+    assert WHOLE[name] == {(r.mechanism, r.state) for r in found[0]}
+    assert {frozenset(r.place for r in found[0])} == {frozenset(r.place for r in locks) for locks in found}
+    assert {Scope.BMC} >= {r.scope for r in found[0]}
+    assert 6 >= len(bmc.seen) - before
 
 
 def test_what_only_a_vendors_own_resource_says_is_found(recording: Callable[[str], Any]) -> None:

@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May the host speak Redfish to its BMC? HostInterface.InterfaceEnabled of each Manager.
+
+What hardware: every BMC that shows the standard resource; seen on Dell, HPE, Lenovo, NVIDIA and Supermicro.
+How it is found: a Manager has HostInterfaces with members.
+What it can do: read, engage, release, by PATCH of the HostInterface.
+Which write paths it blocks: ``host-bmc-redfish``: the network between host and BMC, and with it every update that the BMC
+takes by Redfish, its web pages or a shell. Neither the system interface (KCS) nor the card's own way to the host.
+How an update behaves: ours comes by the BMC's network and is not blocked.
+What it cannot prove: that the host has no other way to the BMC's network; and where the system interface is open, whoever is
+root on the host may switch the interface on again.
+What it was tried on: recordings and the emulator; no hardware.
+
+Source: DSP8010 2025.4, HostInterface v1_3_2, InterfaceEnabled; DSP0270 1.3 (Redfish Host Interface).
+"""
+
+from collections.abc import Iterator
+
+from baremetal_acc.bmc.api import Reader
+from baremetal_acc.locks.api import About
+from baremetal_acc.locks.place import value_at
+from baremetal_acc.locks.whole import Found, Switch, managers, members
+from baremetal_acc.model.lock import Scope, WritePath
+
+
+class HostInterface(Switch):
+    """Entry point ``host_interface``."""
+
+    name = 'host_interface'
+    about = About(
+        hardware='BMCs with the standard resource: seen on Dell, HPE, Lenovo, NVIDIA and Supermicro',
+        blocks=frozenset({WritePath.HOST_BMC_REDFISH}),
+        protects=frozenset({Scope.BMC}),
+        read_back='HostInterface.InterfaceEnabled of each Manager',
+        cannot_prove='that it stays off where KCS is open; that the host has no other way to the network of the BMC',
+        source='DSP8010 2025.4, HostInterface v1_3_2; DSP0270 1.3; recordings',
+    )
+    path = ('InterfaceEnabled',)
+    closed = (False,)
+    open = (True,)
+
+    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
+        """The host interfaces of all Managers. A Manager that cannot be read may have one."""
+        for manager in managers(reader, top):
+            if manager.document is None:
+                yield manager
+            else:
+                yield from members(reader, value_at(manager.document.body, 'HostInterfaces', '@odata.id'))

@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""May the host command an iLO by the system interface? ManagerNetworkProtocol, Oem.Hpe.KcsEnabled.
+
+What hardware: HPE with iLO 6 1.40 and later.
+How it is found: the NetworkProtocol of a Manager shows it.
+What it can do: read, engage, release, by PATCH of the NetworkProtocol.
+Which write paths it blocks: ``host-bmc-ipmi``. The host's other way to the iLO, CHIF, is
+:mod:`~baremetal_acc.locks.hpe_host_authentication`'s.
+How an update behaves: ours comes by the iLO's network and is not blocked.
+What it cannot prove: that the iLO answers nothing on the interface.
+What it was tried on: the recording hpe/dl380a-gen11-2xh100nvl and the emulator; no hardware.
+
+Source: NVIDIA/libredfish hpe.rs (facts/redfish.md, section 6.2): its unlock writes false, too, so it is no guide for
+releasing.
+"""
+
+from collections.abc import Iterator
+
+from baremetal_acc.bmc.api import Reader
+from baremetal_acc.locks.api import About
+from baremetal_acc.locks.place import value_at
+from baremetal_acc.locks.whole import Found, Switch, below, managers
+from baremetal_acc.model.lock import Scope, WritePath
+
+
+class KcsEnabled(Switch):
+    """Entry point ``hpe_kcs``."""
+
+    name = 'hpe_kcs'
+    about = About(
+        hardware='HPE with iLO 6 1.40 and later',
+        blocks=frozenset({WritePath.HOST_BMC_IPMI}),
+        protects=frozenset({Scope.BMC}),
+        read_back='ManagerNetworkProtocol, Oem.Hpe.KcsEnabled',
+        cannot_prove='that the iLO answers nothing on the interface',
+        source='NVIDIA/libredfish hpe.rs; recording hpe/dl380a-gen11-2xh100nvl',
+    )
+    path = ('Oem', 'Hpe', 'KcsEnabled')
+    closed = (False,)
+    open = (True,)
+    sure = False
+
+    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
+        """The NetworkProtocol of each Manager of this vendor."""
+        for manager in managers(reader, top):
+            if manager.document is None:
+                yield manager
+            elif isinstance(value_at(manager.document.body, 'Oem', 'Hpe'), dict):
+                found = below(reader, manager, 'NetworkProtocol')
+                if found is not None:
+                    yield found

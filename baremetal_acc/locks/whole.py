@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does a BMC say of a lock of its whole machine, and how is that made a reading of each device that it shows?
+
+What all locks of whole machines share: Managers are found, one property is read at each place, and it is written there. A
+reading of such a lock is of scope ``bmc``: every device that the BMC shows has the same one, and it is engaged once for all.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.errors import BmcError, BmcRefused, BmcUnsupported
+from baremetal_acc.locks.api import About
+from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
+from baremetal_acc.model.ref import Ref
+
+GONE = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A resource that is there.
+
+    :ivar document: what it says, None when it could not be read; then ``why`` tells.
+    """
+
+    ref: Ref
+    document: Document | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What one place of such a lock says; the names are those of a reading."""
+
+    ref: Ref
+    field: str
+    value: object
+    state: LockState
+    reason: str | None = None
+    needs: ResetKind = ResetKind.NONE
+    reset: Ref | None = None
+    with_start: Ref | None = None
+
+
+class OfWholeMachine(ABC):
+    """A mechanism of which a BMC has places of its own, not of a card. Each is read once in a look, however many devices
+    ask."""
+
+    name: ClassVar[str]
+    about: ClassVar[About]
+
+    def __init__(self) -> None:
+        self._places = Once(lambda reader, top: tuple(self.places(reader, top)))
+
+    @abstractmethod
+    def places(self, reader: Reader, top: str) -> Iterator[Place]:
+        """Every place of it on a BMC. Never raises for what cannot be read."""
+
+    @abstractmethod
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """Close it.
+
+        :raises BmcError: it was not accepted.
+        """
+
+    @abstractmethod
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """Open it.
+
+        :raises BmcError: it was not accepted.
+        """
+
+    def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
+        """One reading for each place, on every BMC that shows the device."""
+        return tuple(
+            reading(
+                mechanism=self.name,
+                accelerator=accelerator,
+                blocks=self.about.blocks,
+                ref=place.ref,
+                field=place.field,
+                value=place.value,
+                state=place.state,
+                now=now,
+                session=reader.session,
+                scope=Scope.BMC,
+                needs=place.needs,
+                reset=place.reset,
+                wraps=self.about.wraps,
+                with_start=place.with_start,
+                reason=place.reason,
+            )
+            for reader in Readers(readers).bmcs(accelerator)
+            for place in self._places.of(reader, '/redfish/v1')
+        )
+
+
+class Switch(OfWholeMachine):
+    """A mechanism that is one property of some resources, with one value that is closed and others that are open.
+
+    :cvar path: of the property in the resource; ``closed`` and ``open`` its values, of which the first one is written.
+    """
+
+    path: ClassVar[tuple[str, ...]]
+    closed: ClassVar[tuple[object, ...]]
+    open: ClassVar[tuple[object, ...]]
+
+    @abstractmethod
+    def resources(self, reader: Reader, top: str) -> Iterator[Found]:
+        """The resources that may show the property; those that are there and cannot be read among them."""
+
+    def places(self, reader: Reader, top: str) -> Iterator[Place]:
+        """Each resource that shows the property; where one does, those too of which nobody knows whether they do."""
+        found = list(self.resources(reader, top))
+        field = '/'.join(self.path)
+        shown = [(f, value_at(f.document.body, *self.path)) for f in found if f.document is not None]
+        for one, value in shown:
+            if value is not MISSING and one.document is not None:
+                yield self.place(one.document, field, value)
+        if self.sure or any(value is not MISSING for _, value in shown):
+            for one in found:
+                if one.document is None:
+                    yield Place(ref=one.ref, field=field, value=MISSING, state=LockState.UNKNOWN, reason=one.why)
+
+    sure: ClassVar[bool] = True
+    """A resource that cannot be read would show the property: False where the resource is there on other BMCs, too."""
+
+    def place(self, document: Document, field: str, value: object) -> Place:
+        """What the property says."""
+        state, reason = self.judged(value)
+        return Place(ref=document.ref, field=field, value=value, state=state, reason=reason)
+
+    def judged(self, value: object) -> tuple[LockState, str | None]:
+        """What a value amounts to."""
+        if _is_one_of(value, self.closed):
+            return LockState.LOCKED_REPORTED, None
+        if _is_one_of(value, self.open):
+            return LockState.UNLOCKED, None
+        known = ', '.join(str(v) for v in (*self.closed, *self.open))
+        return LockState.UNKNOWN, f'none of the values that are known: {known}'
+
+    def engage(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH the closed value.
+
+        :raises BmcError: it was not accepted.
+        """
+        self.write(writer, reading, self.closed)
+
+    def release(self, writer: Writer, reading: LockReading) -> None:
+        """PATCH the open value.
+
+        :raises BmcError: it was not accepted.
+        """
+        self.write(writer, reading, self.open)
+
+    def write(self, writer: Writer, reading: LockReading, words: tuple[object, ...]) -> None:
+        """PATCH the property, of the kind that it is now, if it is still there."""
+        document = writer.fresh(reading.ref.uri)
+        now = value_at(document.body, *self.path)
+        if now is MISSING:
+            raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it no longer shows {"/".join(self.path)}')
+        word = next((w for w in words if type(w) is type(now)), words[0])
+        writer.patch(document, _nested(self.path, word))
+
+
+def _is_one_of(value: object, words: tuple[object, ...]) -> bool:
+    """JSON's true is no 1, and texts are compared without case."""
+    if isinstance(value, str):
+        return value.casefold() in {w.casefold() for w in words if isinstance(w, str)}
+    return any(value is w for w in words if not isinstance(w, str))
+
+
+def _nested(path: tuple[str, ...], value: object) -> JsonObject:
+    body: JsonObject = {path[-1]: value}
+    for name in reversed(path[:-1]):
+        body = {name: body}
+    return body
+
+
+# --------------------------------------------------------------------------------------------------------------- finding
+
+
+def read(reader: Reader, link: object) -> Found | None:
+    """The resource behind a link. None when there is none, or nothing there."""
+    place = where(link)
+    if place is None:
+        return None
+    try:
+        document = reader.get(place)
+    except BmcError as exc:
+        gone = isinstance(exc, BmcRefused) and exc.status == GONE
+        return None if gone else Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
+    return Found(ref=document.ref, document=document)
+
+
+def below(reader: Reader, found: Found, *path: str) -> Found | None:
+    """The resource that a property of another one links to. None when there is none."""
+    return None if found.document is None else read(reader, value_at(found.document.body, *path, '@odata.id'))
+
+
+def members(reader: Reader, link: object) -> Iterator[Found]:
+    """The members of a collection; of one that is there and cannot be read, itself."""
+    place = where(link)
+    if place is None:
+        return
+    try:
+        listed = reader.collection(place).body.get('Members')
+    except BmcError as exc:
+        if not (isinstance(exc, BmcRefused) and exc.status == GONE):
+            yield Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
+        return
+    for member in listed if isinstance(listed, list) else ():
+        found = read(reader, value_at(member, '@odata.id') if isinstance(member, dict) else MISSING)
+        if found is not None:
+            yield found
+
+
+def managers(reader: Reader, top: str) -> Iterator[Found]:
+    """The Managers of a BMC."""
+    yield from _listed(reader, top, 'Managers')
+
+
+def systems(reader: Reader, top: str) -> Iterator[Found]:
+    """The Systems of a BMC."""
+    yield from _listed(reader, top, 'Systems')
+
+
+def _listed(reader: Reader, top: str, name: str) -> Iterator[Found]:
+    root = read(reader, top)
+    link = MISSING if root is None or root.document is None else value_at(root.document.body, name, '@odata.id')
+    # Some BMCs show a root without links until they are reset (facts/redfish.md, section 8).
+    yield from members(reader, link if link is not MISSING else f'{top}/{name}')
