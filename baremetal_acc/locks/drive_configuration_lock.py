@@ -27,7 +27,7 @@ from datetime import datetime
 from baremetal_acc.bmc.api import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Readers, literal, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Readers, literal, reading, related, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -65,13 +65,13 @@ class ConfigurationLock:
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each item that belongs to a Drive, or to a Storage, that shows the property."""
         by_bmc = Readers(readers)
-        related: dict[Ref, list[Component]] | None = None
+        theirs: dict[Ref, list[Component]] | None = None
         found = []
         for ref, places, document, why in _drives(accelerator, by_bmc):
             reader = by_bmc.of(ref.bmc)
-            if related is None:
-                related = _related(accelerator, by_bmc)
-            items = tuple({item.ref: item for place in places for item in related.get(place, ())}.values())
+            if theirs is None:
+                theirs = related(accelerator, by_bmc)
+            items = tuple({item.ref: item for place in places for item in theirs.get(place, ())}.values())
             for item in items:
                 state, reason = _state(document) if document is not None else (LockState.UNKNOWN, why)
                 found.append(
@@ -126,19 +126,6 @@ def _drives(accelerator: Accelerator, by_bmc: Readers) -> Iterator[tuple[Ref, tu
     for place, names in asked.items():
         document, why = by_bmc.document(place)
         yield place, tuple(names), document, why
-
-
-def _related(accelerator: Accelerator, by_bmc: Readers) -> dict[Ref, list[Component]]:
-    """The items of a device by what the BMC says they are the firmware of."""
-    found: dict[Ref, list[Component]] = {}
-    for item in accelerator.firmware:
-        document = by_bmc.document(item.ref)[0] if item.id is not None else None
-        related = document.body.get('RelatedItem') if document is not None else None
-        links = [value_at(one, '@odata.id') for one in related if isinstance(one, Mapping)] if isinstance(related, list) else []
-        for place in dict.fromkeys(where(link) for link in links):
-            if place is not None:
-                found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
-    return found
 
 
 def _states(document: Document) -> Mapping[str, object]:

@@ -6,7 +6,8 @@ What hardware: FPGAs behind a BMC that implements the standard property. No real
 server has it, and the emulator.
 How it is found: the device's Processor has an FPGA object that shows it.
 What it can do: read, engage, release, by PATCH of the Processor; a slot by its position in the array.
-Which write paths it blocks: ``host-device``. A management controller may still program the FPGA.
+Which write paths it blocks: ``host-device``. A management controller may still program the FPGA. Of a device that is a drive
+too it protects the items that are the Processor's, and not those that the host writes as it writes a drive.
 How an update behaves: ours goes through the BMC and is not blocked.
 What it cannot prove: that a write by the host really fails.
 
@@ -19,9 +20,10 @@ from datetime import datetime
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcConflict
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Readers, reading, value_at
+from baremetal_acc.locks.place import MISSING, Readers, reading, related, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.ref import Ref
 
 PROPERTY = 'ProgrammableFromHost'
 WHOLE = f'FPGA/{PROPERTY}'
@@ -34,7 +36,7 @@ class ProgrammableFromHost:
     about = About(
         hardware='FPGAs behind a BMC with the standard property; no real one was seen with it',
         blocks=frozenset({WritePath.HOST_DEVICE}),
-        protects=frozenset({Scope.FIRMWARE, Scope.SLOT}),
+        protects=frozenset({Scope.FIRMWARE, Scope.COMPONENT, Scope.SLOT}),
         read_back='Processor.FPGA.ProgrammableFromHost, and that of each of its ReconfigurationSlots',
         cannot_prove='that a write by the host really fails',
         source='DSP8010 2025.4, Processor v1_4_0',
@@ -49,7 +51,7 @@ class ProgrammableFromHost:
             if reader is None or '/Processors/' not in ref.uri:
                 continue
             document, why = by_bmc.document(ref)
-            for field, value, scope, part in _places(accelerator, document):
+            for field, value, scope, part in _places(accelerator, ref, document, by_bmc):
                 state, reason = _state(value)
                 found.append(
                     reading(
@@ -84,7 +86,9 @@ class ProgrammableFromHost:
         _write(writer, reading, programmable=True)
 
 
-def _places(accelerator: Accelerator, document: Document | None) -> Iterator[tuple[str, object, Scope, str | None]]:
+def _places(
+    accelerator: Accelerator, ref: Ref, document: Document | None, by_bmc: Readers
+) -> Iterator[tuple[str, object, Scope, str | None]]:
     """Field, value, scope and slot of every place that shows the property; of a Processor that could not be read, its slots."""
     if document is None:
         for slot in accelerator.slots:
@@ -92,8 +96,12 @@ def _places(accelerator: Accelerator, document: Document | None) -> Iterator[tup
                 yield _field(slot.index), MISSING, Scope.SLOT, slot.slot_id
         return
     whole = value_at(document.body, 'FPGA', PROPERTY)
-    if whole is not MISSING:
+    if whole is not MISSING and not _is_drive(accelerator):
         yield WHOLE, whole, Scope.FIRMWARE, None
+    elif whole is not MISSING:
+        items = related(accelerator, by_bmc).get(ref, [])
+        for item in items:
+            yield WHOLE if len(items) == 1 else f'{WHOLE}/{item.id}', whole, Scope.COMPONENT, item.id
     slots = value_at(document.body, 'FPGA', 'ReconfigurationSlots')
     names: dict[int, list[str]] = {}
     for slot in accelerator.slots:
@@ -105,6 +113,11 @@ def _places(accelerator: Accelerator, document: Document | None) -> Iterator[tup
         part = names[index][0] if len(names[index]) == 1 else _slot_id(body, index)
         if part in names[index]:
             yield _field(index), body[PROPERTY], Scope.SLOT, part
+
+
+def _is_drive(accelerator: Accelerator) -> bool:
+    """It has firmware that its host reaches past the FPGA."""
+    return any('/Drives/' in ref.uri or '/Storage/' in ref.uri for ref in accelerator.refs)
 
 
 def _state(value: object) -> tuple[LockState, str | None]:
@@ -126,7 +139,7 @@ def _field(index: int) -> str:
 def _write(writer: Writer, reading: LockReading, *, programmable: bool) -> None:
     document = writer.fresh(reading.ref.uri)
     body: JsonObject = {'FPGA': {PROPERTY: programmable}}
-    if reading.field != WHOLE:
+    if reading.scope is Scope.SLOT:
         index = int(reading.field.split('/')[2])
         slots = value_at(document.body, 'FPGA', 'ReconfigurationSlots')
         if not isinstance(slots, list) or index >= len(slots) or _slot_id(slots[index], index) != reading.part:

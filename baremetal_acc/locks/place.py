@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from baremetal_acc.bmc.api import Document, JsonObject, Reader
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -53,6 +54,19 @@ def where(link: object) -> str | None:
     while '//' in bare:
         bare = bare.replace('//', '/')
     return bare
+
+
+def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Component]]:
+    """The items of a device by each resource that the BMC says they are the firmware of."""
+    found: dict[Ref, list[Component]] = {}
+    for item in accelerator.firmware:
+        document = by_bmc.document(item.ref)[0] if item.id is not None else None
+        shown = document.body.get('RelatedItem') if document is not None else None
+        links = [value_at(one, '@odata.id') for one in shown if isinstance(one, Mapping)] if isinstance(shown, list) else []
+        for place in dict.fromkeys(where(link) for link in links):
+            if place is not None:
+                found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
+    return found
 
 
 class Readers:

@@ -13,6 +13,7 @@ from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPr
 from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
 from baremetal_acc.locks.bluefield_host_privilege_config import HostPrivilegeConfig
 from baremetal_acc.locks.drive_configuration_lock import ConfigurationLock
+from baremetal_acc.locks.fpga_programmable_from_host import ProgrammableFromHost
 from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
 from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
 from baremetal_acc.locks.write_protected import WriteProtected
@@ -531,6 +532,18 @@ def test_a_drive_that_cannot_be_read_is_unknown_and_one_without_the_property_is_
     bmc.tree[f'{ITEMS}/CSD']['RelatedItem'] = [{'@odata.id': DRIVE}]
     del bmc.tree[DRIVE]['ConfigurationLock']
     assert () == _read(bmc, ConfigurationLock())
+
+
+def test_what_closes_the_fpga_does_not_close_the_drive_beside_it(bmc: Any) -> None:
+    """Its host writes the drive's firmware as that of any drive."""
+    _computational_storage(bmc)
+    bmc.tree[CSD]['FPGA']['ProgrammableFromHost'] = False
+    (found,) = _read(bmc, ProgrammableFromHost())
+    assert (LOCKED, Scope.COMPONENT, 'FPGA') == (found.state, found.scope, found.part)
+    _write(bmc, ProgrammableFromHost(), 'engage', found)
+    assert [{'FPGA': {'ProgrammableFromHost': False}}] == bmc.body_of('PATCH')
+    bmc.tree[f'{ITEMS}/FPGA']['RelatedItem'] = []
+    assert () == _read(bmc, ProgrammableFromHost())
 
 
 @pytest.mark.parametrize(('verb', 'word'), [('engage', 'Enabled'), ('release', 'Disabled')])
