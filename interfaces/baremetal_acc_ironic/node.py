@@ -5,7 +5,8 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people; and ``seen``, always compressed, is what the
-next look is compared with. Full inventories do not belong here; they lie in Ironic's inspection store, where others write, too.
+next look is compared with, ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's
+inspection store, where others write, too.
 """
 
 import base64
@@ -19,12 +20,14 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
+from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.witness import Witness
 from baremetal_acc_ironic.requester import Asked
 
 LOG = log.getLogger(__name__)
@@ -100,6 +103,22 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What the watch knows of a node that is somebody else's.
+
+    :ivar lifecycle: of the node; of another one it says nothing.
+    :ivar looked: when the last whole look began; None: there was none yet, so the first one is still owed.
+    :ivar witnesses: what a glance reads again; none while there are alarms, for then each round is a whole look.
+    :ivar alarms: what is not as it was handed over.
+    """
+
+    lifecycle: int
+    looked: datetime | None
+    witnesses: tuple[Witness, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What we remember of a node.
 
@@ -118,6 +137,10 @@ class Memory:
     :ivar seen: what the next look is compared with, packed (:func:`last_look` unpacks it).
     :ivar drift: what was told last.
     :ivar unseen: tells apart what could not be seen by the last look, so that it is told once.
+    :ivar handed: how the node was handed over, packed (:func:`handed_over` unpacks it), until it is ours again and was compared.
+    :ivar watched: what the watch knows; None before its first look after the hand-over.
+    :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's: they are written
+        anew, whatever they show.
     """
 
     format: int = FORMAT
@@ -138,6 +161,9 @@ class Memory:
     seen: str | None = None
     drift: Told | None = None
     unseen: str | None = None
+    handed: str | None = None
+    watched: Watched | None = None
+    exposed: frozenset[AcceleratorId] = frozenset()
 
     @property
     def writing(self) -> bool:
@@ -146,11 +172,11 @@ class Memory:
 
     def came_back(self) -> 'Memory':
         """The node is ours again: nothing that was proven or asked for before counts any more."""
-        return replace(self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=())
+        return replace(self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=(), watched=None)
 
     def given_away(self) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""
-        return replace(self, lifecycle=self.lifecycle + 1, handed_over=True)
+        return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None)
 
     def proven_by(self, engagements: Iterable[Engagement]) -> 'Memory':
         """With further evidence; a newer record of a place replaces an older one."""
@@ -178,11 +204,12 @@ def load(node: Any) -> Memory:
         )
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
-    told, seen = stored.get('drift'), stored.get('seen')
+    told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
     return replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         seen=seen if isinstance(seen, str) else None,
+        handed=handed if isinstance(handed, str) else None,
     )
 
 
@@ -193,13 +220,17 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
-    state = encode(replace(memory, seen=None, drift=None))
+    state = encode(replace(memory, seen=None, drift=None, handed=None))
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
         value['state'] = state
     else:
         value['packed'] = _pack(plain)
+    if memory.watched is not None and memory.watched.looked is not None:
+        value['watched'] = memory.watched.lifecycle
+    if memory.handed is not None:
+        value['handed'] = memory.handed
     if memory.drift is not None:
         value['drift'] = encode(memory.drift)
     if memory.seen is not None:
@@ -248,6 +279,12 @@ def busy(driver_internal_info: Any) -> bool:
     return isinstance(stored, dict) and bool(stored.get('busy'))
 
 
+def unwatched(driver_internal_info: Any) -> bool:
+    """Whether the watch has not looked since the node was handed over; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    return not isinstance(stored, dict) or stored.get('watched') is None or stored['watched'] != stored.get('lifecycle')
+
+
 def packed_look(node: Any, look: Inventory) -> str | None:
     """What the next look is compared with, as :attr:`Memory.seen` keeps it; None if it is too large."""
     text = _pack(json.dumps(encode(look)))
@@ -270,6 +307,17 @@ def last_look(node: Any, memory: Memory) -> Inventory | None:
         return decode(Inventory, _unpack(node, memory.seen))
     except StaleJob as exc:
         LOG.warning('Node %s: what was last seen of its accelerators is lost, so no drift is told now: %s', node.uuid, exc)
+        return None
+
+
+def handed_over(node: Any, memory: Memory) -> Inventory | None:
+    """How a node was handed over; None if nothing says it, or nothing that this version can read."""
+    if memory.handed is None:
+        return None
+    try:
+        return decode(Inventory, _unpack(node, memory.handed))
+    except StaleJob as exc:
+        LOG.warning('Node %s: how it was handed over cannot be read: %s', node.uuid, exc)
         return None
 
 

@@ -29,7 +29,7 @@ without the group every call to a BMC fails with "no such option redfish-acc in 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST, *KEEPING], group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH], group=core.GROUP)
     conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
@@ -83,6 +83,45 @@ KEEPING = [
 ]
 """Where certificates are kept."""
 
+WATCH = [
+    cfg.FloatOpt(
+        'watch_interval',
+        default=300.0,
+        min=0,
+        help=(
+            'Seconds between two rounds of the watch over a node that is active. Each node has its own moment in the interval. '
+            'With 0 nobody watches: a lock that a tenant has opened is found when the node comes back.'
+        ),
+    ),
+    cfg.FloatOpt(
+        'watch_look_interval',
+        default=3600.0,
+        min=1,
+        help=(
+            'Seconds after which a round is a whole look, though nothing seems to have changed: other rounds read again only '
+            'what locks, versions and identities rest on, and a card that came in addition shows in a whole look only.'
+        ),
+    ),
+    cfg.FloatOpt('watch_timeout', default=60.0, min=1, help='Seconds that a round may read from one BMC.'),
+    cfg.IntOpt(
+        'watch_patience',
+        default=3,
+        min=1,
+        help='Rounds in a row in which something could not be read before that is an alarm. It is never taken for good before.',
+    ),
+    cfg.FloatOpt(
+        'watch_share',
+        default=0.25,
+        min=0.01,
+        max=0.9,
+        help=(
+            "The part of Ironic's workers that may take rounds of the watch at a time; they count in worker_share, too, so that "
+            'jobs find workers beside them.'
+        ),
+    ),
+]
+"""How nodes that are somebody else's are watched."""
+
 IRONICS_OWN: list[tuple[str, list[Any]]] = [
     (
         'DEFAULT',
@@ -116,7 +155,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST, *KEEPING]),
+        (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH]),
         (HARDWARE_TYPE, OPTIONS),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

@@ -10,6 +10,8 @@ from ironic import objects
 from ironic.conf import CONF
 
 from baremetal_acc import run
+from baremetal_acc.decide.drift import remembered
+from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
@@ -107,4 +109,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
-    return seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)
+    mind = seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)
+    if flow is not Flow.DEPLOY:
+        return mind
+    proven = judged(inventory, evidence, lifecycle=mind.lifecycle, flow=flow)
+    return replace(mind, handed=memory.packed_look(task.node, remembered(None, proven)), exposed=frozenset())

@@ -41,20 +41,36 @@ class Workers:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._busy: set[str] = set()
+        self._busy: dict[str, bool] = {}
         self._turned: dict[str, float] = {}
 
-    def hand_out(self, interface: Any, manager: Any, context: Any, nodes: Iterable[str], turn: Turn, purpose: str) -> None:
-        """Begin the turns of nodes whose interface is this one, as far as there are workers."""
+    def hand_out(
+        self,
+        interface: Any,
+        manager: Any,
+        context: Any,
+        nodes: Iterable[str],
+        turn: Turn,
+        purpose: str,
+        *,
+        watching: bool = False,
+    ) -> None:
+        """Begin the turns of nodes whose interface is this one, as far as there are workers.
+
+        :param watching: the turns only read as a rule: they share the node with others, and have a smaller share of the workers.
+        """
         waiting = self._in_order(nodes)
         for uuid in waiting:
             if uuid in self._busy:
                 continue
+            if watching and sum(self._busy.copy().values()) >= share_of_watch(CONF):
+                LOG.info('%d nodes wait for a worker for %s: [%s] watch_share is in use', len(waiting), purpose, GROUP)
+                return
             if len(self._busy) >= share(CONF):
                 LOG.info('%d nodes wait for a worker for %s: [%s] worker_share is in use', len(waiting), purpose, GROUP)
                 return
             try:
-                self._begin(interface, manager, context, uuid, turn, purpose)
+                self._begin(interface, manager, context, uuid, turn, purpose, watching=watching)
             except exception.NodeNotFound:
                 LOG.info('Node %s was deleted before %s', uuid, purpose)
             except exception.NodeLocked:
@@ -73,16 +89,19 @@ class Workers:
             self._turned = {uuid: at for uuid, at in self._turned.items() if now - at < FORGOTTEN}
             return sorted(nodes, key=lambda uuid: self._turned.get(uuid, float('-inf')))
 
-    def _begin(self, interface: Any, manager: Any, context: Any, uuid: str, turn: Turn, purpose: str) -> None:
+    def _begin(
+        self, interface: Any, manager: Any, context: Any, uuid: str, turn: Turn, purpose: str, *, watching: bool
+    ) -> None:
         marked = begun = False
         try:
             with task_manager.acquire(context, uuid, purpose=purpose, shared=True) as task:
                 if type(getattr(task.driver, interface.interface_type)) is not type(interface):
                     return
-                # Never waiting for a node that is locked: the others would wait, too.
-                task.upgrade_lock(retry=False)
+                if not watching:
+                    # Never waiting for a node that is locked: the others would wait, too.
+                    task.upgrade_lock(retry=False)
                 with self._guard:
-                    self._busy.add(uuid)
+                    self._busy[uuid] = watching
                     self._turned[uuid] = time.monotonic()
                 marked = True
                 task.spawn_after(manager._spawn_worker, self._take, uuid, turn, task, _allow_reserved_pool=False)
@@ -102,7 +121,7 @@ class Workers:
 
     def _leave(self, uuid: str) -> None:
         with self._guard:
-            self._busy.discard(uuid)
+            self._busy.pop(uuid, None)
 
 
 _CONDUCTORS: 'WeakKeyDictionary[Any, Workers]' = WeakKeyDictionary()
@@ -116,6 +135,11 @@ def workers(manager: Any) -> Workers:
 def share(conf: Any) -> int:
     """How many workers may take turns of ours at a time."""
     return max(1, int(conf.conductor.workers_pool_size * conf[GROUP].worker_share))
+
+
+def share_of_watch(conf: Any) -> int:
+    """How many of them may take rounds of the watch at a time."""
+    return max(1, int(conf.conductor.workers_pool_size * conf[GROUP].watch_share))
 
 
 def with_jobs(manager: Any, provision_states: Iterable[str]) -> list[str]:
