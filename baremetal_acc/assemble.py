@@ -27,7 +27,7 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.locks import find as find_locks
 from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image
-from baremetal_acc.run import Tools
+from baremetal_acc.run import Attestor, Tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +126,20 @@ def _trusting(roots: Sequence[str]) -> Trusting | None:
     return trust([Path(root) for root in roots])
 
 
+def attesting(conf: cfg.ConfigOpts) -> Attestor | None:
+    """What tells what measurements of devices are worth; None where no root of their makers is pinned.
+
+    :raises DocumentError: a root is missing or wrong.
+    """
+    roots = conf[GROUP].spdm_trust_roots
+    if not roots:
+        return None
+    # Imported here: who has no roots does not wait for it.
+    from baremetal_acc.catalogue.spdm import attestor
+
+    return attestor(roots)
+
+
 def folders(conf: cfg.ConfigOpts) -> tuple[Path, ...]:
     """Folders that images may lie in."""
     group = conf[GROUP]
@@ -193,6 +207,7 @@ def tools(conf: cfg.ConfigOpts, read: Documents) -> Tools:
         baseline=read.baseline,
         catalogue=read.catalogue,
         images=store(conf, read),
+        attestor=attesting(conf),
         patience=patience(conf),
         papers=read.papers,
     )

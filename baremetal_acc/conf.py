@@ -112,6 +112,16 @@ OPTIONS = [
         min=1,
         help='Bytes that an image may have. A private copy of each is made in $TMPDIR (/tmp) while it is sent.',
     ),
+    cfg.ListOpt(
+        'spdm_trust_roots',
+        default=[],
+        help=(
+            'Files of CA certificates in PEM, or folders of such files (*.pem, *.crt): the roots of the makers of devices, for '
+            'measurements that devices sign (SPDM). Without one no measurement proves anything, and a device whose BMC offers '
+            'to let it sign is not as it has to be, unless a rule of the baseline says measure = "off". Nobody but root and '
+            'the user of the process may write there.'
+        ),
+    ),
     cfg.StrOpt(
         'devices',
         default='/etc/baremetal_acc/devices.d',

@@ -62,6 +62,9 @@ class Inventory(ReportCommand):
         parser.add_argument(
             '--stream', action='store_true', help='print each target as one line of JSON as soon as it was read'
         )
+        parser.add_argument(
+            '--measure', action='store_true', help='let devices sign what they run (SPDM), too: it takes seconds for each'
+        )
         parser.add_argument('--no-progress', action='store_true', help='do not count targets on the terminal')
 
     def work(self, arguments: argparse.Namespace) -> Report:
@@ -76,7 +79,7 @@ class Inventory(ReportCommand):
         counting = len(entries) > 1 and not arguments.no_progress and verbosity == 1
         count = Count(sys.stderr, len(entries), quiet=not counting)
         tally = _Tally(total=len(entries))
-        looking, limits, connections = self._looking(using, form)
+        looking, limits, connections = self._looking(using, form, measure=arguments.measure)
         running: fleet.Fleet[tuple[int, TargetEntry, Target | AccError], Found] = fleet.Fleet(
             looking, limits, beat=count.draw, stopping=connections.stop, in_hub=limits.each == 1
         )
@@ -114,7 +117,7 @@ class Inventory(ReportCommand):
         return form.report(kept, exits.worst(tally.codes))
 
     def _looking(
-        self, using: Session, form: '_Form'
+        self, using: Session, form: '_Form', *, measure: bool
     ) -> tuple[Callable[[tuple[int, TargetEntry, Target | AccError]], Found], fleet.Bounds, fleet.Connections]:
         """How to look at one target, and at how many at a time."""
         group = using.conf[GROUP]
@@ -134,7 +137,7 @@ class Inventory(ReportCommand):
             try:
                 if isinstance(target, AccError):
                     raise target
-                body = render.inventory(entry.name, look(target, using.store, tools, warnings.append))
+                body = render.inventory(entry.name, look(target, using.store, tools, warnings.append, measure=measure))
             except AccError as exc:
                 return Found(part=form.part(render.inventory(entry.name, None, exc)), error=exc)
             except Exception as exc:
@@ -224,8 +227,10 @@ class _Form:
     report: Callable[[list[Any], Exit], Report]
 
 
-def look(target: Target, store: Store, tools: Tools, warn: Callable[[str], None]) -> model.Inventory:
+def look(target: Target, store: Store, tools: Tools, warn: Callable[[str], None], *, measure: bool = False) -> model.Inventory:
     """A target as it is now, its locks judged by what we remember.
+
+    :param measure: let devices sign what they run, too.
 
     :raises BmcError: a BMC cannot be spoken to.
     """
@@ -234,7 +239,7 @@ def look(target: Target, store: Store, tools: Tools, warn: Callable[[str], None]
     except StaleJob as exc:
         warn(str(exc))
         remembered = TargetState(target=target.name)
-    seen = observe(target, tools, datetime.now(UTC))
+    seen = observe(target, tools, datetime.now(UTC), measure=measure)
     return judged(seen, remembered.engagements, lifecycle=remembered.lifecycle)
 
 

@@ -65,7 +65,7 @@ class Publish(ReportCommand):
                 raise target
             state = using.store.read(entry.name)
             by = replace(tools, known=frozenset(state.known))
-            inventory = observe(target, by, datetime.now(UTC))
+            inventory = observe(target, by, datetime.now(UTC), measure=True)
             verdict = work.judge(inventory, target, by, state, state.lifecycle)
             functions = functions_in_play(inventory, verdict, by.baseline, target.node, by.catalogue)
             tree = NodePlacement(publisher=to, root=entry.node).tree(inventory, verdict, functions)

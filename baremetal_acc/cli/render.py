@@ -33,6 +33,7 @@ from baremetal_acc.model.job import (
     Withdraw,
 )
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.waiver import Relaxation, Waived
 
@@ -94,7 +95,7 @@ def inventory(target: str, seen: Inventory | None, error: AccError | None = None
 
 def accelerator(a: Accelerator) -> Json:
     """One device."""
-    return {
+    body = {
         'id': a.id,
         'kind': a.kind.value,
         'vendor': a.vendor,
@@ -131,6 +132,29 @@ def accelerator(a: Accelerator) -> Json:
         'state': a.state,
         'health': a.health,
         'health_rollup': a.health_rollup,
+    }
+    if a.measurements is not None:
+        body['measurements'] = [_measured(r) for r in a.measurements]
+    return body
+
+
+def _measured(r: MeasurementReading) -> Json:
+    return {
+        'bmc': r.ref.bmc,
+        'uri': r.ref.uri,
+        'integrity': r.integrity,
+        'state': r.state.value,
+        'reason': r.reason,
+        'spdm': r.version,
+        'signer': r.signer,
+        'fingerprint': r.fingerprint,
+        'root': r.root,
+        'nonce': r.nonce,
+        'at': r.at.isoformat(),
+        'measurements': [
+            {'index': m.index, 'kind': m.kind, 'algorithm': m.algorithm, 'raw': m.raw, 'hashed': m.hashed, 'value': m.value}
+            for m in r.measurements
+        ],
     }
 
 

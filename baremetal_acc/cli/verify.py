@@ -42,7 +42,7 @@ class Verify(ReportCommand):
                 raise target
             state = using.store.read(entry.name)
             by = replace(tools, known=frozenset(state.known))
-            inventory = observe(target, by, datetime.now(UTC))
+            inventory = observe(target, by, datetime.now(UTC), measure=True)
             return work.judge(inventory, target, by, state, state.lifecycle)
 
         bodies, codes = [], []

@@ -145,7 +145,8 @@ def look(
         _functions_exist(tools, request.functions)
         tools = replace(tools, baseline=programming(tools.baseline, devices, request.functions))
     tools = replace(tools, known=frozenset() if request.forget_vanished else frozenset(state.known))
-    verdict = judge(inventory, target, tools, state, lifecycle)
+    # What devices sign is for those who verify: a plan changes nothing about it.
+    verdict = judge(inventory, target, tools, state, lifecycle, measured=False)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
     spoilt = frozenset(d for m in state.quarantined for d in suspects(m, inventory))
@@ -205,10 +206,19 @@ def _check_serving(made: Plan, target: Target, hows: Sendings) -> None:
             serve.check(address.images)
 
 
-def judge(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Verdict:
+def judge(
+    inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int, *, measured: bool = True
+) -> Verdict:
     """Compare a look with the baseline, by what we remember; an explicit unlock or a quarantine is not forgotten."""
     found = verify(
-        inventory, tools.baseline, target.node, tools.catalogue, state.engagements, lifecycle=lifecycle, known=tools.known
+        inventory,
+        tools.baseline,
+        target.node,
+        tools.catalogue,
+        state.engagements,
+        lifecycle=lifecycle,
+        known=tools.known,
+        measured=measured,
     )
     return marked(found, inventory, state)
 

@@ -561,6 +561,7 @@ def _lean(a: Accelerator) -> Accelerator:
         traits=frozenset(),
         system=None,
         health=None,
+        measurements=None,
     )
 
 

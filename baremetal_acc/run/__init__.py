@@ -21,7 +21,7 @@ from baremetal_acc.run.looking import check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, perform
 from baremetal_acc.run.sighting import of_asked_bmcs, sight_of
-from baremetal_acc.run.tools import ImageStore, PlacementShell, Target, Tools
+from baremetal_acc.run.tools import Attestor, ImageStore, PlacementShell, Target, Tools
 
 _NOW = timedelta(0)
 
@@ -97,6 +97,7 @@ def _delay(job: Job, before: Stage | None, move: Move, patience: Patience) -> ti
 
 
 __all__ = [
+    'Attestor',
     'ImageStore',
     'PlacementShell',
     'Target',

@@ -147,7 +147,9 @@ def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime
         return ended(job, position, ItemState.DONE, now)
     if job.reasons:
         return _offer_nothing(job, position, tools.placement, now)
-    inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
+    # Where the final look had to find everything met it has let devices sign what they run, and nothing was written since.
+    again = not job.demands_met
+    inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=again)
     functions = functions_in_play(inventory, verdict, tools.baseline, target.node, tools.catalogue)
     tools.placement.publish(inventory, verdict, functions)
     if job.demands_met and verdict.unmet:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection, Look
+from baremetal_acc.decide.baseline import Measure, demands
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import BmcError
@@ -18,8 +19,12 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Finding, Flow, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, Scope
+from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
-from baremetal_acc.run.tools import Target, Tools
+from baremetal_acc.run.tools import Attestor, Target, Tools
+
+NO_ROOTS = 'no root is pinned that it could be checked with (option [baremetal_acc] spdm_trust_roots)'
+"""Why nobody asks devices to sign. A reading that says so is not known, and never good."""
 
 
 def observe(
@@ -28,11 +33,13 @@ def observe(
     now: datetime,
     *,
     tasks: bool = False,
+    measure: bool = False,
     looked: Callable[[tuple[Look, ...], Inventory], None] | None = None,
 ) -> Inventory:
     """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
 
     :param tasks: read which tasks the BMCs still run, too. Only who wants to write needs to know.
+    :param measure: let devices sign what they run, too. It takes seconds for each; a quick look does without.
     :param looked: told what the inventory was made of; what was read can still be asked for, and nothing more.
     :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
     """
@@ -48,6 +55,9 @@ def observe(
         looks = [seen for seen, _ in found]
         accelerators = merge(a for seen in looks for a in seen.accelerators)
         locked = tuple(replace(a, locks=_read_locks(a, looks, tools.mechanisms, now)) for a in accelerators)
+        if measure:
+            signing = {seen.facts.name for seen in looks if seen.measures}
+            locked = _measured(locked, target, tools, [c for address, c in connections if address.name in signing], now)
     finally:
         _leave(connections)
     inventory = Inventory(
@@ -83,6 +93,42 @@ def _read_locks(
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
+def _measured(
+    accelerators: tuple[Accelerator, ...],
+    target: Target,
+    tools: Tools,
+    sources: list[Connection],
+    now: datetime,
+) -> tuple[Accelerator, ...]:
+    """The devices with what they have signed; those that no rule wants to sign are not asked."""
+    asked = tuple(a for a in accelerators if demands(tools.baseline, a, target.node).measure is not Measure.OFF)
+    why_not = None if tools.attestor is not None else NO_ROOTS
+    brought = wait.together(lambda connection: connection.measure(asked, now, why_not), sources)
+    readings = [_checked(one, tools.attestor) for some in brought for one in some]
+
+    def of(accelerator: Accelerator) -> tuple[MeasurementReading, ...]:
+        return tuple(sorted((r for r in readings if r.accelerator == accelerator.id), key=lambda r: (r.ref, r.integrity)))
+
+    return tuple(replace(a, measurements=of(a)) if a in asked else a for a in accelerators)
+
+
+def _checked(brought: SignedMeasurements | MeasurementReading, attestor: Attestor | None) -> MeasurementReading:
+    """What it is worth. Without anybody who could check it nothing is."""
+    if isinstance(brought, MeasurementReading):
+        return brought
+    if attestor is not None:
+        return attestor.check(brought)
+    return MeasurementReading(
+        accelerator=brought.accelerator,
+        ref=brought.ref,
+        integrity=brought.integrity,
+        state=MeasurementState.UNKNOWN,
+        at=brought.at,
+        session=brought.session,
+        reason=NO_ROOTS,
+    )
+
+
 def _of_whole_machines(accelerators: Iterable[Accelerator]) -> tuple[LockReading, ...]:
     """The locks that are not one card's own, each once."""
     found = {r.place: r for a in reversed(tuple(accelerators)) for r in a.locks if r.scope is Scope.BMC}
@@ -110,13 +156,15 @@ def check(
     lifecycle: int,
     flow: Flow | None = None,
     starting: Ref | None = None,
+    measure: bool = True,
 ) -> tuple[Inventory, Verdict]:
     """Look, and compare with the baseline. Writes nothing.
 
     :param starting: a System that is about to be started: what comes in force with that counts.
+    :param measure: let devices sign what they run. Who leaves it out has another look to rely on.
     :raises BmcError: a BMC cannot be spoken to.
     """
-    inventory = observe(target, tools, now)
+    inventory = observe(target, tools, now, measure=measure)
     verdict = verify(
         inventory,
         tools.baseline,
@@ -127,6 +175,7 @@ def check(
         flow=flow,
         known=tools.known,
         starting=starting,
+        measured=measure,
     )
     return inventory, verdict
 

@@ -115,7 +115,8 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     What its BIOS keeps comes in force with this very start; whether it did is seen in the end.
     """
     later = now + timedelta(microseconds=1)
-    inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system)
+    # What is asked here is whether it is closed: what it runs the final look asks.
+    inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
     lost = restore.lost(job)
     why = [str(f) for f in unprotected(verdict)]
     why += [f'{device} could be neither written nor put back' for device in lost]

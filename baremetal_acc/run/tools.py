@@ -16,6 +16,7 @@ from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 
@@ -36,6 +37,13 @@ class ImageStore(Protocol):
 
         :raises ImageError: they cannot be read, or are not what the catalogue describes.
         """
+
+
+class Attestor(Protocol):
+    """Who can tell what measurements are worth; see :class:`baremetal_acc.catalogue.spdm.Attestor`."""
+
+    def check(self, signed: SignedMeasurements) -> MeasurementReading:
+        """What these are worth. Never fails: what cannot be checked is refused."""
 
 
 class PlacementShell(Protocol):
@@ -69,6 +77,7 @@ class Tools:
     :ivar known: devices that were there before; one that has vanished is not met.
     :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
     :ivar placement: None where nothing is published.
+    :ivar attestor: None where no root is pinned: then no device proves what it runs.
     :ivar papers: the files that baseline and catalogue were read from, for certificates; None where none was.
     """
 
@@ -78,6 +87,7 @@ class Tools:
     catalogue: tuple[Image, ...]
     images: ImageStore
     placement: PlacementShell | None = None
+    attestor: Attestor | None = None
     save: Callable[[Job], None] = _nothing
     observed: Callable[[Inventory, Verdict], None] = _nothing
     power_changed: Callable[[Ref, PowerState], None] = _nothing

@@ -82,7 +82,7 @@ def kept(task: Any, wanted: str | None) -> Any:
 
 def digest(inventory: Inventory) -> str:
     """Tells two inventories apart, whatever their times and sessions."""
-    lasting = [replace(a, locks=()) for a in inventory.accelerators]
+    lasting = [replace(a, locks=(), measurements=None) for a in inventory.accelerators]
     locks = [(r.place, r.value) for a in inventory.accelerators for r in a.locks]
     return hashlib.sha256(json.dumps([encode(lasting), encode(locks)]).encode()).hexdigest()
 
