@@ -4,7 +4,8 @@
 
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
-of ``state``. Beside it ``drift``, what was last told, stays readable for people; and ``seen``, always compressed, is what the
+of ``state``. Beside it ``drift``, what was last told, stays readable for people, as does
+``certificate``, the last one that was issued; and ``seen``, always compressed, is what the
 next look is compared with, ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's
 inspection store, where others write, too.
 """
@@ -119,6 +120,30 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A hand-over certificate of the node, and by what it is found where else it is kept.
+
+    :ivar lifecycle: of the node, as of :attr:`Memory.lifecycle`, while it is handed over.
+    :ivar name: of the node when it was issued.
+    :ivar key: that it is signed with; ``digest`` is that of the signed bytes.
+    :ivar where: the places besides this one.
+    :ivar packed: the signed bytes, compressed and in base64; None where only the other places have them.
+    :ivar superseded: the node has come back since; ``away`` the other places say so, too.
+    """
+
+    lifecycle: int
+    deployment: str
+    name: str
+    issued: datetime
+    key: str
+    digest: str
+    where: tuple[str, ...]
+    packed: str | None
+    superseded: bool = False
+    away: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What we remember of a node.
 
@@ -134,6 +159,7 @@ class Memory:
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
+    :ivar certificate: the last one that was issued.
     :ivar seen: what the next look is compared with, packed (:func:`last_look` unpacks it).
     :ivar drift: what was told last.
     :ivar unseen: tells apart what could not be seen by the last look, so that it is told once.
@@ -158,6 +184,7 @@ class Memory:
     digest: str | None = None
     looked: datetime | None = None
     traits: frozenset[str] = frozenset()
+    certificate: Kept | None = None
     seen: str | None = None
     drift: Told | None = None
     unseen: str | None = None
@@ -205,9 +232,11 @@ def load(node: Any) -> Memory:
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
+    kept = stored.get('certificate')
     return replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
+        certificate=None if kept is None else decode(Kept, kept),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
     )
@@ -220,7 +249,7 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
-    state = encode(replace(memory, seen=None, drift=None, handed=None))
+    state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None))
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -231,6 +260,8 @@ def store(node: Any, memory: Memory) -> None:
         value['watched'] = memory.watched.lifecycle
     if memory.handed is not None:
         value['handed'] = memory.handed
+    if memory.certificate is not None:
+        value['certificate'] = encode(memory.certificate)
     if memory.drift is not None:
         value['drift'] = encode(memory.drift)
     if memory.seen is not None:
@@ -238,6 +269,10 @@ def store(node: Any, memory: Memory) -> None:
     size = len(json.dumps(value))
     if size > LIMIT_BYTES and value.pop('seen', None) is not None:
         LOG.warning('Node %s: what was last seen of its accelerators is dropped, for the job needs the room', node.uuid)
+        size = len(json.dumps(value))
+    if size > LIMIT_BYTES and memory.certificate is not None and memory.certificate.where:
+        LOG.warning('Node %s: its certificate is kept elsewhere only, for the job needs the room', node.uuid)
+        value['certificate'] = encode(replace(memory.certificate, packed=None))
         size = len(json.dumps(value))
     if size > LIMIT_BYTES:
         raise AccError(

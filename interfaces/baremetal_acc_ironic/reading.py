@@ -15,7 +15,7 @@ from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, outcome, quarantine, resource_class, steps, work
+from baremetal_acc_ironic import certificate, drift, outcome, quarantine, resource_class, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
@@ -110,6 +110,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
+    if flow is Flow.DEPLOY:
+        mind = certificate.issue(task, mind, tools, target.node, inventory, verdict, evidence)
     mind = seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)
     if flow is not Flow.DEPLOY:
         return mind

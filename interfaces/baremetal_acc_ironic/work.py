@@ -44,7 +44,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, outcome, quarantine, record, resource_class, rights, steps
+from baremetal_acc_ironic import certificate, drift, outcome, quarantine, record, resource_class, rights, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
@@ -183,7 +183,7 @@ def returned(task: Any, mind: Memory, flow: Flow, step: Step) -> Memory:
     if flow is Flow.SERVICE:
         return replace(mind, handed_over=True)
     ours = flow is Flow.CLEAN or step is steps.VERIFY or verify_follows(task.node)
-    return mind.came_back() if mind.handed_over and ours else mind
+    return certificate.over(task, mind.came_back()) if mind.handed_over and ours else mind
 
 
 def verify_follows(node: Any) -> bool:

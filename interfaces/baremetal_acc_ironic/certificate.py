@@ -1,0 +1,324 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a node of Ironic get its hand-over certificate, where is that kept, and does it hold now?
+
+It is issued by the verification of a deploy, once all of that is met, and counts only when it has been read back from every
+place where it is kept: with the node, and in the folder and the container that options name. Without one the step fails.
+"""
+
+import base64
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ironic import objects
+from ironic.common import exception, keystone
+from ironic.conf import CONF
+from keystoneauth1 import exceptions as ks_exceptions
+from oslo_log import log
+from oslo_utils import uuidutils
+
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import certificate as decide
+from baremetal_acc.decide.baseline import Exposure, NodeFacts
+from baremetal_acc.errors import CertificateInvalid, StateError, UsageError
+from baremetal_acc.handover import seal
+from baremetal_acc.handover.container import Container
+from baremetal_acc.handover.folder import Folder
+from baremetal_acc.handover.seal import Sealer
+from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, Reference
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.model.lock import Engagement
+from baremetal_acc.run import Tools
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome
+from baremetal_acc_ironic.node import Kept, Memory
+
+LOG = log.getLogger(__name__)
+
+SWIFT = 'swift'
+"""Ironic's own group of options for the object store."""
+
+KEPT_BYTES = 16 * 1024
+"""Of a certificate with the node, packed. Measured: 8 GPUs with roots of trust and locks need 3 KiB."""
+
+_NO_KEY = (
+    'openssl genpkey -algorithm ed25519 -out FILE makes one; it has to belong to the user of the conductor, with mode 0600'
+)
+
+
+def issue(
+    task: Any,
+    mind: Memory,
+    tools: Tools,
+    node: NodeFacts,
+    inventory: Inventory,
+    verdict: Verdict,
+    evidence: Iterable[Engagement],
+) -> Memory:
+    """Put in writing what a deploy has proven, sign it, keep it and read it back.
+
+    :param mind: of the node before it is handed over: what comes is its next life.
+    :returns: what is remembered, stored, with the certificate; without one if a node of the operator's own has no key.
+    :raises AccError: it could not be issued, signed, kept or read back: nothing may be handed over.
+    """
+    by = sealer()
+    if by is None:
+        if node.exposure is Exposure.TENANT:
+            what = 'is not set, and without a certificate no node is handed over to a tenant'
+            raise UsageError(argument=f'option [{GROUP}] certificate_key', what=what, hint=_NO_KEY)
+        outcome.told(task.node, f'no certificate is issued, for option [{GROUP}] certificate_key is not set ({node.exposure})')
+        return replace(mind, certificate=None)
+    lifecycle = mind.given_away().lifecycle
+    certificate = decide.issue(inventory, verdict, tools.baseline, node, evidence, _occasion(task, mind, tools, by, lifecycle))
+    which = certificate.reference
+    data = seal.seal(certificate, by)
+    if mind.certificate is not None:
+        # It may be of an attempt that ended between here and the hand-over, and then nobody has put it away.
+        mind = _put_away(task, mind, mind.certificate)
+    folder, container = _folder(), _container()
+    memory.held(task.node)
+    try:
+        where = []
+        if folder is not None:
+            where.append(str(folder.put(which, data)))
+            _same(certificate, folder.get(which), by, where[-1])
+        if container is not None:
+            where.append(container.put(which, data))
+            _same(certificate, container.get(which), by, where[-1])
+        kept = Kept(
+            lifecycle=lifecycle,
+            deployment=certificate.deployment,
+            name=certificate.node.name,
+            issued=certificate.issued,
+            key=by.name,
+            digest=seal.digest(data),
+            where=tuple(where),
+            packed=_packed(data, where),
+        )
+        mind = replace(mind, certificate=kept)
+        memory.store(task.node, mind)
+        _read_back(task, certificate, by, kept)
+    except BaseException:
+        _mark(which, folder, container)
+        raise
+    places = ', '.join(('with the node', *where))
+    outcome.told(
+        task.node,
+        f'hand-over certificate of lifecycle {lifecycle}, deployment {which.deployment}, {kept.digest}, signed with the key '
+        f'{by.name}; kept {places}',
+    )
+    return mind
+
+
+def of(node: Any, mind: Memory | None = None) -> Certificate:
+    """The certificate of a node that is handed over, once its signature was checked and it holds now.
+
+    :param mind: what is remembered of the node, where that is at hand.
+    :raises CertificateInvalid: there is none, or it does not hold; each reason is told.
+    :raises StateError: it lies elsewhere, and cannot be read there now.
+    :raises DocumentError: a key that certificates are checked with is missing or wrong.
+    """
+    mind = memory.load(node) if mind is None else mind
+    kept = mind.certificate
+    if kept is None:
+        raise CertificateInvalid('there is none: the node was not handed over by a deploy that verified it')
+    if kept.superseded or kept.lifecycle < mind.lifecycle:
+        raise CertificateInvalid(f'that of lifecycle {kept.lifecycle} is over: the node has come back since')
+    data = text(node, kept)
+    if seal.digest(data) != kept.digest:
+        raise CertificateInvalid('what is kept is not what was issued')
+    certificate = seal.opened(data, trust())
+    reasons = decide.holds(
+        certificate, node=node.uuid, lifecycle=mind.lifecycle, deployment=kept.deployment, now=datetime.now(UTC)
+    )
+    if reasons:
+        raise CertificateInvalid('; '.join(reasons))
+    return certificate
+
+
+def over(task: Any, mind: Memory) -> Memory:
+    """What is remembered once the certificate of the life before is put away, wherever it is kept.
+
+    That it is over is a matter of the node's lifecycle: a folder that cannot be reached now is told again at the next occasion.
+    """
+    kept = mind.certificate
+    return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
+
+
+def text(node: Any, kept: Kept) -> bytes:
+    """The signed certificate, from where it is kept.
+
+    :raises CertificateInvalid: what is kept with the node cannot be read.
+    :raises StateError: it lies elsewhere, and cannot be read there now.
+    """
+    if kept.packed is not None:
+        return _unpacked(kept.packed)
+    errors = []
+    for place in (_folder(), _container()):
+        try:
+            if place is not None:
+                return place.get(_reference(node, kept)).removesuffix(b'\n')
+        except StateError as exc:
+            errors.append(str(exc))
+    raise StateError('; '.join(errors) or 'no option names the place where it is kept any more')
+
+
+def sealer() -> Sealer | None:
+    """The key that certificates are signed with; None if there is none.
+
+    :raises DocumentError: it is missing or wrong.
+    """
+    path = CONF[GROUP].certificate_key
+    return seal.load(Path(path)) if path else None
+
+
+def trust() -> dict[str, Any]:
+    """The keys whose certificates are believed: our own, and those that options name.
+
+    :raises DocumentError: one is missing or wrong.
+    """
+    by = sealer()
+    return ({} if by is None else by.trust) | seal.trusted([Path(path) for path in CONF[GROUP].certificate_trust])
+
+
+def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
+    if kept.away:
+        return mind
+    node = task.node
+    mind = replace(mind, certificate=replace(kept, superseded=True))
+    try:
+        done = _mark(_reference(node, kept), *((_folder(), _container()) if kept.where else (None, None)))
+    except StateError as exc:
+        done = False
+        LOG.warning('Node %s: its certificate of lifecycle %s cannot be put away: %s', node.uuid, kept.lifecycle, exc)
+    if not done:
+        return mind
+    outcome.told(node, f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away')
+    return replace(mind, certificate=replace(kept, superseded=True, away=True))
+
+
+def _reference(node: Any, kept: Kept) -> Reference:
+    return Reference(node=CertifiedNode(uuid=node.uuid, name=kept.name), lifecycle=kept.lifecycle, deployment=kept.deployment)
+
+
+def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int) -> decide.Occasion:
+    node = task.node
+    baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
+    return decide.Occasion(
+        node=CertifiedNode(uuid=node.uuid, name=node.name or node.uuid, instance=node.instance_uuid),
+        lifecycle=lifecycle,
+        proven_in=mind.lifecycle,
+        flow=Flow.DEPLOY,
+        deployment=uuidutils.generate_uuid(),
+        issued=datetime.now(UTC),
+        issuer=f'baremetal-acc {metadata.version("baremetal-acc")} at {CONF.host}',
+        key=by.name,
+        requester=None if mind.job is None else mind.job.requester,
+        baseline=baseline,
+        catalogue=catalogue,
+        known=mind.known,
+    )
+
+
+def _folder() -> Folder | None:
+    path = CONF[GROUP].certificate_folder
+    return Folder(root=Path(path)) if path else None
+
+
+def _container() -> Container | None:
+    """The container that the option names, reached as all that Ironic keeps in an object store.
+
+    :raises StateError: group ``[swift]`` is not set up, or its Keystone does not answer.
+    """
+    name = CONF[GROUP].certificate_container
+    if not name:
+        return None
+    try:
+        auth = keystone.get_auth(SWIFT)
+        session = keystone.get_session(SWIFT, auth=auth, timeout=CONF[SWIFT].timeout or 60)
+        return Container(name=name, adapter=keystone.get_adapter(SWIFT, session=session, auth=auth))
+    except (
+        exception.ConfigInvalid,
+        exception.KeystoneFailure,
+        exception.KeystoneUnauthorized,
+        ks_exceptions.ClientException,
+    ) as exc:
+        hint = f'set up group [{SWIFT}], or take option [{GROUP}] certificate_container away'
+        raise StateError(f'object store: {exc}', hint=hint) from exc
+
+
+def _mark(which: Reference, folder: Folder | None, container: Container | None) -> bool:
+    """Put it away where it is kept; what fails is logged. Whether nothing did."""
+    done = True
+    for place in (folder, container):
+        if place is None:
+            continue
+        try:
+            place.put_away(which)
+        except StateError as exc:
+            done = False
+            LOG.warning(
+                'Node %s: its certificate of lifecycle %s cannot be put away: %s', which.node.uuid, which.lifecycle, exc
+            )
+    return done
+
+
+def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None:
+    """:raises StateError: what is kept there is not this certificate under our own signature."""
+    try:
+        found = seal.opened(data, by.trust)
+    except CertificateInvalid as exc:
+        raise StateError(f'{where}: the certificate that was read back is none: {exc}') from exc
+    if found != certificate:
+        raise StateError(f'{where}: another certificate was read back')
+
+
+def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> None:
+    """What the database gives back of the node has to be this certificate, and has to hold for its next life.
+
+    :raises StateError: it is not, or it does not.
+    """
+    node = objects.Node.get_by_uuid(task.context, task.node.uuid)
+    found = memory.load(node).certificate
+    where = f"driver_internal_info['{memory.KEY}'] of node {node.uuid}"
+    if found != kept:
+        raise StateError(f'{where}: another certificate was read back')
+    if kept.packed is not None:
+        _same(certificate, _unpacked(kept.packed), by, where)
+    reasons = decide.holds(
+        certificate, node=node.uuid, lifecycle=kept.lifecycle, deployment=kept.deployment, now=certificate.issued
+    )
+    if reasons:
+        raise StateError(f'{where}: the certificate does not hold: {"; ".join(reasons)}')
+
+
+def _packed(data: bytes, where: list[str]) -> str | None:
+    """As it is kept with the node; None where it is too large for that and lies elsewhere.
+
+    :raises StateError: it is too large, and lies nowhere else.
+    """
+    made = base64.b64encode(zlib.compress(data, 9)).decode()
+    if len(made) <= KEPT_BYTES:
+        return made
+    if where:
+        return None
+    raise StateError(
+        f'the certificate needs {len(made)} bytes with the node, {KEPT_BYTES} are allowed',
+        hint=f'set option [{GROUP}] certificate_folder or certificate_container, where it may be larger',
+    )
+
+
+def _unpacked(packed: str) -> bytes:
+    unpacker = zlib.decompressobj()
+    with suppress(ValueError, zlib.error):
+        data = unpacker.decompress(base64.b64decode(packed, validate=True), seal.MAX_SIZE + 1)
+        if unpacker.eof:
+            return data
+    raise CertificateInvalid('what is kept with the node cannot be read')
