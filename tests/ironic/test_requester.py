@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who stands behind a request, and what is kept of a name that somebody else has chosen?"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ironic.conf import CONF
+
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import requester, rights, steps
+
+VOUCHED = {'token': {'methods': ['password']}}
+
+
+@pytest.fixture
+def strategy(request: pytest.FixtureRequest) -> Any:
+    """``[DEFAULT] auth_strategy``."""
+    CONF.set_override('auth_strategy', getattr(request, 'param', 'keystone'))
+    yield
+    CONF.clear_override('auth_strategy')
+
+
+def context(**changes: Any) -> Any:
+    values = {
+        'user_id': 'u1',
+        'user_name': 'alice',
+        'project_id': 'p1',
+        'project_name': 'demo',
+        'roles': ['reader', 'admin', 'admin'],
+        'system_scope': None,
+        'request_id': 'req-1',
+        'auth_token_info': VOUCHED,
+    }
+    return SimpleNamespace(**(values | changes))
+
+
+@pytest.mark.usefixtures('strategy')
+def test_whom_keystone_vouches_for_is_kept_with_roles_and_scope():
+    """It comes back from the node's memory as it was."""
+    found = requester.asked(context(), Flow.CLEAN, 'manual cleaning')
+    assert ('alice (demo)', 'u1') == (found.by, found.user)
+    assert found.requester is not None
+    assert (('admin', 'reader'), 'req-1') == (found.requester.roles, found.requester.request_id)
+    assert found == decode(requester.Asked, encode(found))
+
+
+@pytest.mark.usefixtures('strategy')
+def test_the_operators_token_has_no_project():
+    """So people read where it counts."""
+    found = requester.of(context(project_id=None, project_name=None, system_scope='all'))
+    assert found is not None
+    assert 'alice (system)' == found.label
+
+
+@pytest.mark.usefixtures('strategy')
+@pytest.mark.parametrize('info', [None, {}, ''])
+def test_a_user_without_a_token_is_nobody(info: Any):
+    """And is not mistaken for the conductor, which names none."""
+    assert requester.of(context(auth_token_info=info)) is None
+    assert 'unknown (service, asked for without a token)' == requester.asked(
+        context(auth_token_info=info), Flow.SERVICE, 'service'
+    ).by  # fmt: skip
+    own = context(auth_token_info=None, user_id=None, user_name=None)
+    assert ('ironic (automated cleaning)', 'ironic') == (
+        (found := requester.asked(own, Flow.CLEAN, 'automated cleaning')).by, found.user
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures('strategy')
+@pytest.mark.parametrize('strategy', ['noauth', 'http_basic'], indirect=True)
+def test_where_ironic_asks_nobody_everybody_is_who_they_say():
+    """And may what they ask for: so does Ironic itself."""
+    found = requester.of(context(auth_token_info=None))
+    assert found is not None
+    assert 'alice (demo)' == found.label
+    assert not rights.tenants_own(None, SimpleNamespace(owner='o', lessee='l'))
+
+
+@pytest.mark.usefixtures('strategy')
+def test_names_are_bounded_and_stay_in_one_line():
+    """The history's column has 64 characters, and a log has lines."""
+    found = requester.asked(
+        context(user_id='u' * 1000, user_name='a\nFAKE LINE\x1b[2J' + 'a' * 1000, roles=[f'r{n}' for n in range(1000)]),
+        Flow.SERVICE,
+        'service',
+    )
+    assert found.requester is not None
+    assert 64 == len(found.user)
+    assert all(c.isprintable() for c in found.by)
+    assert 300 > len(found.by)
+    assert 32 == len(found.requester.roles)
+
+
+@pytest.mark.usefixtures('strategy')
+@pytest.mark.parametrize(
+    ('changes', 'owner', 'lessee', 'expected'),
+    [
+        ({}, 'o', 'p1', True),
+        ({}, None, 'p1', True),
+        ({}, 'p1', 'p1', False),
+        ({}, 'p1', None, False),
+        ({}, 'o', 'l', False),
+        ({'project_id': None, 'system_scope': 'all'}, 'o', None, False),
+        ({'auth_token_info': None}, 'o', None, True),
+        ({'user_id': None, 'user_name': None, 'auth_token_info': None}, 'p1', None, True),
+    ],
+)
+def test_a_tenant_is_who_leases_the_node_and_does_not_own_it(changes: Any, owner: Any, lessee: Any, expected: bool):
+    """Or whom nobody vouches for: a tenant may be behind that."""
+    node = SimpleNamespace(owner=owner, lessee=lessee)
+    assert expected is rights.tenants_own(requester.of(context(**changes)), node)
+
+
+def test_a_step_is_the_operators_unless_it_says_otherwise():
+    """A new one, too. What Ironic runs by itself is named here once more, and in no flow is anything opened by itself."""
+    assert {'inventory_accelerators', 'verify_accelerators', 'program_accelerators'} == {
+        name for name, step in steps.STEPS.items() if not step.operators
+    }
+    by_itself = {(name, flow) for name, step in steps.STEPS.items() for flow in step.automatic}
+    assert {name for name, _ in by_itself} <= set(steps.STEPS) - {'unlock_accelerators', 'waive_accelerator_locks'}
+    assert {'lock_accelerators'} == {name for name, flow in by_itself if flow is Flow.DEPLOY}
+    assert not [name for name, flow in by_itself if flow is Flow.SERVICE]
