@@ -1151,4 +1151,32 @@ GUARDS = (
         gone='findings=verdict.findings',
         tests='tests/ironic/test_quarantine.py::test_placement_hears_of_a_quarantined_device_as_of_one_that_is_not_met',
     ),
+    Guard(
+        name='let tenants program what no rule gives them',
+        file='baremetal_acc/decide/tenants.py',
+        guard='    if not wanted.tenants_program:\n',
+        gone='    if False:\n',
+        tests='tests/unit/decide/test_tenants.py',
+    ),
+    Guard(
+        name='believe a user whom nobody vouches for',
+        file='interfaces/baremetal_acc_ironic/requester.py',
+        guard="    if checked() and not getattr(context, 'auth_token_info', None):\n",
+        gone='    if False:\n',
+        tests='tests/ironic/test_requester.py',
+    ),
+    Guard(
+        name='let a tenant have what an operator has put into a runbook',
+        file='interfaces/baremetal_acc_ironic/rights.py',
+        guard='    if not tenants_own(found.requester, task.node):\n',
+        gone='    if True:\n',
+        tests='tests/ironic/test_ways_round.py::TestTemplates::test_no_step_of_the_operators_comes_by_a_template',
+    ),
+    Guard(
+        name='let a tenant program whatever the rules say',
+        file='interfaces/baremetal_acc_ironic/work.py',
+        guard='        rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)\n',
+        gone='        pass\n',
+        tests='tests/ironic/test_ways_round.py::TestTenantsProgram',
+    ),
 )
