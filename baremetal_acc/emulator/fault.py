@@ -16,6 +16,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     # locks
     'lock-ignored': ({}, 'a write to a lock is answered as done, and nothing changes'),
     'lock-reports-locked': ({}, 'a lock is shown as locked, and stands open'),
+    'lock-read-error': ({}, 'a root of trust does not answer: its lock is shown as closed, and nothing else of it'),
     'lock-lost-on-reset': ({}, 'a reset of the machine opens the lock'),
     'lock-lost-on-bmc-reset': ({}, 'a restart of the BMC opens the lock'),
     'lock-lost-on-update': ({}, 'an image that is written to the card opens the lock'),

@@ -4,13 +4,14 @@
 
 from collections.abc import Callable, Mapping
 
-from baremetal_acc.emulator.hw import acc_server, dpu, fpga_server, gpu_server
+from baremetal_acc.emulator.hw import acc_server, csd_server, dpu, fpga_server, gpu_server
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
 
 PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
     'acc-server': acc_server.build,
     'gpu-server': gpu_server.build,
     'fpga-server': fpga_server.build,
+    'csd-server': csd_server.build,
     'dpu': dpu.build,
 }
 

@@ -9,6 +9,10 @@
 restart of the DPU. HostRshim Disabled blocks the host's rshim way; it is set by the action HostRshim.Set, shown at once and
 in force only after a power cycle. The card is closed when both are in force. WriteProtected of BMC_Firmware blocks the
 BMC's own image only.
+**Features:** ``external-host-privileges`` (a BMC up to 25.07): eight privileges, set by an action, shown at once and in force
+after any restart; without HostPrivFlashAccess the host has no raw way to the flash, without HostPrivFwUpdate none to update.
+``host-privilege-config`` (since 25.10): PrivilegeMode, written into its Settings, closes both. ``no-host-privilege-level``: the
+Bios has no such attribute.
 **Update:** a cold start of the host is a cold start of the DPU. While the host is off, the DPU lives on standby power.
 **Tried on:** nothing real. Unlike the recording DPU_NIC is Updateable, so that the way can be tested.
 """
@@ -40,8 +44,36 @@ BMC_CHASSIS = f'{CHASSIS}/Bluefield_BMC'
 EROT = f'{CHASSIS}/Bluefield_ERoT'
 MANAGER = f'{MANAGERS}/Bluefield_BMC'
 
+PRIVILEGES = f'{OEM}/Connectx/ExternalHostPrivileges'
+ADAPTER = f'{CARD}/NetworkAdapters/NvidiaNetworkAdapter'
+CONFIG = f'{ADAPTER}/Oem/Nvidia/HostPrivilegeConfig'
+
 PRIVILEGE = 'Bluefield/HostPrivilegeLevel'
+MODE = 'Bluefield/PrivilegeMode'
 RSHIM = 'Bluefield/HostRshim'
+
+ADAPTER_TYPE = '#NvidiaNetworkAdapter.v1_2_0.NvidiaNetworkAdapter'
+
+_LEVEL = Attribute(
+    name='HostPrivilegeLevel',
+    default='Privileged',
+    allowed=('Privileged', 'Restricted'),
+    locked='Restricted',
+    is_lock=True,
+    key=PRIVILEGE,
+)
+
+# Those of the recording. A reset of the NIC writes nothing: it closes no way.
+_EXTERNAL = (
+    'HostPrivFlashAccess',
+    'HostPrivFwUpdate',
+    'HostPrivNicReset',
+    'HostPrivNvGlobal',
+    'HostPrivNvHost',
+    'HostPrivNvInternalCpu',
+    'HostPrivNvPort',
+    'HostPrivPccUpdate',
+)
 
 # item, component, version, updateable, restart that activates it, SoftwareId, related
 _ITEMS = (
@@ -81,6 +113,9 @@ def add_dpu(maker: Maker, *, bmc: str) -> View:
         uri=f'{FIRMWARE}/BMC_Firmware',
         device=DEVICE,
     )
+    has_level = not maker.feature('no-host-privilege-level')
+    has_external = maker.feature('external-host-privileges')
+    has_preset = maker.feature('host-privilege-config')
     for item, component, version, updateable, activates, _, _ in _ITEMS:
         machine.add_component(
             Component(
@@ -119,14 +154,7 @@ def add_dpu(maker: Maker, *, bmc: str) -> View:
         view,
         SYSTEM,
         (
-            Attribute(
-                name='HostPrivilegeLevel',
-                default='Privileged',
-                allowed=('Privileged', 'Restricted'),
-                locked='Restricted',
-                is_lock=True,
-                key=PRIVILEGE,
-            ),
+            *((_LEVEL,) if has_level else ()),
             Attribute(name='NicMode', default='DpuMode', allowed=('DpuMode', 'NicMode')),
             Attribute(name='InternalCPUModel', default='Embedded', allowed=('Embedded', 'Separated')),
             Attribute(name='BootPartitionProtection', default=False),
@@ -136,15 +164,24 @@ def add_dpu(maker: Maker, *, bmc: str) -> View:
         device=DEVICE,
         software=items if view.options.update_service else (),
     )
+    if has_external:
+        _add_privileges(view)
+    if has_preset:
+        _add_preset(view)
+    whole = (*((PRIVILEGE,) if has_level else ()), *((MODE,) if has_preset else ()))
+    if has_external or has_preset:
+        raw = (*whole, *((_external('HostPrivFlashAccess'),) if has_external else ()))
+        machine.ways.append(Way(device=DEVICE, component='nic', path='flash', target=f'{bmc}/DPU_NIC', locks=raw))
+    update = (*whole, *((_external('HostPrivFwUpdate'),) if has_external else ()))
     machine.ways += [
-        Way(device=DEVICE, component='nic', path='pcie', target=f'{bmc}/DPU_NIC', locks=(PRIVILEGE,)),
+        Way(device=DEVICE, component='nic', path='pcie', target=f'{bmc}/DPU_NIC', locks=update),
         Way(device=DEVICE, component='nic', path='rshim', target=f'{bmc}/DPU_NIC', locks=(rshim.key,)),
         Way(device=DEVICE, component='bsp', path='rshim', target=f'{bmc}/DPU_BSP', locks=(rshim.key,)),
     ]
     add_ethernet(view, SYSTEM, {'oob0': maker.mac('dpu/oob')})
     add_log(view, SYSTEM, 'EventLog', kind='Event', entries=('The DPU has booted.',))
-    _add_oem(maker, view, rshim.key)
-    _add_chassis(view, serial, macs, bmc, policy.key)
+    _add_oem(maker, view, rshim.key, has_external=has_external)
+    _add_chassis(view, serial, macs, bmc, policy.key, has_preset=has_preset)
     add_manager(
         view,
         'Bluefield_BMC',
@@ -171,7 +208,106 @@ def add_dpu(maker: Maker, *, bmc: str) -> View:
     return view
 
 
-def _add_oem(maker: Maker, view: View, rshim: str) -> None:
+def _external(name: str) -> str:
+    return f'Bluefield/{name}'
+
+
+def _add_privileges(view: View) -> None:
+    """The explicit privileges. What is set is shown at once; it is in force after a restart of the DPU."""
+    machine = view.machine
+    words = ('Disabled', 'Enabled', 'Default')
+    for name in _EXTERNAL:
+        machine.add_setting(
+            _external(name),
+            'Default',
+            bmc=view.name,
+            uri=PRIVILEGES,
+            device=DEVICE,
+            locked='Disabled',
+            open='Default',
+            is_lock=name != 'HostPrivNicReset',
+            takes_force=Restart.WARM,
+            system='dpu',
+        )
+
+    def set_them(caller: Caller, body: Body) -> Outcome:
+        for name, word in body.items():
+            machine.configure(_external(name), str(word))
+        return Outcome()
+
+    view.tree.add(
+        Resource(
+            uri=PRIVILEGES,
+            type='#NvidiaExternalHostPrivilege.v1_0_0.NvidiaExternalHostPrivilege',
+            render=lambda: {
+                'Id': 'ExternalHostPrivileges',
+                'Name': 'External Host Privileges',
+                'ExternalHostPrivilege': {name: machine.shown(_external(name)) for name in _EXTERNAL},
+            },
+            device=DEVICE,
+            actions=(
+                Action(
+                    name='#ExternalHostPrivilege.Set',
+                    target=f'{PRIVILEGES}/Actions/ExternalHostPrivileges.Set',
+                    parameters=tuple(Parameter(name=name, allowed=words, show_allowed=False) for name in _EXTERNAL),
+                    invoke=set_them,
+                ),
+            ),
+        )
+    )
+
+
+def _add_preset(view: View) -> None:
+    """The preset: what is in force, and in its Settings what is set. The single settings are the card's own word."""
+    machine = view.machine
+    modes = ('Privileged', 'Restricted')
+    lock = machine.add_lock(
+        MODE,
+        'Privileged',
+        locked='Restricted',
+        open='Privileged',
+        bmc=view.name,
+        uri=CONFIG,
+        device=DEVICE,
+        takes_force=Restart.WARM,
+        system='dpu',
+    )
+
+    def config(name: str, mode: object, real: object) -> Body:
+        word = 'Disabled' if real == 'Restricted' else 'Enabled'
+        return {
+            'Id': name,
+            'Name': 'Host Privilege Configuration',
+            'PrivilegeMode': mode,
+            'PrivilegeSettings': {
+                'HostPrivilegeLevel': real,
+                'ManagementInterfaceEnabled': real != 'Restricted',
+                **dict.fromkeys(('FirmwareUpdate', 'FlashAccess', 'GlobalParametersAccess', 'PccUpdate'), word),
+            },
+        }
+
+    kind = '#NvidiaHostPrivilegeConfig.v1_0_0.NvidiaHostPrivilegeConfig'
+    view.tree.add(
+        Resource(
+            uri=CONFIG,
+            type=kind,
+            render=lambda: {
+                **config('HostPrivilegeConfig', machine.shown_in_force(MODE), lock.in_force),
+                '@Redfish.Settings': {'@odata.type': '#Settings.v1_4_0.Settings', 'SettingsObject': ref(f'{CONFIG}/Settings')},
+            },
+            device=DEVICE,
+        ),
+        Resource(
+            uri=f'{CONFIG}/Settings',
+            type=kind,
+            render=lambda: config('Settings', machine.shown(MODE), lock.value),
+            writable=lambda: {'PrivilegeMode': view.setting(MODE, (str,), modes)},
+            device=DEVICE,
+        ),
+    )
+
+
+def _add_oem(maker: Maker, view: View, rshim: str, *, has_external: bool) -> None:
     machine = maker.machine
     mac = maker.mac('dpu/0').replace(':', '')
 
@@ -190,6 +326,7 @@ def _add_oem(maker: Maker, view: View, rshim: str) -> None:
                 'Description': DESCRIPTION,
                 'HostRshim': machine.shown(rshim),
                 'Mode': machine.shown_in_force(f'{SYSTEM}/Bios/NicMode'),
+                **({'Connectx': {'ExternalHostPrivilege': ref(PRIVILEGES)}} if has_external else {}),
             },
             device=DEVICE,
             actions=(
@@ -214,7 +351,7 @@ def _add_oem(maker: Maker, view: View, rshim: str) -> None:
     )
 
 
-def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str) -> None:
+def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str, *, has_preset: bool) -> None:
     add_chassis(
         view,
         'Card1',
@@ -243,6 +380,7 @@ def _add_chassis(view: View, serial: str, macs: list[str], bmc: str, policy: str
         macs=macs,
         component=f'{bmc}/DPU_NIC',
         device=DEVICE,
+        oem=(lambda: {'Nvidia': {'@odata.type': ADAPTER_TYPE, 'HostPrivilegeConfig': ref(CONFIG)}}) if has_preset else None,
     )
     add_chassis(
         view,

@@ -5,13 +5,18 @@
 **Hardware:** H100 SXM on an HGX baseboard, shaped after the recordings ``nvidia/gh200`` and ``supermicro/hgx-h100-8gpu``.
 **Found by:** Systems/HGX_Baseboard_0/Processors/GPU_n with ProcessorType GPU; Chassis/HGX_ERoT_GPU_n names the Processor that
 it protects in Links.Oem.Nvidia.ComponentsProtected.
-**Can do:** update of HGX_FW_GPU_n (in force after a restart of the host) and HGX_FW_ERoT_GPU_n (at once).
+**Can do:** update of HGX_FW_GPU_n (in force after a restart of the host) and HGX_FW_ERoT_GPU_n (at once); with the feature
+``spdm`` each root of trust signs what it and its GPU run.
 **Locks:** Oem.Nvidia.InbandUpdatePolicyEnabled of the ERoT blocks the host's PCIe way to its GPU and to itself;
 SoftwareInventory.WriteProtected of HGX_FW_GPU_n blocks every way, the BMC's too.
+**Features:** ``rot-protected-components``: the ERoT shows itself and its GPU as RoTProtectedComponents, each with the policy
+that is really in force and with the write protection of its image slots. ``write-protect-domains``: HGX_Domain_n protects the
+images of two GPUs, and their WriteProtected follows it and cannot be written.
 **Update:** a version is padded to 16 characters in FirmwareInventory and bare in the Processor; RelatedItem is the Chassis.
 **Tried on:** nothing real; the shapes are those of the recordings.
 """
 
+import hashlib
 from collections.abc import Callable
 
 from baremetal_acc.emulator.hw import board
@@ -19,13 +24,16 @@ from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
 from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.chassis import CHASSIS, Reading, add_chassis
+from baremetal_acc.emulator.redfish.integrity import add_integrity
 from baremetal_acc.emulator.redfish.manager import MANAGERS, add_manager
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_processor
-from baremetal_acc.emulator.redfish.resource import Body, Writables
+from baremetal_acc.emulator.redfish.resource import Body, Resource, Writables, collection, ref, refs
 from baremetal_acc.emulator.redfish.system import SYSTEMS, add_log, add_system
 from baremetal_acc.emulator.redfish.update import FIRMWARE, add_item
 from baremetal_acc.emulator.redfish.view import View
+from baremetal_acc.emulator.spdm import FIRMWARE as MUTABLE_FIRMWARE
+from baremetal_acc.emulator.spdm import HARDWARE, ROM, Block
 
 IMAGE_MODEL = 'h100'
 MODEL = 'NVIDIA H100 80GB HBM3'
@@ -42,12 +50,17 @@ EROT_UUID = 'f72d6f70-5675-11ed-9b6a-0242ac120002'
 SYSTEM = f'{SYSTEMS}/HGX_Baseboard_0'
 BASEBOARD = f'{CHASSIS}/HGX_Chassis_0'
 MANAGER = f'{MANAGERS}/HGX_BMC_0'
+DOMAINS = f'{BASEBOARD}/Oem/Nvidia/WriteProtectDomains'
+COMPONENTS = 'Oem/NvidiaRoT/RoTProtectedComponents'
+GPUS_OF_DOMAIN = 2
 
 
 def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
     """The HGX baseboard: its System, its Chassis, its own BMC behind the host's, and the GPUs."""
     bmc = view.name
     machine = maker.machine
+    has_domains = maker.feature('write-protect-domains')
+    has_components = maker.feature('rot-protected-components')
     modules = [f'{CHASSIS}/HGX_GPU_{number}' for number in range(gpus)]
     roots = [f'{CHASSIS}/HGX_ERoT_GPU_{number}' for number in range(gpus)]
     add_system(
@@ -85,9 +98,12 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
                 '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
                 'HardwareWriteProtected': False,
                 'HardwareWriteProtectedControl': False,
+                **({'WriteProtectDomains': ref(DOMAINS)} if has_domains else {}),
             }
         },
     )
+    if has_domains:
+        _add_domains(view, gpus)
     machine.add_component(
         Component(
             key=f'{bmc}/HGX_FW_BMC_0',
@@ -123,10 +139,90 @@ def add_baseboard(maker: Maker, view: View, *, gpus: int) -> None:
         software_id='0x0010',
     )
     for number in range(gpus):
-        _add_gpu(maker, view, number)
+        _add_gpu(maker, view, number, has_domains=has_domains, has_components=has_components)
 
 
-def _add_gpu(maker: Maker, view: View, number: int) -> None:
+def _domain(number: int) -> str:
+    """The key of the domain of a GPU."""
+    return f'HGX_Domain_{number // GPUS_OF_DOMAIN}/WriteProtected'
+
+
+def _add_domains(view: View, gpus: int) -> None:
+    """The write-protect domains of the board."""
+    machine = view.machine
+    uris = [f'{DOMAINS}/{number}' for number in range(-(-gpus // GPUS_OF_DOMAIN))]
+    view.tree.add(collection(DOMAINS, 'NvidiaWriteProtectDomain', uris))
+    for number, uri in enumerate(uris):
+        first = number * GPUS_OF_DOMAIN
+        affected = [f'{SYSTEM}/Processors/GPU_{one}' for one in range(first, min(first + GPUS_OF_DOMAIN, gpus))]
+        key = machine.add_lock(_domain(first), False, locked=True, open=False, bmc=view.name, uri=uri).key
+        view.tree.add(
+            Resource(
+                uri=uri,
+                type='#NvidiaWriteProtectDomain.v1_0_0.NvidiaWriteProtectDomain',
+                render=_render_domain(view, number, key, affected),
+                writable=_domain_writable(view, key),
+            )
+        )
+
+
+def _render_domain(view: View, number: int, key: str, affected: list[str]) -> Callable[[], Body]:
+    return lambda: {
+        'Id': str(number),
+        'Name': f'Write Protect Domain {number}',
+        'WriteProtected': view.machine.shown(key),
+        'AffectedComponents': refs(affected),
+    }
+
+
+def _domain_writable(view: View, key: str) -> Callable[[], Writables]:
+    return lambda: {'WriteProtected': view.setting(key, (bool,))}
+
+
+def _add_components(view: View, root: str, device: str, policy: str) -> None:
+    """What a root of trust protects, as it says itself: the policy is the one in force, whatever its chassis shows."""
+    machine = view.machine
+    base = f'{root}/{COMPONENTS}'
+    parts = {'Self': 'Self', 'AP': 'AP'}
+
+    def component(name: str, kind: str) -> Callable[[], Body]:
+        return lambda: {
+            'Id': name,
+            'Name': f'RoT protected component {name}',
+            'RoTProtectedComponentType': kind,
+            'InbandUpdatePolicyEnabled': machine.settings[policy].in_force,
+            'AutomaticBackgroundCopyEnabled': True,
+            'BackgroundCopyStatus': 'Completed',
+            'ImageSlots': ref(f'{base}/{name}/ImageSlots'),
+        }
+
+    def slot(number: int) -> Callable[[], Body]:
+        return lambda: {
+            'Id': str(number),
+            'Name': f'Image slot {number}',
+            'SlotId': number,
+            'WriteProtected': machine.settings[policy].in_force is False,
+        }
+
+    view.tree.add(collection(base, 'NvidiaRoTProtectedComponent', [f'{base}/{name}' for name in parts], device=device))
+    for name, kind in parts.items():
+        slots = [f'{base}/{name}/ImageSlots/{number}' for number in range(2)]
+        view.tree.add(
+            Resource(
+                uri=f'{base}/{name}',
+                type='#NvidiaRoTProtectedComponent.v1_0_0.NvidiaRoTProtectedComponent',
+                render=component(name, kind),
+                device=device,
+            ),
+            collection(f'{base}/{name}/ImageSlots', 'NvidiaRoTImageSlot', slots, device=device),
+            *(
+                Resource(uri=uri, type='#NvidiaRoTImageSlot.v1_0_0.NvidiaRoTImageSlot', render=slot(number), device=device)
+                for number, uri in enumerate(slots)
+            ),
+        )
+
+
+def _add_gpu(maker: Maker, view: View, number: int, *, has_domains: bool, has_components: bool) -> None:
     machine, bmc = maker.machine, view.name
     device = f'GPU_{number}'
     processor = f'{SYSTEM}/Processors/{device}'
@@ -143,14 +239,18 @@ def _add_gpu(maker: Maker, view: View, number: int) -> None:
         uri=root,
         device=device,
     )
-    protect = machine.add_lock(
-        f'{item}/WriteProtected',
-        False,
-        locked=True,
-        open=False,
-        bmc=bmc,
-        uri=f'{FIRMWARE}/{item}',
-        device=device,
+    protect = (
+        machine.settings[_domain(number)]
+        if has_domains
+        else machine.add_lock(
+            f'{item}/WriteProtected',
+            False,
+            locked=True,
+            open=False,
+            bmc=bmc,
+            uri=f'{FIRMWARE}/{item}',
+            device=device,
+        )
     )
     gpu = machine.add_component(
         Component(
@@ -266,9 +366,11 @@ def _add_gpu(maker: Maker, view: View, number: int) -> None:
                 'ComponentsProtected': [{'@odata.id': processor}],
             }
         },
-        oem=root_oem(view, policy.key),
+        oem=root_oem(view, policy.key, components=f'{root}/{COMPONENTS}' if has_components else None),
         writable=root_writable(view, policy.key),
     )
+    if has_components:
+        _add_components(view, root, device, policy.key)
     add_item(
         view,
         gpu.key,
@@ -279,6 +381,7 @@ def _add_gpu(maker: Maker, view: View, number: int) -> None:
         software_id='0x0020',
         pad_to=VERSION_WIDTH,
         oem=_slots(view, gpu),
+        follows=has_domains,
     )
     add_item(
         view,
@@ -289,6 +392,37 @@ def _add_gpu(maker: Maker, view: View, number: int) -> None:
         related=[root],
         software_id='0xFF00',
     )
+    authority = maker.signs()
+    if authority is not None:
+        add_integrity(
+            view,
+            f'HGX_ERoT_{device}',
+            authority=authority,
+            target=root,
+            protects=[processor],
+            requester=MANAGER,
+            device=device,
+            blocks=lambda: measured(gpu, erot),
+        )
+
+
+def measured(gpu: Component, erot: Component) -> tuple[Block, ...]:
+    """What a root of trust measures: itself, the firmware of its GPU, and how both are set up."""
+    return (
+        Block(index=1, kind=ROM, value=hashlib.sha256(b'rom of an emulated root of trust').digest()),
+        Block(index=2, kind=MUTABLE_FIRMWARE, value=measurement(gpu)),
+        Block(index=3, kind=MUTABLE_FIRMWARE, value=measurement(erot)),
+        Block(index=4, kind=HARDWARE, value=hashlib.sha256(b'straps').digest()),
+    )
+
+
+def measurement(component: Component) -> bytes:
+    """The digest of what the active bank holds: of the image that was written, or of what the factory did."""
+    bank = component.active
+    if bank is not None and bank.digest is not None:
+        return bytes.fromhex(bank.digest.removeprefix('sha256:'))
+    version = bank.version if bank is not None else ''
+    return hashlib.sha256(f'factory {component.model} {component.component} {version}'.encode()).digest()
 
 
 def pci_function(number: int) -> dict[str, str]:
@@ -307,17 +441,23 @@ def pci_function(number: int) -> dict[str, str]:
     }
 
 
-def root_oem(view: View, policy: str) -> Callable[[], Body]:
-    """What an ERoT Chassis shows under Oem."""
-    return lambda: {
-        'Nvidia': {
-            '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
-            'AutomaticBackgroundCopyEnabled': True,
-            'BackgroundCopyStatus': 'Completed',
-            'InbandUpdatePolicyEnabled': view.machine.shown(policy),
-            'ManualBootModeEnabled': False,
+def root_oem(view: View, policy: str, *, components: str | None = None) -> Callable[[], Body]:
+    """What an ERoT Chassis shows under Oem. Of one that does not answer: that it is closed, and nothing more."""
+
+    def render() -> Body:
+        lock = view.machine.settings[policy]
+        mute = view.machine.faults.find('lock-read-error', bmc=lock.bmc, device=lock.device, uri=lock.uri, use=False)
+        copy = {'AutomaticBackgroundCopyEnabled': True, 'BackgroundCopyStatus': 'Completed', 'ManualBootModeEnabled': False}
+        return {
+            'Nvidia': {
+                '@odata.type': '#NvidiaChassis.v1_0_0.NvidiaChassis',
+                **(copy if mute is None else {}),
+                'InbandUpdatePolicyEnabled': view.machine.shown(policy) if mute is None else lock.locked,
+                **({'RoTProtectedComponents': ref(components)} if components is not None else {}),
+            }
         }
-    }
+
+    return render
 
 
 def root_writable(view: View, policy: str) -> Callable[[], Writables]:

@@ -256,6 +256,7 @@ def add_network_adapter(
     serial: str | None = None,
     part_number: str | None = None,
     device: str | None = None,
+    oem: Callable[[], Body] | None = None,
 ) -> None:
     """A NetworkAdapter with a port and a function for each MAC address."""
     uri = f'{chassis}/NetworkAdapters/{name}'
@@ -279,6 +280,8 @@ def add_network_adapter(
             'Status': status(),
         }
         given = {'Model': model, 'SerialNumber': serial, 'PartNumber': part_number}
+        if oem is not None:
+            body['Oem'] = oem()
         return body | {key: value for key, value in given.items() if value is not None}
 
     def port(number: int) -> Callable[[], Body]:

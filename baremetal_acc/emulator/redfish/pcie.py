@@ -103,7 +103,7 @@ def _function(number: int, given: Mapping[str, Any], uri: str, device_uri: str, 
             'Enabled': True,
             **given,
             'Status': status(),
-            'Links': links,
+            'Links': links | given.get('Links', {}),
         }
 
     return render

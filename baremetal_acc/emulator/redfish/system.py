@@ -306,6 +306,7 @@ def add_storage(view: View, system_uri: str, *, drives: int, gib: int, manufactu
     uri = f'{base}/1'
     controllers = f'{uri}/Controllers'
     drive_uris = [f'{uri}/Drives/{number}' for number in range(drives)]
+    view.tree.join(base, uri)
 
     def drive(number: int) -> Callable[[], Body]:
         return lambda: {
@@ -326,7 +327,7 @@ def add_storage(view: View, system_uri: str, *, drives: int, gib: int, manufactu
         }
 
     view.tree.add(
-        collection(base, 'Storage', [uri]),
+        collection(base, 'Storage', view.tree.joined(base)),
         Resource(
             uri=uri,
             type='#Storage.v1_17_1.Storage',

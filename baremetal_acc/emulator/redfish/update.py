@@ -110,10 +110,12 @@ def add_item(
     software_id: str | None = None,
     pad_to: int = 0,
     oem: Callable[[], Body] | None = None,
+    follows: bool = False,
 ) -> None:
     """The SoftwareInventory of a component.
 
     :param pad_to: real BMCs pad a version with blanks to the width of the field in the device: GH200 to 16 characters.
+    :param follows: its WriteProtected shows what something else comes to, and cannot be written.
     """
     if not view.options.update_service:
         return
@@ -145,7 +147,7 @@ def add_item(
 
     def writable() -> Writables:
         protect = component.write_protect
-        return {} if protect is None else {'WriteProtected': view.setting(protect, (bool,))}
+        return {} if protect is None or follows else {'WriteProtected': view.setting(protect, (bool,))}
 
     view.tree.add(
         Resource(

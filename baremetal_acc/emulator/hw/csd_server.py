@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``csd-server``: a server with one computational storage drive; one BMC, ``host``.
+
+The card stands in ``csd.py``, the server in ``board.py``.
+"""
+
+from baremetal_acc.emulator.hw import csd
+from baremetal_acc.emulator.hw.board import add_board
+from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+
+
+def build(parameters: Parameters) -> Product:
+    """The product."""
+    maker = Maker('csd-server', parameters)
+    view = add_board(maker, bmc='host', pcie_devices=[csd.PCIE_DEVICE], pcie_functions=csd.PCIE_FUNCTIONS)
+    csd.add_csd(maker, view)
+    return maker.finish()
