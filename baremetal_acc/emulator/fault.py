@@ -16,6 +16,9 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     # locks
     'lock-ignored': ({}, 'a write to a lock is answered as done, and nothing changes'),
     'lock-reports-locked': ({}, 'a lock is shown as locked, and stands open'),
+    'lock-unread': ({}, 'a lock stands open, cannot be read, and is shown as locked beside a message that says so'),
+    'lock-never-in-force': ({}, 'what is written to a lock is taken, and no restart brings it into force'),
+    'licence-missing': ({}, 'a write to a lock is refused: its licence is missing'),
     'lock-read-error': ({}, 'a root of trust does not answer: its lock is shown as closed, and nothing else of it'),
     'lock-lost-on-reset': ({}, 'a reset of the machine opens the lock'),
     'lock-lost-on-bmc-reset': ({}, 'a restart of the BMC opens the lock'),

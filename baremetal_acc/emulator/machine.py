@@ -128,6 +128,7 @@ class Machine:
         takes_force: Restart | None = None,
         system: str = 'host',
         once: tuple[Value, Value] | None = None,
+        with_bmc: bool = False,
     ) -> Setting:
         """Put a setting into the machine, configured and in force with the same value."""
         setting = Setting(
@@ -143,6 +144,7 @@ class Machine:
             takes_force=takes_force,
             system=system,
             once=once,
+            with_bmc=with_bmc,
         )
         self.settings[key] = setting
         return setting
@@ -192,23 +194,38 @@ class Machine:
         if setting.is_lock and self._lock_fault('lock-ignored', setting, use=True):
             return
         setting.value = value
-        if setting.takes_force is None:
+        if setting.takes_force is None and not setting.with_bmc and not self._never_in_force(setting):
             setting.in_force = value
         self.revision += 1
+
+    def _never_in_force(self, setting: Setting) -> bool:
+        """Whether what was set waits for a restart that never comes."""
+        return setting.is_lock and self._lock_fault('lock-never-in-force', setting, use=True) is not None
+
+    def lockdown(self, bmc: str) -> Setting | None:
+        """The lockdown that holds on a BMC; None: it changes settings and takes updates."""
+        return next((self.settings[key] for key in self.bmcs[bmc].lockdowns if self.is_closed(key)), None)
 
     def shown(self, key: str) -> Value:
         """The configured value as the BMC shows it."""
         setting = self.settings[key]
-        if setting.is_lock and self._lock_fault('lock-reports-locked', setting, use=False):
+        if setting.is_lock and self._is_invented(setting):
             return setting.locked
+        if setting.takes_force is None and not setting.with_bmc:
+            return setting.in_force
         return setting.value
 
     def shown_in_force(self, key: str) -> Value:
         """The value in force as the BMC shows it."""
         setting = self.settings[key]
-        if setting.is_lock and self._lock_fault('lock-reports-locked', setting, use=False):
+        if setting.is_lock and self._is_invented(setting):
             return setting.locked
         return setting.in_force
+
+    def _is_invented(self, setting: Setting) -> bool:
+        """Whether the BMC says of a lock that it is closed, whatever it is."""
+        lies = ('lock-reports-locked', 'lock-unread')
+        return any(self._lock_fault(name, setting, use=False) is not None for name in lies)
 
     def is_pending(self, key: str) -> bool:
         """Whether a configured value still waits for a restart."""
@@ -217,7 +234,7 @@ class Machine:
     def is_closed(self, key: str) -> bool:
         """Whether a lock really holds: the value in force is the locked one, and the BMC does not lie about it."""
         setting = self.settings[key]
-        if self._lock_fault('lock-reports-locked', setting, use=False):
+        if self._is_invented(setting):
             return False
         return setting.is_lock and setting.in_force == setting.locked
 
@@ -317,7 +334,7 @@ class Machine:
         for setting in self.settings.values():
             if setting.system != system.name:
                 continue
-            if setting.takes_force is not None and depth >= setting.takes_force:
+            if setting.takes_force is not None and depth >= setting.takes_force and not self._never_in_force(setting):
                 setting.in_force = setting.value
             if setting.once is not None and setting.value == setting.once[0]:
                 setting.value = setting.in_force = setting.once[1]
@@ -368,6 +385,9 @@ class Machine:
         if bmc.down_until is not None and bmc.down_until <= event.due:
             bmc.down_until = None
             bmc.last_reset = event.due
+            for setting in self.settings.values():
+                if setting.with_bmc and setting.bmc == bmc.name and not self._never_in_force(setting):
+                    setting.in_force = setting.value
 
     def is_bmc_down(self, name: str) -> bool:
         """Whether the BMC is silent at the moment."""

@@ -125,7 +125,8 @@ class Setting:
     """A value that can be configured; a lock when it has a ``locked`` value.
 
     ``takes_force`` is the restart of ``system`` that brings the configured value into force; None: at once. ``uri`` is the
-    resource that shows it. ``once`` = (A, B): a restart turns the value A into B (a boot override for one boot).
+    resource that shows it. ``once`` = (A, B): a restart turns the value A into B (a boot override for one boot). ``with_bmc``:
+    a restart of the BMC brings it into force, and nothing else does.
     """
 
     key: str
@@ -140,11 +141,15 @@ class Setting:
     takes_force: Restart | None = None
     system: str = 'host'
     once: tuple[Value, Value] | None = None
+    with_bmc: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How the host reaches a component in band: through ``path`` (``pcie``, ``rshim``), unless one of the locks is closed."""
+    """How the host reaches a component in band: through ``path``, unless one of the locks is closed.
+
+    Its own paths to the card are ``pcie`` and ``rshim``; those by the BMC ``kcs``, ``redfish``, ``vnic`` and ``chif``.
+    """
 
     device: str
     component: str
@@ -202,7 +207,10 @@ class Task:
 
 @dataclass(slots=True, kw_only=True)
 class Bmc:
-    """One BMC of the machine. ``down_until`` is the second at which it answers again."""
+    """One BMC of the machine. ``down_until`` is the second at which it answers again.
+
+    ``lockdowns`` are the locks under which it changes no other setting and takes no update.
+    """
 
     name: str
     manager_uri: str
@@ -213,6 +221,7 @@ class Bmc:
     tasks: dict[int, Task] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     life: int = 0
+    lockdowns: list[str] = field(default_factory=list)
 
 
 def message(text: str, *, severity: str = 'OK', reason: str = 'info', arguments: Iterable[str] = ()) -> dict[str, Any]:

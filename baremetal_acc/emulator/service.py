@@ -18,7 +18,7 @@ from baremetal_acc.emulator.distort import other_unit, other_variant
 from baremetal_acc.emulator.fault import Fault
 from baremetal_acc.emulator.redfish import update
 from baremetal_acc.emulator.redfish.accounts import SESSIONS
-from baremetal_acc.emulator.redfish.errors import RedfishError, not_found
+from baremetal_acc.emulator.redfish.errors import RedfishError, not_found, registry_message
 from baremetal_acc.emulator.redfish.query import answer, parse_query
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -37,6 +37,7 @@ from baremetal_acc.emulator.redfish.view import View
 
 ALL_PRIVILEGES = frozenset().union(*ROLES.values())
 _OPEN = frozenset({'/redfish', ROOT, f'{ROOT}/odata', f'{ROOT}/$metadata'})
+_ALLOWED_IN_LOCKDOWN = frozenset({'#ComputerSystem.Reset', '#Manager.Reset'})
 _WRONG_ETAG = '"0000000000000000"'
 
 
@@ -215,6 +216,9 @@ class Service:
         body = body_of(resource, hidden)
         if self.view.machine.faults.any('wrong-etag') and self._fault('wrong-etag', resource, 'GET'):
             body['@odata.etag'] = _WRONG_ETAG
+        unread = self.view.machine.faults.any('lock-unread') and self._is_of_a_lock(resource)
+        if unread and self._fault('lock-unread', resource, 'GET', use=False):
+            body['@Message.ExtendedInfo'] = [registry_message('Base', 'InternalError')]
         if resource.device is not None and self.view.machine.faults.any('card-exchanged'):
             body = other_unit(body) if self._fault('card-exchanged', resource, 'GET') else body
         if resource.device is not None and self.view.machine.faults.any('other-variant'):
@@ -249,6 +253,7 @@ class Service:
             raise _not_allowed(resource)
         self.require(caller, resource.privilege, resource.owner)
         self._match(request, resource)
+        self._may_change(resource)
         writables = resource.writable()
         if resource.owner is not None and not caller.may(resource.privilege):
             # One's own account: the password only, not the role. Source: DSP0266, ConfigureSelf.
@@ -258,14 +263,35 @@ class Service:
             writable.write(value)
         return Reply(status=204, headers={'ETag': str(body_of(resource, self.view.tree.hidden())['@odata.etag'])})
 
+    def _may_change(self, resource: Resource) -> None:
+        """Whether the BMC changes settings there: not under a lockdown but the lockdown itself, and locks by licence only.
+
+        :raises RedfishError: 403.
+        """
+        machine = self.view.machine
+        lockdown = machine.lockdown(self.view.name)
+        if lockdown is not None and resource.uri != lockdown.uri:
+            raise RedfishError(403, 'OperationNotAllowed', text='The system is in lockdown: no setting is changed.')
+        licensed = machine.faults.any('licence-missing') and self._is_of_a_lock(resource)
+        if licensed and self._fault('licence-missing', resource, 'PATCH'):
+            raise RedfishError(403, 'OperationNotAllowed', text='The licence that this setting needs is not installed.')
+
+    def _is_of_a_lock(self, resource: Resource) -> bool:
+        """Whether a lock is written at that resource: at the settings of what shows it, too."""
+        places = (resource.uri, resource.uri.removesuffix('/Settings'))
+        locks = self.view.machine.settings.values()
+        return any(one.is_lock and one.bmc == self.view.name and one.uri in places for one in locks)
+
     def _action(self, request: Request, caller: Caller, resources: Mapping[str, Resource]) -> Reply:
         found = _find_action(request.path, resources)
         if found is None:
             raise not_found(request.path)
-        _, action = found
+        resource, action = found
         if request.method != 'POST':
             raise RedfishError(405, 'OperationNotAllowed', headers={'Allow': 'POST'})
         self.require(caller, action.privilege)
+        if action.name not in _ALLOWED_IN_LOCKDOWN:
+            self._may_change(resource)
         parameters = action.check(_json(request.body) if request.body.strip() else {})
         return _as_reply(action.invoke(caller, parameters))
 
@@ -289,6 +315,8 @@ class Service:
         if not self.is_push_uri(request.path):
             raise not_found(request.path)
         self.require(caller, 'ConfigureManager')
+        if self.view.machine.lockdown(self.view.name) is not None:
+            raise RedfishError(403, 'OperationNotAllowed', text='The system is in lockdown: no update is taken.')
         return caller
 
     def is_push_uri(self, path: str) -> bool:

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Mapping
 
-from baremetal_acc.emulator.hw import acc_server, csd_server, dpu, fpga_server, gpu_server
+from baremetal_acc.emulator.hw import acc_server, csd_server, dpu, fpga_server, gpu_server, lock_server
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters, Product
 
 PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
@@ -13,6 +13,7 @@ PRODUCTS: Mapping[str, Callable[[Parameters], Product]] = {
     'fpga-server': fpga_server.build,
     'csd-server': csd_server.build,
     'dpu': dpu.build,
+    'lock-server': lock_server.build,
 }
 
 

@@ -5,7 +5,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from baremetal_acc.emulator.redfish.errors import RedfishError
@@ -165,6 +165,15 @@ def collection(
     )
 
 
+def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two objects as one; objects inside them likewise, and of everything else the second."""
+    whole = dict(one)
+    for name, value in other.items():
+        known = whole.get(name)
+        whole[name] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return whole
+
+
 class Tree:
     """All resources of one BMC: those that are always there, and those that come and go (tasks, sessions, functions)."""
 
@@ -183,6 +192,20 @@ class Tree:
             if resource.uri in self._fixed:
                 raise ValueError(f'{resource.uri} is there already')
             self._fixed[resource.uri] = resource
+
+    def extend(self, uri: str, more: Callable[[], Body], writable: Callable[[], Writables] | None = None) -> None:
+        """Let a resource that is there show more, and take more: what a vendor adds to it."""
+        one = self._fixed[uri]
+        takes = one.writable
+
+        def writables() -> Writables:
+            return merged(takes() if takes is not None else {}, writable() if writable is not None else {})
+
+        self._fixed[uri] = replace(
+            one,
+            render=lambda: merged(one.render(), more()),
+            writable=writables if takes is not None or writable is not None else None,
+        )
 
     def add_source(self, source: Callable[[], Iterable[Resource]]) -> None:
         """Resources that come and go; asked anew for each request."""

@@ -467,7 +467,8 @@ def test_the_ways_and_locks_of_every_product_name_what_is_there(product):
     machine = machine_of(product)
     for way in machine.ways:
         assert way.target in machine.components
-        assert way.locks
+        # A BMC whose system interface nothing closes is what this product is for.
+        assert way.locks or (product, way.path) == ('lock-server', 'kcs')
         assert all(machine.settings[key].is_lock for key in way.locks)
     assert all(setting.locked != setting.open for setting in machine.settings.values() if setting.is_lock)
 

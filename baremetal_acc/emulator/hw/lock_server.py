@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``lock-server``: a server whose host reaches the cards by its BMC, too, and that may have locks of the whole machine.
+
+One BMC, ``host``, with GPUs behind roots of trust. Without any feature its system interface cannot be closed. The cards stand
+in ``gpu.py``, the server in ``board.py``, the features in ``vendor_bmc.py``.
+"""
+
+from baremetal_acc.emulator.hw import gpu, vendor_bmc
+from baremetal_acc.emulator.hw.board import add_board
+from baremetal_acc.emulator.hw.parameters import Maker, Parameters, Product
+
+GPUS = 2
+
+
+def build(parameters: Parameters) -> Product:
+    """The product."""
+    maker = Maker('lock-server', parameters)
+    view = add_board(maker, bmc='host', contains=[gpu.BASEBOARD])
+    gpu.add_baseboard(maker, view, gpus=GPUS if parameters.gpus is None else parameters.gpus)
+    vendor_bmc.add(maker, view)
+    return maker.finish()
