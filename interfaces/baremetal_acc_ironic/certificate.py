@@ -37,7 +37,7 @@ from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome
+from baremetal_acc_ironic import outcome, rights
 from baremetal_acc_ironic.node import Kept, Memory
 
 LOG = log.getLogger(__name__)
@@ -220,7 +220,7 @@ def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int)
         issued=datetime.now(UTC),
         issuer=f'baremetal-acc {metadata.version("baremetal-acc")} at {CONF.host}',
         key=by.name,
-        requester=None if mind.job is None else mind.job.requester,
+        requester=rights.begun_by(task, mind, Flow.DEPLOY).by,
         baseline=baseline,
         catalogue=catalogue,
         known=mind.known,

@@ -12,7 +12,7 @@ from ironic import objects
 from ironic.common import states
 from ironic.conductor import rpcapi
 
-from baremetal_acc_ironic import requester
+from baremetal_acc_ironic import certificate, requester
 from tests.ironic.case import GPU_OLD
 from tests.ironic.roles_case import LESSEE, OWNER, VERSION, RolesCase
 
@@ -183,10 +183,11 @@ class TestTemplates(RoundCase):
             assert self.untouched()
 
     def test_a_deploy_and_a_cleaning_of_their_own_lock_as_ever(self) -> None:
-        """What Ironic does by itself is done for everybody, and the records name whose flow it was."""
+        """What Ironic does by itself is done for everybody; records and certificate name whose flow it was."""
         self.lend(states.AVAILABLE)
         assert 202 == self.ask(TENANT, 'PUT', self.provision, {'target': 'active'}).status_int
         assert states.ACTIVE == self.settle(), self.node.last_error
+        assert 'manager-of-bbbbbbbb (project-bbbbbbbb)' == certificate.of(self.node).requester
         assert 202 == self.ask(TENANT, 'PUT', self.provision, {'target': 'deleted'}).status_int
         assert states.AVAILABLE == self.settle(), self.node.last_error
         who = self._stand_in.token(TENANT)
