@@ -65,6 +65,12 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'password-rotated': ({}, 'no password and no session is taken any more'),
     'certificate-changed': ({}, 'new connections meet a certificate of another authority'),
     'clock-jumps': ({'seconds': 86400}, 'what the machine says of the time has jumped, once'),
+    # what devices sign
+    'measurement-wrong': (
+        {'how': 'stale-nonce'},
+        'a root of trust signs as it should not: stale-nonce, replayed, other-key, other-root, expired, other-device, '
+        'truncated, debug-mode or unsigned',
+    ),
     # cards and power
     'device-absent': ({}, 'the device and all that belongs to it is gone'),
     'item-renamed': ({}, 'an item that was sent an image has another Id and URI'),
@@ -93,6 +99,11 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     'expand-broken': ({}, 'expanded members lack Id and Name'),
     'wrong-etag': ({}, 'the ETag shown is not the one that If-Match is compared with'),
 }
+
+MEASURED = frozenset(
+    {'stale-nonce', 'replayed', 'other-key', 'other-root', 'expired', 'other-device', 'truncated', 'debug-mode', 'unsigned'}
+)
+"""What ``measurement-wrong`` knows as ``how``."""
 
 STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-next', 'deep'})
 """What ``strange-json`` knows as ``how``."""
@@ -219,5 +230,6 @@ def _check(name: str, key: str, default: Any, value: Any) -> None:
         raise BadFault(f'fault {name}: {key} must be a number, not {value!r}')
     if isinstance(default, str) and not isinstance(value, str):
         raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
-    if key == 'how' and value not in STRANGE:
-        raise BadFault(f'fault {name}: how must be one of {", ".join(sorted(STRANGE))}, not {value!r}')
+    ways = MEASURED if name == 'measurement-wrong' else STRANGE
+    if key == 'how' and value not in ways:
+        raise BadFault(f'fault {name}: how must be one of {", ".join(sorted(ways))}, not {value!r}')

@@ -53,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--feature', action='append', default=[], metavar='NAME', help='a feature of the product, each by its name'
     )
+    parser.add_argument(
+        '--write-spdm-root', type=Path, metavar='FILE', help='write the root that devices sign under (--feature spdm), as PEM'
+    )
     parser.add_argument('--parallel-updates', type=_count, default=4, metavar='N', help='updates at a time per BMC')
     parser.add_argument('--users', type=Path, metavar='FILE', help='JSON: {"BMC or *": [{"username", "password", "role"}]}')
     parser.add_argument('--ready-file', type=Path, metavar='FILE', help='write where everything is, passwords included')
@@ -141,7 +144,12 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         reset_seconds=arguments.reset_seconds,
         parallel_updates=arguments.parallel_updates,
     )
-    return Emulator(serving, product=build(arguments.product, parameters))
+    product = build(arguments.product, parameters)
+    if arguments.write_spdm_root is not None:
+        if product.authority is None:
+            raise BadParameter('--write-spdm-root: no device signs what it runs; add --feature spdm')
+        write_private(arguments.write_spdm_root, product.authority.root())
+    return Emulator(serving, product=product)
 
 
 def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:

@@ -50,6 +50,12 @@ class EmulatedMachine:
         """URL of the control."""
         return self.remote.control
 
+    @property
+    def spdm_root(self) -> str | None:
+        """The root that devices sign under what they run, PEM; None without the feature ``spdm``."""
+        product = self._thread.emulator.product
+        return product.authority.root().decode() if product is not None and product.authority is not None else None
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.remote, name)
 

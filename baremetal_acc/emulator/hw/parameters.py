@@ -13,6 +13,7 @@ from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank, Bmc, Value
 from baremetal_acc.emulator.redfish.view import Options, View
+from baremetal_acc.emulator.spdm import Authority
 
 
 class BadParameter(ValueError):
@@ -55,12 +56,16 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """A machine, its BMCs by name, and which System of each BMC is the one to give to a bare-metal service."""
+    """A machine, its BMCs by name, and which System of each BMC is the one to give to a bare-metal service.
+
+    ``authority`` is the maker of devices that sign what they run, None where none does.
+    """
 
     name: str
     machine: Machine
     views: Mapping[str, View]
     systems: Mapping[str, str]
+    authority: Authority | None = None
 
 
 class Maker:
@@ -79,11 +84,18 @@ class Maker:
         self.views: dict[str, View] = {}
         self.systems: dict[str, str] = {}
         self._features: dict[str, None] = {}
+        self.authority: Authority | None = None
 
     def feature(self, name: str) -> bool:
         """Whether that feature is asked for. To ask makes it one that the product can have."""
         self._features[name] = None
         return name in self.parameters.features
+
+    def signs(self) -> Authority | None:
+        """Who makes the certificates of devices that sign what they run (feature ``spdm``); None: they do not."""
+        if self.feature('spdm') and self.authority is None:
+            self.authority = Authority()
+        return self.authority
 
     def _hash(self, what: str) -> bytes:
         return hashlib.sha256(f'{self.parameters.seed}/{what}'.encode()).digest()
@@ -144,4 +156,4 @@ class Maker:
         for name in (*parameters.users, *parameters.options):
             if name != '*' and name not in self.views:
                 raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
-        return Product(name=self.product, machine=machine, views=self.views, systems=self.systems)
+        return Product(name=self.product, machine=machine, views=self.views, systems=self.systems, authority=self.authority)

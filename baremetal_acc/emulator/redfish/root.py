@@ -55,6 +55,8 @@ def add_root(view: View, *, product: str, vendor: str, manager: str, seed: str) 
         }
         if options.update_service:
             body['UpdateService'] = ref(f'{ROOT}/UpdateService')
+        if view.tree.has(f'{ROOT}/ComponentIntegrity'):
+            body['ComponentIntegrity'] = ref(f'{ROOT}/ComponentIntegrity')
         return body
 
     names = list(REGISTRIES)
