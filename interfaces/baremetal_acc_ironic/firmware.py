@@ -22,7 +22,7 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, opts, policy, reading, record, recovery, rights, steps, work
+from baremetal_acc_ironic import drift, opts, policy, reading, record, recovery, rights, steps, waivers, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
@@ -140,6 +140,13 @@ class RedfishAccFirmware(RedfishFirmware):
     def publish_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Make placement agree with what holds."""
         return work.start(task, steps.PUBLISH, arguments)
+
+    @METRICS.timer('RedfishAccFirmware.waive_accelerator_locks')
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
+    @base.service_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
+    def waive_accelerator_locks(self, task: Any, **arguments: Any) -> None:
+        """Let write paths be open that no mechanism blocks, until a day, in the open."""
+        waivers.waive(task, arguments)
 
     def get_clean_steps(self, task: Any) -> list[Any]:
         """Our steps; a cleaning by steps that are not for whoever has asked ends here.

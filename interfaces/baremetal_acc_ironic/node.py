@@ -21,6 +21,7 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
+from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.codec import decode, encode
@@ -28,6 +29,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
 from baremetal_acc_ironic.requester import Asked
 
@@ -69,6 +71,18 @@ class Override:
 
     device: AcceleratorId
     functions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """A waiver that a step has given for the node; it holds until the node comes back, and no longer than it says itself.
+
+    :ivar devices: that it is for; empty: all of the node.
+    """
+
+    waiver: Waiver
+    since: datetime
+    devices: frozenset[AcceleratorId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +169,8 @@ class Memory:
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar quarantined: devices that nobody may use until they have been put right.
+    :ivar waivers: those that a step has given until the node comes back.
+    :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
     :ivar resource_class: what rules go by, whatever the node shows now; None until the first step of a node that has one.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
@@ -180,6 +196,8 @@ class Memory:
     opened: Opened | None = None
     quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
+    waivers: tuple[Granted, ...] = ()
+    exposure: Exposure | None = None
     resource_class: str | None = None
     digest: str | None = None
     looked: datetime | None = None
@@ -199,7 +217,9 @@ class Memory:
 
     def came_back(self) -> 'Memory':
         """The node is ours again: nothing that was proven or asked for before counts any more."""
-        return replace(self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=(), watched=None)
+        return replace(
+            self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=(), waivers=(), watched=None
+        )
 
     def given_away(self) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""

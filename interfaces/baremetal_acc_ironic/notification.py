@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which notification tells drift? ``baremetal.accelerator.drift.success``, versioned as Ironic's own are.
+"""Which notifications tell drift and waivers? ``baremetal.accelerator.drift.success`` and ``.waiver.success``.
 
-It goes where Ironic's versioned notifications go (``[DEFAULT] notification_level`` and ``versioned_notifications_topics``), at
-the level ``warning``, or ``info`` when cards have only been added. Its payload holds what BMCs show of their devices, and
-nothing of ``driver_info``.
+They are versioned as Ironic's own are, and go where those go (``[DEFAULT] notification_level`` and
+``versioned_notifications_topics``), at the level ``warning``; drift at ``info`` when cards have only been added. Payloads hold
+what BMCs show of their devices and what waivers say, and nothing of ``driver_info``.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from baremetal_acc.decide.drift import Change
 
 LOG = log.getLogger(__name__)
 
-OBJECT, ACTION = 'accelerator', 'drift'
+OBJECT, ACTION, WAIVER = 'accelerator', 'drift', 'waiver'
 
 LIMIT = 200
 """Changes in one notification: about 100 KiB, below what message brokers take by default."""
@@ -74,6 +75,105 @@ class AcceleratorDriftNotification(ironic_notification.NotificationBase):
     VERSION = '1.0'
 
     fields = {'payload': fields.ObjectField('AcceleratorDriftPayload')}  # noqa: RUF012
+
+
+@base.IronicObjectRegistry.register
+class AcceleratorWaiver(base.IronicObject):
+    """One waiver: which paths of which devices may be open, or are, until when, and who answers for it."""
+
+    # Version 1.0: Initial version
+    VERSION = '1.0'
+
+    fields = {  # noqa: RUF012
+        'accelerators': fields.ListOfStringsField(),
+        'paths': fields.ListOfStringsField(),
+        'rule': fields.StringField(),
+        'role': fields.StringField(),
+        'reason': fields.StringField(),
+        'expires': fields.DateTimeField(),
+    }
+
+
+@base.IronicObjectRegistry.register
+class AcceleratorWaiverPayload(ironic_notification.NotificationPayloadBase):
+    """What of a node may be open, or is open, by waivers."""
+
+    # Version 1.0: Initial version
+    VERSION = '1.0'
+
+    fields = {  # noqa: RUF012
+        'node_uuid': fields.UUIDField(),
+        'node_name': fields.StringField(nullable=True),
+        'provision_state': fields.StringField(nullable=True),
+        'resource_class': fields.StringField(nullable=True),
+        'by': fields.StringField(),
+        'at': fields.DateTimeField(),
+        'in_use': fields.BooleanField(),
+        'waivers': fields.ListOfObjectsField('AcceleratorWaiver'),
+    }
+
+
+@base.IronicObjectRegistry.register
+class AcceleratorWaiverNotification(ironic_notification.NotificationBase):
+    """The notification itself."""
+
+    # Version 1.0: Initial version
+    VERSION = '1.0'
+
+    fields = {'payload': fields.ObjectField('AcceleratorWaiverPayload')}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiving:
+    """A waiver as it is told.
+
+    :ivar accelerators: ids of the devices; none: all of the node.
+    """
+
+    accelerators: tuple[str, ...]
+    paths: tuple[str, ...]
+    rule: str
+    role: str
+    reason: str
+    expires: datetime
+
+
+def waivers(task: Any, found: Iterable[Waiving], *, by: str, at: datetime, in_use: bool) -> None:
+    """Send what of a node is open by waivers, if Ironic's configuration asks for it. No step fails for it.
+
+    :param in_use: the node was just found as it should be with them; else they were given or taken back, and these are left.
+    """
+    node = task.node
+    try:
+        payload = AcceleratorWaiverPayload(
+            node_uuid=node.uuid,
+            node_name=node.name,
+            provision_state=node.provision_state,
+            resource_class=node.resource_class,
+            by=by,
+            at=at,
+            in_use=in_use,
+            waivers=[
+                AcceleratorWaiver(
+                    accelerators=list(w.accelerators),
+                    paths=list(w.paths),
+                    rule=w.rule,
+                    role=w.role,
+                    reason=w.reason,
+                    expires=w.expires,
+                )
+                for w in found
+            ],
+        )
+        AcceleratorWaiverNotification(
+            publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=CONF.host),
+            event_type=ironic_notification.EventType(object=OBJECT, action=WAIVER, status=fields.NotificationStatus.SUCCESS),
+            level=fields.NotificationLevel.WARNING,
+            payload=payload,
+        ).emit(task.context)
+    except Exception:
+        # Whatever the transport raises: the waivers stand in the log and in the node's history.
+        LOG.exception('Node %s: the notification baremetal.%s.%s could not be sent', node.uuid, OBJECT, WAIVER)
 
 
 def emit(task: Any, changes: Iterable[Change], *, by: str, at: datetime, since: datetime, grave: bool) -> None:

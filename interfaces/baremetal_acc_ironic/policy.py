@@ -45,6 +45,11 @@ _RULES = (
         'besides whether a rule of the baseline lets tenants program (tenants_program).',
     ),
     ('firmware.publish_accelerators', _WRITE, 'Make placement agree with the accelerators of a node.'),
+    (
+        'firmware.waive_accelerator_locks',
+        _WRITE,
+        'Let write paths of accelerators be open that no mechanism blocks, until a day. It is told by whom.',
+    ),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
 )

@@ -15,7 +15,7 @@ from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import certificate, drift, outcome, quarantine, resource_class, steps, work
+from baremetal_acc_ironic import certificate, drift, exposure, outcome, quarantine, resource_class, steps, waivers, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
@@ -75,7 +75,7 @@ def verify(task: Any) -> None:
     with work.told_by(task, steps.VERIFY):
         flow = work.flow_of(task)
         mind = work.returned(task, memory.load(task.node), flow, steps.VERIFY)
-        mind = resource_class.settled(task, mind, steps.VERIFY, flow)
+        mind = exposure.settled(task, resource_class.settled(task, mind, steps.VERIFY, flow), steps.VERIFY, flow)
         try:
             mind = _verify(task, mind, flow)
         except Exception:
@@ -108,10 +108,12 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     reasons += quarantine.reasons(mind)
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
+    reasons += exposure.contested(task.node, mind)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
         mind = certificate.issue(task, mind, tools, target.node, inventory, verdict, evidence)
+    waivers.tell(task, verdict, steps.VERIFY.name)
     mind = seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)
     if flow is not Flow.DEPLOY:
         return mind

@@ -7,7 +7,7 @@ is asked; Ironic itself checks names only.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,8 +20,10 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow
+from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc_ironic.node import Override
+from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT
+from baremetal_acc_ironic.node import Granted, Override
 
 _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _DEVICES = {'type': 'array', 'items': _NAME, 'minItems': 1, 'maxItems': 256, 'uniqueItems': True}
@@ -50,6 +52,26 @@ _FUNCTIONS_INFO = {
         ),
         'required': False,
     }
+}
+
+
+_PATHS = {'type': 'array', 'items': {'enum': [path.value for path in WritePath]}, 'uniqueItems': True}
+_WAIVER_INFO = {
+    'paths': {
+        'description': (
+            f'List of the write paths that may stay open where no mechanism blocks them: {", ".join(WritePath)}. An empty '
+            'list takes back what was given.'
+        ),
+        'required': True,
+    },
+    'reason': {'description': 'Why. Needed with paths.', 'required': False},
+    'expires': {
+        'description': (
+            'When it ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at '
+            f'most {LONGEST.days} days ahead. Needed with paths.'
+        ),
+        'required': False,
+    },
 }
 
 
@@ -156,7 +178,19 @@ PUBLISH = Step(
     argsinfo={},
 )
 
-STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH)}
+WAIVE = Step(
+    name='waive_accelerator_locks',
+    parts=frozenset(),
+    schema={
+        'paths': _PATHS,
+        'reason': {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT},
+        'expires': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+        'devices': _DEVICES,
+    },
+    argsinfo=_WAIVER_INFO | _DEVICES_INFO,
+)
+
+STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH, WAIVE)}
 
 
 def chosen(inventory: Inventory, names: Iterable[str] | None) -> frozenset[AcceleratorId] | None:
@@ -218,7 +252,18 @@ def overridden(baseline: Baseline, asked: Iterable[Override]) -> Baseline:
     rules = (
         Rule(name=f'step argument for {o.device}', match=Match(ids=frozenset({o.device})), functions=o.functions) for o in asked
     )
-    return Baseline(rules=(*rules, *baseline.rules))
+    return replace(baseline, rules=(*rules, *baseline.rules))
+
+
+def waived(baseline: Baseline, given: Iterable[Granted]) -> Baseline:
+    """The baseline with the waivers that were given for the node."""
+    rules = (Rule(name=rule_of(g), match=Match(ids=g.devices), waiver=g.waiver) for g in given)
+    return replace(baseline, granted=(*rules, *baseline.granted))
+
+
+def rule_of(given: Granted) -> str:
+    """What stands for a rule where a waiver was given by a step."""
+    return f'{WAIVE.name} of {given.since:%Y-%m-%d %H:%M:%S}Z'
 
 
 def _has_slot(accelerator: Accelerator, pattern: str) -> bool:

@@ -20,6 +20,7 @@ from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.run import Target
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory
 
 BMCS = 'acc_bmcs'
 EXPOSURE = 'acc_exposure'
@@ -34,7 +35,8 @@ PROPERTIES = {
         'verify_ca, system}, or to {node}, the UUID of a child node of this one that has redfish_* of its own. Optional.'
     ),
     EXPOSURE: (
-        "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Optional."
+        "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Another one "
+        'than tenant counts when a system administrator has run reconcile_accelerators in manual cleaning or service. Optional.'
     ),
     PARALLEL: (
         "How many updates the host's BMC takes at the same time, if you know that it takes more than one; of further BMCs "
@@ -56,12 +58,29 @@ def target(task: Any) -> Target:
         resource_class=memory.load(node).resource_class or node.resource_class,
         owner=node.owner,
         traits=frozenset(node.traits.get_trait_names()) if node.traits else frozenset(),
-        exposure=_exposure(node),
+        exposure=exposure(node, memory.load(node)),
     )
     return Target(name=node.name or node.uuid, node=facts, bmcs=(_host(node, HOST), *_further(task)))
 
 
-def _exposure(node: Any) -> Exposure:
+def exposure(node: Any, mind: Memory) -> Exposure:
+    """What rules go by: what an operator has had taken, not what ``driver_info`` says, which more people may edit.
+
+    Before anything was taken it is what the option says; but ``tenant``, which asks for most, is believed at once.
+
+    :raises InvalidParameterValue: driver_info has none that there is.
+    """
+    shown = shown_exposure(node)
+    if mind.exposure is not None:
+        return mind.exposure
+    return shown if shown is Exposure.TENANT else Exposure(CONF[GROUP].default_exposure)
+
+
+def shown_exposure(node: Any) -> Exposure:
+    """What the node says of itself.
+
+    :raises InvalidParameterValue: driver_info has none that there is.
+    """
     value = node.driver_info.get(EXPOSURE, CONF[GROUP].default_exposure)
     try:
         return Exposure(value)

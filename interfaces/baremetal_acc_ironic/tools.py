@@ -57,7 +57,7 @@ def tools(
         hooks['connect'] = clock.connecting(made.connect)
     return replace(
         made,
-        baseline=steps.overridden(made.baseline, mind.overrides),
+        baseline=steps.waived(steps.overridden(made.baseline, mind.overrides), mind.waivers),
         known=mind.known,
         unusable=functools.partial(unmended, mind),
         placement=placement.shell(

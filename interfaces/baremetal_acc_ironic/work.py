@@ -44,7 +44,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import certificate, drift, outcome, quarantine, record, resource_class, rights, steps
+from baremetal_acc_ironic import certificate, drift, exposure, outcome, quarantine, record, resource_class, rights, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
@@ -92,7 +92,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         flow = flow_of(task)
         arguments = step.arguments(given)
         mind = returned(task, memory.load(task.node), flow, step)
-        mind = resource_class.settled(task, mind, step, flow)
+        mind = exposure.settled(task, resource_class.settled(task, mind, step, flow), step, flow)
         if not step.takes_over:
             refuse_interrupted(mind)
         if mind.writing and mind.job is not None:
@@ -146,6 +146,8 @@ def _planned(
         spoilt=suspects,
     )
     raise_if_unsafe(made)
+    for note in made.notes:
+        LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, note.text)
     who = rights.begun_by(task, mind, flow)
     if not step.operators:
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
@@ -458,6 +460,7 @@ def _end(
     if whole and tools is not None:
         # No rule says what such a device has to run, so nothing was written to it.
         reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
+        reasons += exposure.contested(task.node, mind)
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
         mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)

@@ -112,9 +112,11 @@ class TestOperatorsOwn(IronicCase):
     baseline = 'format = 1\n'
 
     def test_a_node_that_nobody_is_exposed_on_needs_no_lock(self) -> None:
-        """There is nothing to do, and the step ends at once, having looked."""
+        """There is nothing to do, and the step ends at once, having looked. Reconciling has had the exposure taken."""
         self.node.driver_info = self.node.driver_info | {'acc_exposure': 'none'}
         self.node.save()
+        self.clean('reconcile_accelerators')
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
         self.clean('lock_accelerators')
         self.node.refresh()
         assert states.MANAGEABLE == self.node.provision_state, self.node.last_error

@@ -21,6 +21,7 @@ NAMES = {
     'update_accelerator_firmware',
     'program_accelerators',
     'publish_accelerators',
+    'waive_accelerator_locks',
 }
 
 
@@ -48,7 +49,7 @@ class TestDiscovery(IronicCase):
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             found = [s for s in task.driver.firmware.get_clean_steps(task) if s['step'] in NAMES]
             found += [s for s in task.driver.firmware.get_service_steps(task) if s['step'] in NAMES]
-        assert 16 == len(found)
+        assert 18 == len(found)
         assert {(False, False)} == {(s['requires_ramdisk'], s['abortable']) for s in found}
 
     def test_every_step_has_a_rule(self) -> None:
@@ -57,7 +58,7 @@ class TestDiscovery(IronicCase):
         assert NAMES <= ruled
 
     def test_the_table_of_steps_is_the_interface(self) -> None:
-        """Steps, table and class name the same eight."""
+        """Steps, table and class name the same nine."""
         assert NAMES == set(steps.STEPS)
 
     def test_validation_reads_the_operators_documents(self) -> None:

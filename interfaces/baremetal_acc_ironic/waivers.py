@@ -1,0 +1,184 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who lets write paths of a node be open, until when, and who is told when a node rests on that?
+
+The step ``waive_accelerator_locks`` gives a waiver for one node, as a rule of the baseline does for many: for paths that no
+mechanism blocks, with a reason and an end. It holds until the node comes back, and its end at the latest. Who has asked for the
+step answers for it. No automated flow gives one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from oslo_log import log
+
+from baremetal_acc import run
+from baremetal_acc.decide import waiver
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.lock import WritePath
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.waiver import LONGEST, Waived, Waiver, moment
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import notification, outcome, rights, steps, work
+from baremetal_acc_ironic.node import Granted, Memory
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+MOST = 16
+"""Waivers of one node: they share the room that Ironic has for what is remembered of it."""
+
+_DATE = re.compile(r'\d{4}-\d{2}-\d{2}')
+
+_ARGUMENTS = ('reason', 'expires')
+
+
+# -------------------------------------------------------------------------------------------------------------- the step
+
+
+def waive(task: Any, given: Mapping[str, Any]) -> None:
+    """Give a waiver, or take back those that were given. Nothing is written to a BMC.
+
+    :raises StepFailed: it is none that could be given, or nobody has asked for it.
+    """
+    with work.told_by(task, steps.WAIVE):
+        flow = work.flow_of(task)
+        arguments = steps.WAIVE.arguments(given)
+        if not rights.by_hand(task.node, flow):
+            raise UsageError(
+                argument=steps.WAIVE.name,
+                what='nobody has asked for it: an automated flow has it',
+                hint='let an administrator run it in manual cleaning or service, or waive by a rule of the baseline',
+            )
+        now = work.now()
+        mind = work.returned(task, memory.load(task.node), flow, steps.WAIVE)
+        who = rights.begun_by(task, mind, flow)
+        # Without authentication Ironic knows nobody by name.
+        role = who.by if who.requester is not None else 'unknown, no authentication'
+        wanted = _waiver(arguments, role, now)
+        devices = _devices(task, mind, arguments.get('devices'), now)
+        left = [g for g in mind.waivers if not g.waiver.ended(now)]
+        if wanted is None:
+            kept = tuple(g for g in left if devices and g.devices != devices)
+            text = (
+                f'{steps.WAIVE.name}: {len(mind.waivers) - len(kept)} waivers are taken back, {len(kept)} are left, by {who.by}'
+            )
+        else:
+            kept = (Granted(waiver=wanted, since=now, devices=devices), *_besides(left, devices, wanted.paths))
+            which = f'{len(devices)} devices' if devices else 'all devices'
+            text = (
+                f'{steps.WAIVE.name}: {", ".join(sorted(wanted.paths))} of {which} may stay open where no mechanism blocks it, '
+                f'until {moment(wanted.expires)} and no longer than until the node comes back, by {who.by}: {wanted.reason}'
+            )
+        if len(kept) > MOST:
+            hint = f'take back those that are not needed: {steps.WAIVE.name} with paths = []'
+            raise UsageError(argument=steps.WAIVE.name, what=f'the node has {MOST} waivers already', hint=hint)
+        memory.store(task.node, replace(mind, waivers=kept))
+        LOG.warning('Node %s: %s', task.node.uuid, text)
+        outcome.told(task.node, text, user=who.user)
+        notification.waivers(task, [_of_node(g) for g in kept], by=steps.WAIVE.name, at=now, in_use=False)
+
+
+def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | None:
+    """What is to be waived; None: what was is taken back.
+
+    :raises UsageError: an argument is missing, or wrong.
+    """
+    name = steps.WAIVE.name
+    if 'paths' not in arguments:
+        raise UsageError(argument='argument paths', what='is missing', hint=f'{name} needs paths; [] takes back what was given')
+    paths = frozenset(WritePath(path) for path in arguments['paths'])
+    if not paths:
+        for key in _ARGUMENTS:
+            if key in arguments:
+                raise UsageError(argument=f'argument {key}', what='is for what is waived, and paths is empty')
+        return None
+    for key in _ARGUMENTS:
+        if not str(arguments.get(key, '')).strip():
+            raise UsageError(argument=f'argument {key}', what='is missing', hint=f'{name} needs reason and expires with paths')
+    reason = str(arguments['reason']).strip()
+    if not reason.isprintable():
+        raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
+    found = Waiver(role=role, reason=reason, expires=_end(arguments['expires']), paths=paths)
+    if found.ended(now):
+        raise UsageError(argument='argument expires', what=f'{moment(found.expires)} is over')
+    if found.too_long(now):
+        hint = f'let it end within {LONGEST.days} days, and look at it again then'
+        raise UsageError(argument='argument expires', what=f'{moment(found.expires)} is too far away', hint=hint)
+    return found
+
+
+def _end(text: str) -> datetime:
+    hint = 'as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
+    try:
+        found = datetime.fromisoformat(text)
+        if _DATE.fullmatch(text):
+            return found.replace(tzinfo=UTC)
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise UsageError(argument='argument expires', what=f'{text!r} is no date, and no date and time with its offset', hint=hint)
+
+
+def _devices(task: Any, mind: Memory, names: Iterable[str] | None, now: datetime) -> frozenset[AcceleratorId]:
+    """The devices that are named; none: all of them."""
+    if names is None:
+        return frozenset()
+    inventory = run.observe(target_of(task), tools_of(task, mind, images=False), now)
+    return steps.chosen(inventory, names) or frozenset()
+
+
+def _besides(known: Iterable[Granted], devices: frozenset[AcceleratorId], paths: frozenset[WritePath]) -> tuple[Granted, ...]:
+    """What was given before, without what is given anew for the same devices."""
+    rest = (
+        replace(g, waiver=replace(g.waiver, paths=g.waiver.paths - paths)) if g.devices == devices else g for g in known
+    )  # fmt: skip
+    return tuple(g for g in rest if g.waiver.paths)
+
+
+def _of_node(given: Granted) -> notification.Waiving:
+    return notification.Waiving(
+        accelerators=tuple(sorted(str(d) for d in given.devices)),
+        paths=tuple(sorted(str(path) for path in given.waiver.paths)),
+        rule=steps.rule_of(given),
+        role=given.waiver.role,
+        reason=given.waiver.reason,
+        expires=given.waiver.expires,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- being told
+
+
+def tell(task: Any, verdict: Verdict, by: str) -> None:
+    """Leave in log, history and a notification that a node rests on waivers; in log and history what else is relaxed."""
+    node = task.node
+    lines = waiver.summary(verdict.waived)
+    relaxed = [n.text for n in waiver.told(verdict.target, (), verdict.relaxed, {})]
+    for line in lines:
+        LOG.warning('Node %s: %s: %s', node.uuid, by, line)
+    for line in relaxed:
+        LOG.info('Node %s: %s: %s', node.uuid, by, line)
+    if lines or relaxed:
+        outcome.told(node, f'{by}: {"; ".join((*lines, *relaxed))}')
+    if lines:
+        notification.waivers(task, _in_use(verdict.waived), by=by, at=work.now(), in_use=True)
+
+
+def _in_use(waived: Iterable[Waived]) -> list[notification.Waiving]:
+    """One for each path and waiver."""
+    devices: dict[tuple[str, str, str, str, datetime], list[str]] = {}
+    for w in waived:
+        devices.setdefault((str(w.path), w.rule, w.role, w.reason, w.expires), []).append(str(w.accelerator))
+    return [
+        notification.Waiving(
+            accelerators=tuple(sorted(ids)), paths=(path,), rule=rule, role=role, reason=reason, expires=expires
+        )
+        for (path, rule, role, reason, expires), ids in sorted(devices.items())
+    ]

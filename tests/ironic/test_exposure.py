@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who may say that no tenant's code runs on a node? Whoever may edit ``driver_info`` can write it; an operator has it taken."""
+
+from dataclasses import replace
+
+from ironic.common import states
+
+from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc_ironic import node as memory
+from tests.ironic.test_api import OWNER, OWNER_MEMBER, ApiCase
+
+RECONCILE = 'reconcile_accelerators'
+
+
+class TestExposure(ApiCase):
+    """A tenant's node of a project: its members may edit driver_info."""
+
+    parameters = {'gpus': 1}  # noqa: RUF012
+    baseline = 'format = 1\n[[rule]]\nname = "tenants"\nmatch = { exposure = "tenant" }\nblock = ["host-device"]\n'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+
+    def say(self, exposure: str) -> None:
+        """A member of the owner's project writes it through the API."""
+        change = [{'op': 'add', 'path': '/driver_info/acc_exposure', 'value': exposure}]
+        self.app.patch_json(f'/v1/nodes/{self.node.uuid}', change, headers=OWNER_MEMBER, status=200)
+        self.node.refresh()
+
+    def cleaned(self, *steps: str) -> str:
+        """The state after cleaning."""
+        self.clear()
+        self.clean(*steps)
+        return self.settle()
+
+    def test_what_a_member_of_the_owners_project_writes_opens_nothing(self) -> None:
+        """A deploy locks as a tenant's, fails, and names both and what to do; automated cleaning fails, too."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.say('none')
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        words = ("driver_info['acc_exposure'] makes the exposure none", 'rules go by tenant', RECONCILE, 'set it back')
+        assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
+        assert all(closed for name, closed in self.locks().items() if 'InbandUpdatePolicy' in name)
+        assert states.CLEANFAIL == self.cleaned()
+        assert 'rules go by tenant' in self.node.last_error
+        self.say('tenant')
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+
+    def test_before_the_first_step_it_is_believed_no_more(self) -> None:
+        """Only tenant is, which asks for most; also where the option says less."""
+        self.say('service')
+        assert states.CLEANFAIL == self.cleaned()
+        self.config(group='baremetal_acc', default_exposure='none')
+        self.say('tenant')
+        memory.store(self.node, replace(memory.Memory()))
+        assert states.CLEANFAIL == self.cleaned('verify_accelerators')
+        assert 'lock host-device' in self.node.last_error
+
+    def test_an_operators_reconciling_takes_it(self) -> None:
+        """By hand. The history says so, the deploy needs no lock, and says that less is asked for."""
+        self.say('none')
+        assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
+        assert Exposure.NONE is self.mind.exposure
+        assert any('rules go by exposure none from now on, by tenant no more' in e for e in self.history())
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert any('verify_accelerators: less than the default: exposure none' in e for e in self.history())
+        self.say('tenant')
+        assert states.CLEANFAIL == self.cleaned()
+        assert 'makes the exposure tenant, and rules go by none' in self.node.last_error
+
+    def test_the_owners_own_reconciling_does_not(self) -> None:
+        """A public runbook has the step, and the API asks no rule of it."""
+        self.say('none')
+        self.context.system_scope, self.context.project_id = None, OWNER
+        assert states.CLEANFAIL == self.cleaned(RECONCILE)
+        assert ('rules go by tenant' in self.node.last_error, None) == (True, self.mind.exposure)
