@@ -96,7 +96,10 @@ class HostPrivilege:
 
 
 def _shows_any(card: Card) -> bool:
-    return card.level is not MISSING or card.rshim is not MISSING or card.why_not('system', 'level', 'rshim') is not None
+    """A card without a level may have one of the other two: then HostRshim is theirs."""
+    if card.level is not MISSING or card.why_not('system', 'level', 'rshim') is not None:
+        return True
+    return card.rshim is not MISSING and card.privileges_at is None and not card.presets
 
 
 def _value(card: Card) -> dict[str, object]:

@@ -257,6 +257,15 @@ def test_what_a_card_says_in_several_places_has_to_agree(
     assert states == tuple(_read(bmc, m)[0].state for m in mechanisms)
 
 
+@pytest.mark.parametrize('other', [_privileges, lambda bmc: _preset(bmc, 'Privileged')])
+def test_a_card_without_a_level_has_no_lock_of_the_level_beside_another(bmc: Any, other: Callable[[Any], object]) -> None:
+    """It could not be engaged. Without the other one HostRshim alone is half a lock, and says so."""
+    _card(bmc, level=None, rshim='Disabled')
+    assert [PARTIAL] == [r.state for r in _read(bmc, HostPrivilege())]
+    other(bmc)
+    assert () == _read(bmc, HostPrivilege())
+
+
 def test_another_source_that_cannot_be_read_makes_a_closed_one_unknown(bmc: Any, reply: Callable[..., Any]) -> None:
     """It may say the opposite."""
     _card(bmc, level='Restricted', rshim='Disabled')

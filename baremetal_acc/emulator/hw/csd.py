@@ -132,16 +132,15 @@ def add_csd(maker: Maker, view: View) -> None:
 
 def _add_pcie(maker: Maker, view: View, serial: str, uuid: str) -> None:
     common = {
-        'VendorId': '0x1af4',
-        'SubsystemVendorId': '0x1af4',
+        'SubsystemVendorId': '0x10ee',
         'SubsystemId': '0x0001',
         'SegmentNumber': '0x0000',
         'BusNumber': '0x5e',
         'DeviceNumber': '0x00',
         'RevisionId': '0x01',
     }
-    nvme = {'DeviceId': '0x10c5', 'ClassCode': '0x010802', 'DeviceClass': 'MassStorageController'}
-    fpga = {'DeviceId': '0x10c6', 'ClassCode': '0x120000', 'DeviceClass': 'ProcessingAccelerators'}
+    nvme = {'VendorId': '0x144d', 'DeviceId': '0xa824', 'ClassCode': '0x010802', 'DeviceClass': 'MassStorageController'}
+    fpga = {'VendorId': '0x10ee', 'DeviceId': '0x6988', 'ClassCode': '0x120000', 'DeviceClass': 'ProcessingAccelerators'}
     links = {'Drives': refs([DRIVE]), 'StorageControllers': refs([f'{STORAGE}/Controllers/0'])}
     add_pcie_device(
         view,
