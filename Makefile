@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
+.PHONY: demo test lint docs check again constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -40,13 +40,17 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-faults soak-crashes soak-takeover soak-guards soak-mutation
+soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
 
 soak-histories: .venv/.installed-test
 	HISTORIES=$(or $(HISTORIES),10000) $(BIN)/python -m pytest -q -s tests/unit/test_histories.py
+
+# LIFECYCLES_ARGS: --seed N, --lifecycles N, --only SEED (see doc/source/soak.rst).
+soak-lifecycles: .venv/.installed-test
+	$(BIN)/python -m tests.lifecycles.soak --processes $(or $(SOAK_PROCESSES),2) $(LIFECYCLES_ARGS)
 
 # Every fault in every way; every point at which a process can die, once and twice; every store at which a conductor can be killed.
 soak-faults: .venv/.installed-test

@@ -1,0 +1,759 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""One machine's life by a seed: cleaned, locked, verified, handed over, watched, taken back; and everything that goes wrong.
+
+The machine is the emulator's, with a clock of its own; what decides is our own code, as a conductor turns it
+(:mod:`baremetal_acc.run` and :mod:`baremetal_acc.decide`). What happens is chosen by the seed. What counts is the machine's own
+truth: whether any way from the host to a card is open, what runs in each component, which lock was written when.
+
+A life is judged at every hand-over, at the end of every cleaning and in every round of the watch. A hand-over without proof is
+a fault of ours whatever the BMCs did, but for one thing: a BMC that shows a lock or a version that is not there tells the same
+as an honest one. Such lies are played, too, and the hand-overs that rest on one are counted as *believed*.
+"""
+
+import hashlib
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cache
+from typing import Any
+from unittest import mock
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.decide import certificate, watch
+from baremetal_acc.decide.advance import Patience, begin
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, Rule
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
+from baremetal_acc.decide.verify import judged
+from baremetal_acc.emulator.image import Image as Brought
+from baremetal_acc.emulator.image import Kind as Holds
+from baremetal_acc.emulator.parts import Bank, Power, Refused
+from baremetal_acc.errors import AccError
+from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.locks.find import mechanisms
+from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.certificate import CertifiedNode, Paper
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, Upload
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
+from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
+from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.run import Target, Tools, bound, check, observe, tick
+from tests.lifecycles.site import Site, bytes_of, upload
+
+PATIENCE = Patience(
+    poll=timedelta(seconds=45), settle=timedelta(minutes=1), reset=timedelta(minutes=4), stall=timedelta(minutes=6)
+)
+
+TIMEOUT = timedelta(minutes=40)
+
+ROUND = timedelta(minutes=5)
+"""Between two rounds of the watch."""
+
+PREVIOUS = '0.9'
+"""What some cards run at first, and what is put back."""
+
+EVIL = '6.6.6'
+
+PATHS = {'pcie': WritePath.HOST_DEVICE, 'rshim': WritePath.HOST_DEVICE}
+"""What a way of the emulated host is in our words; one that is not here is a way of the same name as the path."""
+
+PRODUCTS = (('gpu-server', 1), ('gpu-server', 2), ('fpga-server', None), ('acc-server', 1))
+
+
+def path_of(way: str) -> WritePath:
+    """The write path that a way of the emulated host is.
+
+    :raises ValueError: nobody has said.
+    """
+    return PATHS[way] if way in PATHS else WritePath(way)
+
+
+class Crash(BaseException):
+    """The conductor dies."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What is the same for all lives on one kind of machine."""
+
+    site: Site
+    baseline: Baseline
+    catalogue: tuple[Image, ...]
+    files: dict[str, bytes]
+    wanted: dict[str, str]
+    block: frozenset[WritePath]
+    mechanisms: tuple[Mechanism, ...]
+
+
+@cache
+def world(product: str, gpus: int | None) -> World:
+    """Made once: a life begins on it anew."""
+    site = Site.of(product, gpus=gpus)
+    machine = site.machine
+    looks = [site.connect(_address(b)).look(site.now) for b in site.product.views]
+    look = [a for one in looks for a in one.accelerators]
+    readers = [one.reader for one in looks]
+    # The others would look for what such a machine never has, at each of its looks.
+    had = tuple(m for m in mechanisms() if any(m.read(a, readers, site.now) for a in look))
+    by_place = {(c.ref.bmc, c.ref.uri): (a, c) for a in look for c in a.firmware}
+    images: dict[str, Image] = {}
+    files: dict[str, bytes] = {}
+    firmware: dict[Kind, dict[str, str]] = {}
+    wanted = {}
+    for component in machine.components.values():
+        found = by_place.get((component.bmc, component.uri))
+        if found is None or not component.updateable or component.active is None:
+            continue
+        accelerator, item = found
+        pattern = re.sub(r'(?<=GPU_)\d+$', '*', item.id)
+        firmware.setdefault(accelerator.kind, {})[pattern] = component.active.version
+        wanted[component.key] = component.active.version
+        reset = ResetKind.NONE if component.activates is None else ResetKind.POWER_CYCLE
+        stem = f'{component.model}-{component.component}'
+        for version, name in ((component.active.version, stem), (PREVIOUS, f'{stem}-previous')):
+            data = bytes_of(component.kind, component.model, component.component, version, 1)
+            files[name] = data
+            images[name] = Image(
+                name=name,
+                kind=ImageKind.FIRMWARE,
+                fits=(Fit(vendor=accelerator.vendor, model=accelerator.model, software_id=item.software_id),),
+                component=pattern,
+                version=version,
+                security_version=1,
+                source=f'/images/{name}',
+                size_bytes=len(data),
+                digest=Digest(algorithm=DigestAlgorithm.SHA256, value=hashlib.sha256(data).hexdigest()),
+                reset=reset,
+                restore=f'{stem}-previous' if name == stem else stem,
+            )
+    block = frozenset(path_of(way.path) for way in machine.ways)
+    rules = tuple(
+        Rule(name=str(kind), match=Match(kind=kind), firmware=tuple(versions.items()), block=block)
+        for kind, versions in firmware.items()
+    )
+    return World(site, Baseline(rules=rules), tuple(images.values()), files, wanted, block, had)
+
+
+def _address(bmc: str) -> BmcAddress:
+    # One at a time: nothing here waits, and threads would make a life another one each time.
+    return BmcAddress(name=BmcName(bmc), address=f'https://{bmc}.example', concurrency=1)
+
+
+NODE = NodeFacts(name='node-1', resource_class='gold', exposure=Exposure.TENANT)
+
+PAPER = Paper(name='of a life', digest='sha256:' + '0' * 64)
+
+
+@dataclass
+class Mind:
+    """What is stored of a node. Records of locks are never thrown away: old ones have to count for nothing."""
+
+    lifecycle: int = 1
+    evidence: tuple[Engagement, ...] = ()
+    known: frozenset[AcceleratorId] = frozenset()
+    suspects: frozenset[AcceleratorId] = frozenset()
+    handed: Inventory | None = None
+
+
+@dataclass
+class Life:
+    """One life.
+
+    :ivar faulty: faults may come in this phase; ``disturbed`` some came.
+    :ivar liar: a BMC shows what is not there, and no reading could tell: since that, until the life ends.
+    :ivar figures: what happened how often.
+    :ivar told: the story, for whoever plays it again.
+    """
+
+    seed: int
+    faulty: bool = False
+    disturbed: bool = False
+    liar: bool = False
+    figures: Counter = field(default_factory=Counter)
+    told: list[str] = field(default_factory=list)
+    mind: Mind = field(default_factory=Mind)
+    crash_in: int | None = None
+    crash_stored: bool = True
+    stored: Job | None = None
+    at_look: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.product = self.random.choice(PRODUCTS)
+        self.world = world(*self.product)
+        self.site, self.machine = self.world.site, self.world.site.machine
+        self.site.begin()
+        self.target = Target(name='node-1', node=NODE, bmcs=tuple(_address(b) for b in self.site.product.views))
+        self.devices = tuple(c.device for c in self.site.cards)
+
+    def tell(self, text: str) -> None:
+        self.told.append(f'{self.machine.clock.now():8.0f}  {text}')
+
+    def wrong(self, text: str) -> None:
+        """What must never be.
+
+        :raises AssertionError: always.
+        """
+        self.tell(f'WRONG: {text}')
+        raise AssertionError(text)
+
+    # --------------------------------------------------------------------------------------------------------------- truth
+
+    def open_ways(self) -> list[str]:
+        """Ways from the host that stand open, and that the rules want blocked."""
+        closed = {key: self.machine.is_closed(key) for way in self.machine.ways for key in way.locks}
+        return [
+            f'{way.path} to {way.target}'
+            for way in self.machine.ways
+            if path_of(way.path) in self.world.block and not any(closed[key] for key in way.locks)
+        ]
+
+    def other_versions(self) -> list[str]:
+        """Components that run, or will run after the next reset, what the baseline does not name."""
+        machine = self.machine
+        banks = [
+            (k, v, b)
+            for k, v in self.world.wanted.items()
+            for b in (machine.components[k].active, machine.components[k].staged)
+        ]
+        return [f'{key} {bank.version}' for key, version, bank in banks if bank is not None and bank.version != version]
+
+    def gone(self) -> list[str]:
+        """Cards that are not there, or are others."""
+        faults = self.machine.faults
+        return [
+            d for d in self.devices if self.machine.is_gone(d) or faults.find('card-exchanged', bmc='host', device=d, use=False)
+        ]
+
+    def tools(self) -> Tools:
+        return Tools(
+            connect=self.site.connect,
+            mechanisms=self.world.mechanisms,
+            baseline=self.world.baseline,
+            catalogue=self.world.catalogue,
+            images=self,
+            save=self.save,
+            observed=lambda inventory, verdict: self.looked(),
+            known=self.mind.known,
+            patience=PATIENCE,
+        )
+
+    def looked(self) -> None:
+        """A job takes its last look. What changes after that it cannot know."""
+        self.at_look = [*self.other_versions(), *self.open_ways()]
+
+    def open(self, image: Image) -> Upload:
+        """For :class:`baremetal_acc.run.Tools`: the bytes of an image."""
+        return upload(image.name, self.world.files[image.name])
+
+    def save(self, job: Job) -> None:
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in < 0:
+                self.crash_in = None
+                self.stored = job if self.crash_stored else self.stored
+                raise Crash
+        self.stored = job
+
+    # -------------------------------------------------------------------------------------------------------- what goes wrong
+
+    def disturb(self) -> None:
+        """Something goes wrong."""
+        name = self.random.choice(TROUBLES)
+        self.tell(f'fault: {name}')
+        self.figures[f'fault {name}'] += 1
+        self.disturbed = True
+        _DO[name](self)
+
+    def maybe(self, chance: float) -> None:
+        if self.faulty and self.random.random() < chance:
+            self.disturb()
+
+    def heal(self) -> None:
+        """The operator repairs what is broken: BMCs start anew, what was gone is back, the host is on."""
+        machine = self.machine
+        machine.faults.remove()
+        self.site.away, self.site.cut, self.site.deaf, self.crash_in = {}, 0, 0, None
+        for bmc in machine.bmcs:
+            machine.reset_bmc(bmc)
+        self.site.go_on(timedelta(minutes=3))
+        if machine.systems['host'].power is Power.OFF:
+            machine.reset_system('host', 'On')
+        self.site.go_on(timedelta(minutes=1))
+        self.disturbed = self.liar = False
+
+    # ------------------------------------------------------------------------------------------------------------------ jobs
+
+    def run(self, flow: Flow, parts: frozenset[Part], *, hold: bool, demands_met: bool) -> tuple[Job | None, tuple[str, ...]]:
+        """One job, from its plan to its end: the job, and why it failed."""
+        tools, site = self.tools(), self.site
+        try:
+            inventory = observe(self.target, tools, site.now)
+            suspects = self.mind.suspects & {a.id for a in inventory.accelerators}
+            made = plan(
+                inventory,
+                self.world.baseline,
+                NODE,
+                self.world.catalogue,
+                parts=parts,
+                hold=hold,
+                again=suspects if Part.FIRMWARE in parts else frozenset(),
+                spoilt=suspects,
+            )
+            raise_if_unsafe(made)
+            job = begin(
+                made,
+                identity='j',
+                node='n',
+                flow=flow,
+                step='s',
+                lifecycle=self.mind.lifecycle,
+                now=site.now,
+                timeout=TIMEOUT,
+                demands_met=demands_met,
+            )
+            job = bound(job, self.target)
+        except AccError as exc:
+            return None, tuple(getattr(exc, 'reasons', ()) or (str(exc),))
+        self.stored, site.held = job, hold
+        end = job.deadline + 4 * PATIENCE.reset + self.site.jumped
+        outcome: Outcome = Wait(delay=timedelta(0), doing='')
+        while isinstance(outcome, Wait):
+            self.maybe(0.15)
+            try:
+                job, outcome = tick(job, self.target, tools, site.now)
+            except Crash:
+                self.tell('the conductor dies')
+                job, outcome = decode(Job, encode(self.stored)), Wait(delay=PATIENCE.poll, doing='dead')
+            except AccError as exc:
+                self.tell(f'the turn fails: {exc}')
+                job, outcome = self.stored, Wait(delay=PATIENCE.poll, doing=str(exc))
+                if site.now > end:
+                    site.held = False
+                    return None, (f'abandoned: {exc}',)
+            if isinstance(outcome, Wait):
+                site.go_on(max(outcome.delay, timedelta(seconds=1)))
+                if site.now > end + timedelta(hours=3) + abs(site.jumped):
+                    self.wrong(f'a job without an end: {outcome.doing}')
+        site.held = False
+        self.tell(f'{flow} job: {"done" if isinstance(outcome, Done) else outcome.reasons}')
+        if site.wrong:
+            self.wrong('; '.join(site.wrong))
+        return job, () if isinstance(outcome, Done) else outcome.reasons
+
+    def remember(self, job: Job | None) -> None:
+        if job is not None:
+            new = {(e.place, e.accelerator, e.lifecycle, e.flow) for e in job.engagements}
+            old = [e for e in self.mind.evidence if (e.place, e.accelerator, e.lifecycle, e.flow) not in new]
+            self.mind.evidence = (*old, *job.engagements)
+
+    # -------------------------------------------------------------------------------------------------------------- the phases
+
+    def clean(self) -> bool:
+        """Bring the cards to the baseline; whether the machine may be given to somebody then."""
+        mind = self.mind
+        if mind.handed is not None:
+            mind.lifecycle, mind.handed = mind.lifecycle + 1, None
+        hold = self.random.random() < 0.6
+        sound = not self.disturbed
+        job, reasons = self.run(Flow.CLEAN, EVERYTHING, hold=hold, demands_met=True)
+        self.remember(job)
+        self.figures['cleanings'] += 1
+        if job is not None:
+            mind.suspects = (mind.suspects | frozenset(job.quarantined)) if reasons else frozenset()
+            self.figures['quarantined'] += len(job.quarantined)
+        safe = sound and not self.disturbed
+        self.figures['cleanings with nothing wrong'] += safe
+        if reasons:
+            self.figures['cleanings failed'] += 1
+            self.tell(f'cleaning failed: {reasons}')
+            if safe:
+                self.figures['false failures of cleaning'] += 1
+                self.tell('FALSE: nothing was wrong')
+            return False
+        if self.at_look:
+            self.unproven(f'clean, and {self.at_look}')
+        return True
+
+    def unproven(self, what: str) -> None:
+        """Something was called good that is not. A BMC that lies so that nobody can tell is believed; nothing else is."""
+        if self.liar:
+            self.figures['believed'] += 1
+            self.tell(f'believed: {what}')
+        else:
+            self.wrong(what)
+
+    def deploy(self) -> bool:
+        """Lock, verify, put it in writing; whether it is handed over."""
+        mind = self.mind
+        sound, began = not self.disturbed, self.machine.clock.now()
+        ready = not self.other_versions() and not self.gone() and not mind.suspects
+        self.figures['deployments'] += 1
+        job, reasons = self.run(Flow.DEPLOY, frozenset({Part.LOCK}), hold=True, demands_met=False)
+        self.remember(job)
+        if job is not None and job.verdict is not None:
+            # As the step that locks does: what it is for has to hold by its own records.
+            concerned = [f for f in job.verdict.unmet if f.subject.split()[0] in ('lock', 'present')]
+            reasons = (*reasons, *(str(f) for f in concerned))
+        self.maybe(0.2)
+        self.site.go_on(timedelta(seconds=self.random.randint(1, 30)))
+        if not reasons:
+            reasons = self.verify(began)
+        safe = sound and not self.disturbed and ready
+        self.figures['deployments with nothing wrong'] += safe
+        if not reasons:
+            return True
+        self.figures['refusals'] += 1
+        self.tell(f'refused: {reasons}')
+        if safe:
+            self.figures['false refusals'] += 1
+            self.tell('FALSE: nothing was wrong')
+        return False
+
+    def verify(self, began: float) -> tuple[str, ...]:
+        """What stands against a hand-over; nothing: it is handed over."""
+        mind, now = self.mind, self.site.now
+        try:
+            inventory, verdict = check(
+                self.target, self.tools(), mind.evidence, now, lifecycle=mind.lifecycle, flow=Flow.DEPLOY
+            )
+            if not verdict.met:
+                return tuple(str(f) for f in verdict.unmet)
+            occasion = certificate.Occasion(
+                node=CertifiedNode(uuid=None, name='node-1'),
+                lifecycle=mind.lifecycle,
+                proven_in=mind.lifecycle,
+                flow=Flow.DEPLOY,
+                deployment='d',
+                issued=now,
+                issuer='of a life',
+                key='0' * 16,
+                requester=None,
+                baseline=PAPER,
+                catalogue=PAPER,
+                known=mind.known,
+            )
+            paper = certificate.issue(inventory, verdict, self.world.baseline, NODE, mind.evidence, occasion)
+        except AccError as exc:
+            return tuple(getattr(exc, 'reasons', ()) or (str(exc),))
+        self.figures['hand-overs'] += 1
+        self.judge_hand_over(began)
+        if certificate.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d'):
+            self.wrong('a certificate that does not hold when it is issued')
+        # The counter goes up with the hand-over: what is proven from here on is of another lifecycle.
+        mind.handed = judged(inventory, mind.evidence, lifecycle=mind.lifecycle, flow=Flow.DEPLOY)
+        return ()
+
+    def judge_hand_over(self, began: float) -> None:
+        """The truth of what is handed over: closed, of the baseline, proven now."""
+        if self.open_ways() or self.other_versions() or self.gone():
+            self.unproven(f'handed over with {[*self.open_ways(), *self.other_versions(), *self.gone()]}')
+        written = {key for at, key in self.site.writes if at >= began}
+        for way in self.machine.ways:
+            if path_of(way.path) in self.world.block and not written.intersection(way.locks):
+                self.wrong(f'handed over with {way.target}, of which no lock was written in this deployment')
+
+    def tenancy(self) -> None:
+        """The tenant is root, and the watch looks."""
+        for _ in range(self.random.randint(1, 4)):
+            self.random.choice((self.tenant_writes, self.tenant_writes, self.tenant_resets, self.somebody))()
+            self.maybe(0.2)
+            self.site.go_on(ROUND)
+            self.look_after()
+
+    def tenant_writes(self) -> None:
+        """The tenant tries every way; each that the locks block refuses."""
+        machine = self.machine
+        for way in machine.ways:
+            target = machine.components[way.target]
+            image = Brought(
+                kind=target.kind,
+                device=target.model,
+                component=target.component,
+                version=EVIL,
+                security_version=1,
+                payload_bytes=3,
+                digest='evil',
+                function=EVIL if target.kind is Holds.FUNCTION else None,
+            )
+            is_open = not any(machine.is_closed(key) for key in way.locks)
+            try:
+                machine.write_from_host(way.device, image, path=way.path, component=way.component, slot=way.slot)
+            except Refused:
+                self.figures['writes of tenants refused'] += 1
+            else:
+                self.figures['writes of tenants done'] += 1
+                self.tell(f'the tenant writes {way.target} by {way.path}')
+                if not is_open:
+                    self.wrong(f'a closed way took a write: {way.target}')
+
+    def tenant_resets(self) -> None:
+        """By the power button that root has; or the BMC, over IPMI."""
+        word = self.random.choice(('GracefulRestart', 'ForceOff', 'bmc'))
+        self.tell(f'the tenant: {word}')
+        if word == 'bmc':
+            self.machine.reset_bmc(self.random.choice(tuple(self.machine.bmcs)))
+            return
+        try:
+            self.machine.reset_system('host', word)
+            if word == 'ForceOff':
+                self.site.go_on(timedelta(minutes=1))
+                self.machine.reset_system('host', 'On')
+        except Refused:
+            pass
+
+    def somebody(self) -> None:
+        """Somebody opens a lock through the BMC, who was not told of us."""
+        if self.faulty and self.random.random() < 0.3:
+            key = self.random.choice([k for w in self.machine.ways for k in w.locks])
+            setting = self.machine.settings[key]
+            setting.value = setting.in_force = setting.open
+            self.disturbed = True
+            self.tell(f'somebody opens {key}')
+
+    def look_after(self) -> None:
+        """A round of the watch: what is not as it was handed over is seen, if the BMCs tell it."""
+        mind = self.mind
+        self.figures['rounds of the watch'] += 1
+        handed = mind.handed
+        try:
+            seen = observe(self.target, self.tools(), self.site.now)
+        except AccError:
+            self.figures['rounds that saw nothing'] += 1
+            return
+        found = watch.troubles(handed, seen, mind.evidence, lifecycle=mind.lifecycle)
+        bad = [*self.open_ways(), *(v for v in self.other_versions() if EVIL in v), *self.gone()]
+        if bad and not found:
+            self.unproven(f'the watch saw nothing of {bad}')
+        if found:
+            self.figures['rounds with troubles'] += 1
+            self.tell(f'watch: {[str(t) for t in found][:3]}')
+            if not self.disturbed and not bad:
+                self.figures['false alarms'] += 1
+                self.tell(f'FALSE: alarm {[str(t) for t in found]}')
+
+    def play(self) -> None:
+        """All of it."""
+        self.enroll()
+        for _ in range(self.random.randint(1, 3)):
+            if not self.ready():
+                self.figures['given up'] += 1
+                return
+            self.faulty = self.random.random() < 0.5
+            if self.faulty and self.random.random() < 0.3:
+                self.disturb()
+            if not self.deploy():
+                continue
+            self.faulty = self.random.random() < 0.4
+            self.tenancy()
+
+    def enroll(self) -> None:
+        """As it came: with old firmware, with locks open or closed, with what others have left in it."""
+        for key in self.world.wanted:
+            if self.random.random() < 0.2:
+                self.machine.components[key].active = Bank(version=self.random.choice((PREVIOUS, EVIL)))
+        for setting in self.machine.settings.values():
+            if setting.is_lock and setting.device is not None and self.random.random() < 0.3:
+                setting.value = setting.in_force = setting.locked
+        self.mind.known = frozenset()
+
+    def ready(self) -> bool:
+        """Clean, till it is clean; three times at most."""
+        for attempt in range(3):
+            self.faulty = self.random.random() < (0.5 if attempt == 0 else 0.2)
+            if self.disturbed or attempt:
+                self.heal()
+            self.mind.known = self.identities() if self.mind.handed is None else self.mind.known
+            if self.faulty and self.random.random() < 0.3:
+                self.disturb()
+            if self.clean():
+                if self.disturbed and self.random.random() < 0.7:
+                    self.heal()
+                return True
+        return False
+
+    def identities(self) -> frozenset[AcceleratorId]:
+        """The operator writes down which cards are in it."""
+        try:
+            return frozenset(a.id for a in observe(self.target, self.tools(), self.site.now).accelerators)
+        except AccError:
+            return self.mind.known
+
+
+# ------------------------------------------------------------------------------------------------------------- what goes wrong
+
+
+def _device(life: Life) -> str:
+    return life.random.choice(life.devices)
+
+
+def _fault(name: str, *, counts: Iterable[int | None] = (1, None), **more: object) -> Callable[[Life], None]:
+    options = tuple(counts)
+
+    def do(life: Life) -> None:
+        count = life.random.choice(options)
+        life.machine.add_fault({'name': name, 'device': _device(life)} | ({} if count is None else {'count': count}) | more)
+
+    return do
+
+
+def _lie(name: str, **more: object) -> Callable[[Life], None]:
+    def do(life: Life) -> None:
+        life.liar = True
+        _fault(name, counts=(None,), **more)(life)
+
+    return do
+
+
+def _sent_is_shown(life: Life) -> None:
+    life.liar = True
+    device = _device(life)
+    life.machine.add_fault({'name': 'version-lies', 'device': device})
+    life.machine.add_fault({'name': 'task-completed-version-unchanged', 'device': device, 'count': 1})
+
+
+def _refused_locks(status: int) -> Callable[[Life], None]:
+    def do(life: Life) -> None:
+        life.machine.add_fault({'name': 'http-status', 'device': _device(life), 'method': 'PATCH', 'status': status})
+
+    return do
+
+
+def _unreadable(life: Life) -> None:
+    uris = sorted({s.uri for s in life.machine.settings.values() if s.is_lock and s.device})
+    life.machine.add_fault({'name': 'http-status', 'uri': life.random.choice(uris), 'method': 'GET', 'status': 500})
+
+
+def _away(life: Life) -> None:
+    bmc = life.random.choice(tuple(life.machine.bmcs))
+    life.site.away[bmc] = life.machine.clock.now() + life.random.choice((60, 300, 1800, 86400))
+
+
+def _crash(life: Life) -> None:
+    life.crash_in, life.crash_stored = life.random.randint(0, 8), life.random.random() < 0.5
+
+
+def _jump(life: Life) -> None:
+    life.site.jumped += timedelta(seconds=life.random.choice((-7200, -60, 60, 7200, 86400)))
+
+
+def _cut(life: Life) -> None:
+    life.site.cut = life.random.randint(1, 2)
+
+
+def _deaf(life: Life) -> None:
+    life.site.deaf = life.random.randint(1, 3)
+
+
+def _power(life: Life) -> None:
+    host = life.machine.systems['host']
+    try:
+        life.machine.reset_system('host', 'On' if host.power is Power.OFF else 'ForceOff')
+    except Refused:
+        life.tell('its power is changing already')
+
+
+def _bmc_reset(life: Life) -> None:
+    life.machine.reset_bmc(life.random.choice(tuple(life.machine.bmcs)))
+
+
+def _opened(life: Life) -> None:
+    key = life.random.choice([k for w in life.machine.ways for k in w.locks])
+    setting = life.machine.settings[key]
+    setting.value = setting.in_force = setting.open
+
+
+def _another_wrote(life: Life) -> None:
+    key = life.random.choice(tuple(life.world.wanted))
+    life.machine.components[key].active = Bank(version=EVIL, writer='somebody')
+
+
+def _old_evidence(life: Life) -> None:
+    """Records of an earlier lifecycle, of another flow and of the future come back from a backup of the database."""
+    mind = life.mind
+    old = [replace(e, lifecycle=mind.lifecycle - 1) for e in mind.evidence]
+    other = [replace(e, flow='clean') for e in mind.evidence]
+    future = [replace(e, at=life.site.now + timedelta(days=1)) for e in mind.evidence]
+    mind.evidence = (*mind.evidence, *life.random.choice((old, other, future)))
+
+
+_DO: dict[str, Callable[[Life], None]] = {
+    'a lock takes no change': _fault('lock-ignored'),
+    'a lock opens with a reset': _fault('lock-lost-on-reset'),
+    'a lock opens with a restart of the BMC': _fault('lock-lost-on-bmc-reset'),
+    'a lock opens with an update': _fault('lock-lost-on-update'),
+    'a lock is refused for want of a licence': _refused_locks(403),
+    'a lock is refused for now': _refused_locks(503),
+    'a lock cannot be read': _unreadable,
+    'a lock is shown that is not there': _lie('lock-reports-locked'),
+    'what was sent is shown and not written': _sent_is_shown,
+    'a version is shown that nobody wrote': _fault('version-lies', version='0.0'),
+    'an update fails': _fault('task-fails', counts=(1,)),
+    'an update fails and was written': _fault('task-fails', counts=(1,), completes=True),
+    'an update vanishes': _fault('task-vanishes', counts=(1,)),
+    'an update hangs': _fault('task-stuck', counts=(1,)),
+    'an update does nothing': _fault('task-completed-version-unchanged', counts=(1,)),
+    'an update ends badly': _fault('task-completed-critical', counts=(1,)),
+    'the power fails in an update': _fault('power-lost', counts=(1,), leaves='recovery'),
+    'the BMC restarts in an update': _fault('bmc-restart', counts=(1,)),
+    'a card keeps what it ran': _fault('activation-refused', counts=(1,)),
+    'a card stays with what is staged': _fault('activation-lost', counts=(1,)),
+    'a card is broken by a reset': _fault('activation-refused', counts=(1,), leaves='recovery'),
+    'an image is refused': _fault('image-refused', counts=(1,)),
+    'the BMC takes no update': _fault('update-503'),
+    'a card is gone': _fault('device-absent', counts=(None,)),
+    'a card is exchanged': _fault('card-exchanged', counts=(None,)),
+    'the BMC does not answer': _away,
+    'the conductor dies': _crash,
+    'the clock jumps': _jump,
+    'answers are lost': _cut,
+    'power is not changed': _deaf,
+    'somebody changes the power': _power,
+    'somebody restarts the BMC': _bmc_reset,
+    'somebody opens a lock': _opened,
+    'somebody writes a card': _another_wrote,
+    'old records come back': _old_evidence,
+}
+
+TROUBLES = tuple(_DO)
+
+
+def play(seed: int) -> Life:
+    """The life of a seed.
+
+    :raises AssertionError: it was not as it must be; the notes tell the story.
+    """
+    life = Life(seed)
+    try:
+        with mock.patch.object(wait, 'together', _in_turn), _silent():
+            life.play()
+    except AssertionError as exc:
+        exc.add_note(f'seed {seed}, {life.product}\n' + '\n'.join(life.told[-60:]))
+        raise
+    life.figures['lives'] += 1
+    return life
+
+
+def _in_turn(work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """BMCs are looked at one after the other: threads would make a life another one each time."""
+    return [work(item) for item in items]
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """What goes wrong on purpose is not logged."""
+    logger = logging.getLogger('baremetal_acc')
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

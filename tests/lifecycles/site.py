@@ -1,0 +1,511 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does our own code look at an emulated machine with no HTTP between them? The same resources, rendered where they are.
+
+The emulator's machine is the truth; its views say what each BMC shows of it, with every lie that a fault makes them tell. What
+a mechanism of :mod:`baremetal_acc.locks` reads and writes here is what it reads and writes over HTTP. Only what the parsers of
+the Redfish driver make of Processor, Chassis and SoftwareInventory is made here by hand, in few lines.
+"""
+
+import io
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from baremetal_acc.bmc.api import BmcAddress, Document, Look
+from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.distort import other_unit
+from baremetal_acc.emulator.hw import build
+from baremetal_acc.emulator.hw.parameters import Parameters, Product
+from baremetal_acc.emulator.image import Image as Brought
+from baremetal_acc.emulator.image import Kind as Holds
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Power, Refused
+from baremetal_acc.emulator.parts import TaskState as Emulated
+from baremetal_acc.emulator.redfish.errors import RedfishError
+from baremetal_acc.emulator.redfish.resource import Caller, Resource, check_patch
+from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
+from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Upload
+from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
+
+START = datetime(2026, 11, 22, tzinfo=UTC)
+
+_ROOT = Caller(user='admin', privileges=frozenset({'Login', 'ConfigureComponents', 'ConfigureManager', 'ConfigureUsers'}))
+
+_POWER = {
+    Power.ON: PowerState.ON,
+    Power.OFF: PowerState.OFF,
+    Power.POWERING_ON: PowerState.POWERING_ON,
+    Power.POWERING_OFF: PowerState.POWERING_OFF,
+}
+
+_RESETS = {ResetKind.SYSTEM_RESET: 'ForceRestart', ResetKind.POWER_CYCLE: 'PowerCycle'}
+
+_TASKS = {
+    Emulated.NEW: TaskState.ACTIVE,
+    Emulated.RUNNING: TaskState.ACTIVE,
+    Emulated.COMPLETED: TaskState.SUCCEEDED,
+    Emulated.EXCEPTION: TaskState.FAILED,
+}
+
+
+@dataclass(frozen=True)
+class Card:
+    """What never changes of one card: where it is shown.
+
+    :ivar device: the machine's own name for it.
+    """
+
+    device: str
+    bmc: BmcName
+    kind: Kind
+    primary: str
+    refs: tuple[str, ...]
+    firmware: tuple[str, ...]
+    slots: tuple[str, ...]
+    pci: PciIds
+
+
+@dataclass
+class Site:
+    """One machine, which can begin anew again and again: building it takes longer than a life.
+
+    :ivar away: BMCs that do not answer, until when.
+    :ivar jumped: by how much the conductor's clock is wrong.
+    :ivar cut: writes to come that arrive, and whose answer does not. ``deaf``: changes of power to come that are ignored.
+    :ivar writes: when each lock was written, by the key of its setting, in the order of time.
+    :ivar wrong: what our own code did and must not do, whatever happens around it.
+    :ivar held: our own code has promised to keep the host off while anything is open.
+    """
+
+    product: Product
+    away: dict[str, float] = field(default_factory=dict)
+    jumped: timedelta = timedelta(0)
+    cut: int = 0
+    deaf: int = 0
+    held: bool = False
+    writes: list[tuple[float, str]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    sessions: Iterator[int] = field(default_factory=itertools.count)
+
+    @classmethod
+    def of(cls, name: str, **parameters: Any) -> 'Site':
+        """A new one of that product."""
+        times = {'flash_seconds': 60.0, 'reset_seconds': 20.0, 'bmc_reset_seconds': 40.0}
+        return cls(build(name, Parameters(virtual_clock=True, **times, **parameters)))
+
+    def __post_init__(self) -> None:
+        machine = self.machine
+        self._first = machine.dump()
+        self._resources = {name: view.tree.snapshot() for name, view in self.product.views.items()}
+        self.cards = tuple(self._cards())
+        self.by_uri = {(c.bmc, c.uri): c for c in machine.components.values()}
+
+    @property
+    def machine(self) -> Machine:
+        return self.product.machine
+
+    def begin(self) -> None:
+        """The machine as it was when it was new."""
+        machine = self.machine
+        machine.clock = Clock(virtual=True, start=START)
+        machine.faults.remove()
+        machine.load(self._first)
+        machine.cut_writes.clear()
+        for bmc in machine.bmcs.values():
+            bmc.reserved.clear()
+            bmc.down_until = None
+        self.away, self.jumped, self.cut, self.deaf, self.held = {}, timedelta(0), 0, 0, False
+        self.writes, self.wrong, self.sessions = [], [], itertools.count()
+
+    # -------------------------------------------------------------------------------------------------------------- time
+
+    @property
+    def now(self) -> datetime:
+        """What the conductor's clock says."""
+        return START + timedelta(seconds=self.machine.clock.now()) + self.jumped
+
+    def go_on(self, time: timedelta) -> None:
+        """Let time pass."""
+        self.machine.clock.advance(time.total_seconds())
+        self.machine.settle()
+
+    # ------------------------------------------------------------------------------------------------------------- cards
+
+    def _cards(self) -> Iterator[Card]:
+        machine = self.machine
+        for device in dict.fromkeys(c.device for c in machine.components.values() if c.device):
+            own = [c for c in machine.components.values() if c.device == device]
+            bmc = own[0].bmc
+            shown = [r for r in self._resources[bmc].values() if r.device == device]
+            bodies = {r.uri: self.body(bmc, r) for r in shown}
+            by_type = {
+                kind: [uri for uri, body in bodies.items() if str(body['@odata.type']).startswith(f'#{kind}.')]
+                for kind in ('Processor', 'PCIeDevice', 'Chassis', 'PCIeFunction')
+            }
+            main = by_type['Processor']
+            kind = Kind(bodies[main[0]]['ProcessorType']) if main else Kind.DPU
+            system = self.product.systems[bmc]
+            primary = main[0] if main else system
+            named = [link['@odata.id'] for uri in main for link in _chassis(bodies[uri])]
+            boards = [uri for uri in by_type['Chassis'] if uri in named or (not main and bodies[uri]['ChassisType'] == 'Card')]
+            ids = bodies[by_type['PCIeFunction'][0]] if by_type['PCIeFunction'] else {}
+            yield Card(
+                device=device,
+                bmc=BmcName(bmc),
+                kind=kind,
+                primary=primary,
+                refs=tuple(sorted({primary, *main, *by_type['PCIeDevice'], *boards})),
+                firmware=tuple(c.uri for c in own if c.kind is Holds.FIRMWARE),
+                slots=tuple(c.uri for c in own if c.kind is Holds.FUNCTION),
+                pci=PciIds(vendor_id=ids.get('VendorId'), device_id=ids.get('DeviceId')),
+            )
+
+    def resource(self, bmc: str, uri: str) -> Resource | None:
+        """What is there now."""
+        found = self._resources[bmc].get(uri)
+        if found is None or (found.device is not None and self.gone(bmc, found.device)):
+            return None
+        return found
+
+    def gone(self, bmc: str, device: str) -> bool:
+        """A fault has taken the device away."""
+        return self.machine.faults.any('device-absent') and self.product.views[bmc].is_absent(device)
+
+    def body(self, bmc: str, resource: Resource) -> dict[str, Any]:
+        """What a BMC shows of a resource. Without the ETag, which takes longer than all the rest."""
+        body: dict[str, Any] = {'@odata.id': resource.uri, '@odata.type': resource.type, **resource.render()}
+        if resource.members is not None:
+            body['Members'] = [{'@odata.id': uri} for uri in resource.members() if self.resource(bmc, uri) is not None]
+        if resource.actions:
+            body['Actions'] = dict(body.get('Actions', {})) | {a.name: a.describe() for a in resource.actions}
+        faults = self.machine.faults
+        if resource.device is not None and faults.any('card-exchanged'):
+            where = {'bmc': bmc, 'device': resource.device, 'uri': resource.uri, 'method': 'GET'}
+            if faults.find('card-exchanged', **where) is not None:
+                body = other_unit(body)
+        return body
+
+    def reach(self, bmc: str) -> None:
+        """Let what is due happen, then speak to a BMC.
+
+        :raises BmcUnreachable: it does not answer.
+        """
+        self.machine.settle()
+        if self.machine.is_bmc_down(bmc) or self.away.get(bmc, -1.0) > self.machine.clock.now():
+            raise BmcUnreachable(bmc=BmcName(bmc), what='connection refused')
+
+    def written(self, before: Mapping[str, object]) -> None:
+        """Our own code has written to settings: note which locks, and whether that was allowed."""
+        machine = self.machine
+        running = machine.systems['host'].power is not Power.OFF
+        for key, value in before.items():
+            setting = machine.settings[key]
+            self.writes.append((machine.clock.now(), key))
+            if self.held and running and value == setting.locked != setting.value:
+                self.wrong.append(f'{key} was opened while the host was not off')
+
+    def connect(self, address: BmcAddress) -> 'Connection':
+        """For :class:`baremetal_acc.run.Tools`."""
+        return Connection(self, address)
+
+
+def _chassis(body: Mapping[str, Any]) -> list[Any]:
+    link = body.get('Links', {}).get('Chassis', [])
+    return link if isinstance(link, list) else [link]
+
+
+class Reader:
+    """Reads and writes resources of one BMC; as a reader it remembers what it has read."""
+
+    def __init__(self, site: Site, name: BmcName, session: str) -> None:
+        self.site, self.name, self.session = site, name, session
+        self._read: dict[str, Document] = {}
+
+    def get(self, uri: str) -> Document:
+        bare = uri.partition('#')[0].rstrip('/')
+        if bare not in self._read:
+            self._read[bare] = self.fresh(bare)
+        return self._read[bare]
+
+    def collection(self, uri: str) -> Document:
+        """It has one page."""
+        return self.get(uri)
+
+    def peek(self, uri: str) -> Document | None:
+        return self._read.get(uri.partition('#')[0].rstrip('/'))
+
+    def fresh(self, uri: str) -> Document:
+        self.site.reach(self.name)
+        found = self.site.resource(self.name, uri)
+        if found is None:
+            raise BmcRefused(bmc=self.name, uri=uri, what='no such resource (HTTP 404)', status=404)
+        self._fault(found, 'GET')
+        return Document(ref=Ref(bmc=self.name, uri=uri), body=self.site.body(self.name, found), etag=None)
+
+    def _fault(self, resource: Resource, method: str) -> None:
+        faults = self.site.machine.faults
+        if not faults.any('http-status'):
+            return
+        where = {'bmc': self.name, 'device': resource.device, 'uri': resource.uri, 'method': method}
+        rule = faults.find('http-status', **where)
+        if rule is not None:
+            status = int(rule.parameters['status'])
+            raise BmcRefused(bmc=self.name, uri=resource.uri, what=f'refused (HTTP {status})', status=status)
+
+    def patch(self, document: Document, body: Mapping[str, Any]) -> None:
+        uri = document.ref.uri
+        found = self.site.resource(self.name, uri)
+        self.site.reach(self.name)
+        if found is None or found.writable is None:
+            raise BmcRefused(bmc=self.name, uri=uri, what='not writable (HTTP 405)', status=405)
+        self._fault(found, 'PATCH')
+        before = self._locks(found)
+        try:
+            for writable, value in check_patch(dict(body), found.writable(), found.render()):
+                writable.write(value)
+        except RedfishError as exc:
+            raise BmcRefused(bmc=self.name, uri=uri, what=str(exc), status=exc.status) from exc
+        self.site.written(before)
+        self._answer(uri)
+
+    def _locks(self, resource: Resource) -> dict[str, object]:
+        """The locks that a write to a resource may be meant for, and their values."""
+        locks = self.site.machine.settings.values()
+        near = {resource.uri, resource.uri.removesuffix('/Settings'), resource.uri.removesuffix('/Bios/Settings')}
+        return {
+            s.key: s.value for s in locks if s.is_lock and s.bmc == self.name and (s.uri in near or s.device == resource.device)
+        }
+
+    def post(self, uri: str, body: Mapping[str, Any]) -> None:
+        self.site.reach(self.name)
+        for resource in self.site._resources[self.name].values():
+            for action in resource.actions:
+                if action.target == uri:
+                    self._fault(resource, 'POST')
+                    before = self._locks(resource)
+                    try:
+                        action.invoke(_ROOT, action.check(dict(body)))
+                    except RedfishError as exc:
+                        raise BmcRefused(bmc=self.name, uri=uri, what=str(exc), status=exc.status) from exc
+                    self.site.written(before)
+                    self._answer(uri)
+                    return
+        raise BmcRefused(bmc=self.name, uri=uri, what='no such action (HTTP 404)', status=404)
+
+    def _answer(self, uri: str) -> None:
+        """The answer to a write, which may be lost."""
+        if self.site.cut:
+            self.site.cut -= 1
+            raise BmcUnreachable(bmc=self.name, uri=uri, what='cut')
+
+
+class Connection:
+    """A session with one BMC of a site."""
+
+    def __init__(self, site: Site, address: BmcAddress) -> None:
+        self.site, self.address, self.bmc = site, address, address.name
+        site.reach(self.bmc)
+        self.session = f's{next(site.sessions)}'
+
+    def __enter__(self) -> 'Connection':
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def look(self, now: datetime) -> Look:
+        reader = Reader(self.site, self.bmc, self.session)
+        machine = self.site.machine
+        self.site.reach(self.bmc)
+        system = Ref(bmc=self.bmc, uri=self.site.product.systems[self.bmc])
+        facts = BmcFacts(
+            name=self.bmc,
+            address=self.address.address,
+            session=self.session,
+            update=UpdateFacts(push=True, pull=False, parallel=machine.bmcs[self.bmc].parallel_updates),
+            system=system,
+            power=self.power(system),
+        )
+        gaps: list[Gap] = []
+        cards = []
+        for card in self.site.cards:
+            if card.bmc == self.bmc and not self.site.gone(self.bmc, card.device):
+                try:
+                    cards.append(self._accelerator(card, reader, gaps))
+                except BmcRefused as exc:
+                    gaps.append(Gap(ref=Ref(bmc=self.bmc, uri=card.primary), reason=exc.what, hides=True))
+        return Look(facts=facts, accelerators=tuple(cards), platform_devices=(), gaps=tuple(gaps), reader=reader)
+
+    def _accelerator(self, card: Card, reader: Reader, gaps: list[Gap]) -> Accelerator:
+        def here(uri: str) -> Ref:
+            return Ref(bmc=self.bmc, uri=uri)
+
+        def item(uri: str) -> Component:
+            try:
+                return self._component(uri, reader)
+            except BmcRefused as exc:
+                gaps.append(Gap(ref=here(uri), field='Version', reason=exc.what))
+                return Component(id=uri.rsplit('/', 1)[1], ref=here(uri), version=None)
+
+        body = reader.get(card.primary).body
+        uuid, serial = body.get('UUID'), body.get('SerialNumber')
+        return Accelerator(
+            id=AcceleratorId(f'uuid:{uuid}' if uuid else f'serial:{serial}'),
+            kind=card.kind,
+            identity=IdentitySource.UUID if uuid else IdentitySource.SERIAL,
+            primary=here(card.primary),
+            refs=tuple(here(uri) for uri in card.refs),
+            vendor=body.get('Manufacturer'),
+            model=body.get('Model'),
+            part_number=body.get('PartNumber'),
+            serial=serial,
+            uuid=uuid,
+            pci=card.pci,
+            firmware=tuple(item(uri) for uri in card.firmware),
+            slots=tuple(self._slots(card, body, item)),
+            system=here(self.site.product.systems[self.bmc]),
+        )
+
+    def _component(self, uri: str, reader: Reader) -> Component:
+        body = reader.get(uri).body
+        staged = body.get('Oem', {}).get('Nvidia', {}).get('InactiveFirmwareSlot', {})
+        # Only some items show what is staged; the others show it by what a restart makes of them.
+        is_staged = staged.get('FirmwareState') == 'Staged'
+        return Component(
+            id=body['Id'],
+            ref=Ref(bmc=self.bmc, uri=uri),
+            version=body['Version'].strip() or None,
+            staged=staged['Version'] if is_staged else None,
+            updateable=body['Updateable'],
+            software_id=body.get('SoftwareId'),
+            write_protected=body.get('WriteProtected'),
+        )
+
+    def _slots(self, card: Card, body: Mapping[str, Any], item_at: Callable[[str], Component]) -> Iterator[ReconfigurationSlot]:
+        for n, slot in enumerate(body.get('FPGA', {}).get('ReconfigurationSlots', ())):
+            link = (slot.get('AccelerationFunction') or {}).get('@odata.id')
+            item = item_at(card.slots[n])
+            function = None
+            if link is not None:
+                function = Function(ref=Ref(bmc=self.bmc, uri=link), id=link.rsplit('/', 1)[-1], version=item.version)
+            yield ReconfigurationSlot(
+                slot_id=slot['SlotId'],
+                index=n,
+                uuid=slot.get('UUID'),
+                programmable_from_host=slot.get('ProgrammableFromHost'),
+                function=function,
+                item=item,
+            )
+
+    def writer(self) -> Reader:
+        return Reader(self.site, self.bmc, self.session)
+
+    def component(self, ref: Ref) -> Component:
+        return self._component(ref.uri, self.writer())
+
+    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
+        self.site.reach(self.bmc)
+        machine, component = self.site.machine, self.site.by_uri[self.bmc, target.uri]
+        if self.site.held and machine.systems['host'].power is not Power.OFF:
+            self.site.wrong.append(f'{component.key} was sent {upload.file} while the host was not off')
+        if machine.faults.find('update-503', bmc=self.bmc, device=component.device, uri=target.uri) is not None:
+            raise BmcBusy(bmc=self.bmc, what='come back later (HTTP 503)')
+        if self.site.gone(self.bmc, component.device):
+            raise BmcRefused(bmc=self.bmc, uri=target.uri, what='no such item (HTTP 400)', status=400)
+        try:
+            task = machine.begin_update(self.bmc, [component.key])
+        except Refused as exc:
+            raise BmcBusy(bmc=self.bmc, what=str(exc)) from exc
+        with upload.open() as stream:
+            kind, device, name, version, security = stream.read().decode().split('\n')
+        brought = Brought(
+            kind=Holds(kind),
+            device=device,
+            component=name,
+            version=version,
+            security_version=int(security),
+            payload_bytes=3,
+            digest=f'{device}/{name}/{version}',
+            function=version if kind == Holds.FUNCTION else None,
+        )
+        machine.image_arrived(task, brought)
+        if self.site.cut:
+            self.site.cut -= 1
+            raise BmcUnreachable(bmc=self.bmc, what='cut')
+        return self.task(Ref(bmc=self.bmc, uri=f'/redfish/v1/TaskService/Tasks/{task.id}'))
+
+    def task(self, ref: Ref) -> TaskReading:
+        self.site.reach(self.bmc)
+        task = self.site.machine.bmcs[self.bmc].tasks.get(int(ref.uri.rsplit('/', 1)[1]))
+        if task is None or task.gone:
+            return TaskReading(ref=ref, state=TaskState.GONE, raw='')
+        state = _TASKS[task.state]
+        if task.status == 'Critical':
+            state = TaskState.FAILED
+        return TaskReading(ref=ref, state=state, raw=task.state.value, percent=self.site.machine.percent(task))
+
+    def active_tasks(self) -> list[TaskReading]:
+        self.site.reach(self.bmc)
+        refs = [Ref(bmc=self.bmc, uri=f'/redfish/v1/TaskService/Tasks/{n}') for n in self.site.machine.bmcs[self.bmc].tasks]
+        return [r for r in map(self.task, refs) if r.state is TaskState.ACTIVE]
+
+    def _system(self, ref: Ref) -> Any:
+        self.site.reach(self.bmc)
+        return next(s for s in self.site.machine.systems.values() if (s.bmc, s.uri) == (ref.bmc, ref.uri))
+
+    def power(self, system: Ref) -> PowerState:
+        return _POWER[self._system(system).power]
+
+    def _reset(self, system: Ref, word: str) -> None:
+        name, cut = self._system(system).name, len(self.site.machine.cut_writes)
+        if self.site.deaf:
+            self.site.deaf -= 1
+            return
+        try:
+            self.site.machine.reset_system(name, word)
+        except Refused as exc:
+            raise BmcBusy(bmc=self.bmc, what=str(exc)) from exc
+        if len(self.site.machine.cut_writes) > cut:
+            self.site.wrong.append(f'{name}: {word} under a write: {self.site.machine.cut_writes[-1]}')
+        if self.site.cut:
+            self.site.cut -= 1
+            raise BmcUnreachable(bmc=self.bmc, what='cut')
+
+    def set_power(self, system: Ref, wanted: PowerState) -> None:
+        self._reset(system, 'On' if wanted is PowerState.ON else 'ForceOff')
+
+    def reset(self, system: Ref, kind: ResetKind) -> None:
+        if kind in _RESETS:
+            self._reset(system, _RESETS[kind])
+        else:
+            self.site.reach(self.bmc)
+            self.site.machine.reset_bmc(self.bmc)
+
+    def last_reset(self, system: Ref) -> str | None:
+        self.site.reach(self.bmc)
+        found = [s for s in self.site.machine.systems.values() if (s.bmc, s.uri) == (system.bmc, system.uri)]
+        at = found[0].last_reset if found else self.site.machine.bmcs[self.bmc].last_reset
+        return self.site.machine.clock.wall(at)
+
+
+def bytes_of(kind: Holds, device: str, component: str, version: str, security: int) -> bytes:
+    """What stands for an image here: the machine judges what an image says of itself."""
+    return f'{kind}\n{device}\n{component}\n{version}\n{security}'.encode()
+
+
+def upload(name: str, data: bytes) -> Upload:
+    """An image to send."""
+    return Upload(file=name, size_bytes=len(data), open=lambda: io.BytesIO(data))
+
+
+__all__ = ['HOST', 'START', 'Card', 'Connection', 'Reader', 'Site', 'bytes_of', 'upload']

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Some hundred random lifecycles, always the same ones; and whether playing them would notice if a guard were gone."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from baremetal_acc.decide import certificate, evidence, watch
+from baremetal_acc.model.lock import LockState
+from tests.lifecycles import life as lives
+from tests.lifecycles import soak
+from tests.lifecycles.life import PRODUCTS, TROUBLES, play
+
+FIRST, COUNT = 0, 100
+
+WITHOUT = 40
+"""Lives in which the loss of a guard has to show."""
+
+
+@pytest.fixture(scope='module')
+def played() -> Counter[str]:
+    """What came of them. A life that goes wrong fails here, with its story."""
+    figures: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + COUNT):
+        figures += play(seed).figures
+    return figures
+
+
+def test_no_machine_is_handed_over_without_fresh_proof_nor_refused_without_a_cause(played: Counter[str]) -> None:
+    """Every one was played to its end, and with nothing wrong nothing is refused."""
+    assert COUNT == played['lives']
+    assert 0 == played['false refusals'] + played['false failures of cleaning'] + played['false alarms']
+
+
+def test_the_lives_are_worth_playing(played: Counter[str]) -> None:
+    """They hold hand-overs and refusals, tenants that write, and a watch that finds something."""
+    for what in (
+        'hand-overs',
+        'refusals',
+        'cleanings failed',
+        'rounds with troubles',
+        'writes of tenants done',
+        'writes of tenants refused',
+        'deployments with nothing wrong',
+        'believed',
+    ):
+        assert 0 < played[what], what
+    assert [] == [name for name in TROUBLES if not played[f'fault {name}']]
+
+
+def test_a_life_is_the_same_each_time() -> None:
+    """Whoever is told a seed sees the same story."""
+    assert play(7).told == play(7).told
+    assert set(PRODUCTS) == {play(seed).product for seed in range(20)}
+
+
+def gone_wrong() -> list[str]:
+    """What is said of the lives that go wrong now."""
+    found = []
+    for seed in range(WITHOUT):
+        try:
+            play(seed)
+        except AssertionError as exc:
+            found.append(str(exc))
+    return found
+
+
+def _believes_everything(judge: Callable[..., Any]) -> Callable[..., Any]:
+    def judged(reading: Any, *args: Any, **kwargs: Any) -> Any:
+        found = judge(reading, *args, **kwargs)
+        closed = found.state in (LockState.LOCKED_REPORTED, LockState.PENDING_RESET)
+        return replace(found, state=LockState.LOCKED_VERIFIED) if closed else found
+
+    return judged
+
+
+def test_evidence_of_nobody_that_counted_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that was found closed, and that nobody closed in this deployment, is handed over: the truth says so."""
+    monkeypatch.setattr(evidence, 'judge', _believes_everything(evidence.judge))
+    assert [] != gone_wrong()
+
+
+def test_a_verdict_that_nobody_asks_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is handed over."""
+
+    def met(target: Any, tools: Any, engagements: Any, now: Any, **more: Any) -> Any:
+        inventory, verdict = check(target, tools, engagements, now, **more)
+        return inventory, replace(verdict, findings=())
+
+    check = lives.check
+    monkeypatch.setattr(lives, 'check', met)
+    monkeypatch.setattr(certificate, '_open', lambda *_: iter(()))
+    assert any('handed over with' in text for text in gone_wrong())
+
+
+def test_a_watch_that_sees_nothing_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that has opened, or firmware that has changed, is not told."""
+    monkeypatch.setattr(watch, 'troubles', lambda *_, **__: ())
+    assert any('the watch saw nothing' in text for text in gone_wrong())
+
+
+def test_a_refusal_without_a_cause_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who refuses everything hands nothing over, and that is no proof of anything."""
+    monkeypatch.setattr(evidence, 'judge', lambda reading, *_, **__: replace(reading, state=LockState.UNKNOWN))
+    assert 0 < sum(play(seed).figures['false failures of cleaning'] for seed in range(5))
+
+
+def test_the_command_says_what_came_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """By a seed, in two processes; and one life alone."""
+    assert 0 == soak.main(['--lifecycles', '20', '--seed', '5'])
+    said = capsys.readouterr().out
+    assert '20 lifecycles from seed 5, 2 processes' in said
+    assert '0 lives went wrong; 0.000 % of' in said
+    assert 0 == soak.main(['--only', '7'])
+    assert '\n'.join(play(7).told) in capsys.readouterr().out
+
+
+def test_the_command_fails_where_a_life_goes_wrong(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the seed."""
+    monkeypatch.setattr(evidence, 'judge', _believes_everything(evidence.judge))
+    seed = next(s for s in range(WITHOUT) if _goes_wrong(s))
+    assert 1 == soak.main(['--lifecycles', '1', '--seed', str(seed), '--processes', '1'])
+    assert f'(--only {seed})' in capsys.readouterr().out
+
+
+def _goes_wrong(seed: int) -> bool:
+    try:
+        play(seed)
+    except AssertionError:
+        return True
+    return False
