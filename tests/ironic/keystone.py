@@ -133,9 +133,9 @@ def keystone() -> Iterator[Keystone]:
         thread.join()
 
 
-def configure(conf: Any, case: Any, address: str) -> None:
-    """Let Ironic's API of a test case ask it."""
-    conf.register_opts(_options(), group=_GROUP)
+def configure(case: Any, address: str) -> None:
+    """Let Ironic's API of a test case ask it. The options go with the case: some are required, and no other has values."""
+    case.cfg_fixture.register_opts(loading.get_auth_plugin_conf_options('password'), group=_GROUP)
     case.config(
         group=_GROUP,
         auth_type='password',
@@ -147,13 +147,3 @@ def configure(conf: Any, case: Any, address: str) -> None:
         user_domain_id='default',
         project_domain_id='default',
     )
-
-
-def forget(conf: Any) -> None:
-    """Take its options away: some are required, and no other test has values for them."""
-    conf.clear()
-    conf.unregister_opts(_options(), group=_GROUP)
-
-
-def _options() -> list[Any]:
-    return list(loading.get_auth_plugin_conf_options('password'))

@@ -11,10 +11,9 @@ import webtest
 from ironic.api import app as api_app
 from ironic.common import policy as ironic_policy
 from ironic.common import states
-from ironic.conf import CONF
 
 from tests.ironic.case import IronicCase
-from tests.ironic.keystone import Keystone, configure, forget, keystone
+from tests.ironic.keystone import Keystone, configure, keystone
 
 OWNER, LESSEE, STRANGER = 'a' * 32, 'b' * 32, 'c' * 32
 VERSION = {'X-OpenStack-Ironic-API-Version': 'latest'}
@@ -32,11 +31,10 @@ class RolesCase(IronicCase):
             yield
 
     def setUp(self) -> None:
-        self.addCleanup(forget, CONF)  # the last of all: Ironic's own cases read the configuration while they end
         super().setUp()
         self.config(auth_strategy='keystone')
         self.config(group='api', middleware=self.middleware)
-        configure(CONF, self, self._stand_in.address)
+        configure(self, self._stand_in.address)
         ironic_policy._ENFORCER = None
         self.addCleanup(setattr, ironic_policy, '_ENFORCER', None)
         self.addCleanup(pecan.set_config, {}, overwrite=True)

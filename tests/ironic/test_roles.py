@@ -32,11 +32,7 @@ SCOPES = {
 NAMES = {f'{STRANGER}:admin': 'admin of another project', f'{SERVICE}:service': "Nova's"}
 
 IN_TREE = (('firmware', 'update'), ('management', 'update_firmware'))
-WRITES = [
-    *(('firmware', f'{verb}_accelerators') for verb in ('reconcile', 'unlock', 'lock', 'publish')),
-    ('firmware', 'update_accelerator_firmware'),
-    *IN_TREE,
-]
+WRITES = [*(('firmware', name) for name, step in steps.STEPS.items() if step.operators), *IN_TREE]
 PROVISION = '/v1/nodes/{node}/states/provision'
 CALLS = (
     'do_node_service',
@@ -219,6 +215,17 @@ class TestRoles(TableCase):
         assert {tuple(only_admin)} == {tuple(r[1:]) for r in rows if tuple(r[0].split('.', 1)) in WRITES}
         assert '–' not in next(r[3] for r in rows if r[0] == 'firmware.program_accelerators')
         self.agrees('roles.csv', 'verb', rows)
+
+    def test_nova_may_deploy_and_touches_no_lock(self) -> None:
+        """Its user, where Ironic is told that services of that project are as good as a member of the system."""
+        self.config(rbac_service_role_elevated_access=True, rbac_service_project_name=SERVICE)
+        nova = f'{SERVICE}:service'
+        self.in_state(states.AVAILABLE)
+        assert 'yes' == self.let(nova, RIGHTS['deploy'][1])
+        self.in_state(states.ACTIVE)
+        let = {(i, s): self.let(nova, flow_steps(i, s, 'service')) for i, s in STEPS}
+        others = {('firmware', f'{verb}_accelerators') for verb in ('inventory', 'verify', 'program')}
+        assert others == {step for step, answer in let.items() if answer == 'yes'}
 
 
 class TestRights(TableCase):
