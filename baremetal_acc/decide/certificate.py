@@ -223,6 +223,7 @@ def _card(
         functions=_functions(accelerator, wanted),
         paths=tuple(_path(accelerator, wanted, path, judged) for path in WritePath),
         locks=tuple(_lock(reading, records, occasion) for reading in judged),
+        measurements=accelerator.measurements or (),
     )
 
 

@@ -18,7 +18,9 @@ import binascii
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -176,6 +178,24 @@ def digest(data: bytes) -> str:
     made = hashes.Hash(hashes.SHA256())
     made.update(data)
     return f'sha256:{made.finalize().hex()}'
+
+
+def packed(data: bytes) -> str:
+    """The bytes of a signed certificate as text that takes little room."""
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """The bytes that :func:`packed` made the text of.
+
+    :raises CertificateInvalid: it is none, or one that becomes too long.
+    """
+    unpacker = zlib.decompressobj()
+    with suppress(ValueError, zlib.error):
+        data = unpacker.decompress(base64.b64decode(text, validate=True), MAX_SIZE + 1)
+        if unpacker.eof and not unpacker.unused_data:
+            return data
+    raise CertificateInvalid('what is kept with the node cannot be read: cut, or changed')
 
 
 def _statement(body: canonical.Json) -> bytes:

@@ -15,6 +15,7 @@ from baremetal_acc.model import codec
 from baremetal_acc.model.accelerator import IdentitySource, Kind, PciIds
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.measurement import MeasurementReading
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
 
@@ -106,24 +107,6 @@ class CertifiedLock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CertifiedMeasurement:
-    """What a card said of itself under its own signature, and what was expected.
-
-    :ivar source: the resource that was asked.
-    :ivar met: it is one of the reference values; None: there are none to compare with.
-    """
-
-    source: Ref
-    index: int
-    kind: str
-    algorithm: str
-    digest: str
-    met: bool | None
-    root: str | None = None
-    at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedAccelerator:
     """One card."""
 
@@ -143,7 +126,7 @@ class CertifiedAccelerator:
     functions: tuple[CertifiedFunction, ...]
     paths: tuple[CertifiedPath, ...]
     locks: tuple[CertifiedLock, ...]
-    measurements: tuple[CertifiedMeasurement, ...] = ()
+    measurements: tuple[MeasurementReading, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,7 @@ It is issued by the verification of a deploy, once all of that is met, and count
 place where it is kept: with the node, and in the folder and the container that options name. Without one the step fails.
 """
 
-import base64
-import zlib
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -159,7 +156,7 @@ def text(node: Any, kept: Kept) -> bytes:
     :raises StateError: it lies elsewhere, and cannot be read there now.
     """
     if kept.packed is not None:
-        return _unpacked(kept.packed)
+        return seal.unpacked(kept.packed)
     errors = []
     for place in (_folder(), _container()):
         try:
@@ -291,7 +288,7 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> N
     if found != kept:
         raise StateError(f'{where}: another certificate was read back')
     if kept.packed is not None:
-        _same(certificate, _unpacked(kept.packed), by, where)
+        _same(certificate, seal.unpacked(kept.packed), by, where)
     reasons = decide.holds(
         certificate, node=node.uuid, lifecycle=kept.lifecycle, deployment=kept.deployment, now=certificate.issued
     )
@@ -304,7 +301,7 @@ def _packed(data: bytes, where: list[str]) -> str | None:
 
     :raises StateError: it is too large, and lies nowhere else.
     """
-    made = base64.b64encode(zlib.compress(data, 9)).decode()
+    made = seal.packed(data)
     if len(made) <= KEPT_BYTES:
         return made
     if where:
@@ -313,12 +310,3 @@ def _packed(data: bytes, where: list[str]) -> str | None:
         f'the certificate needs {len(made)} bytes with the node, {KEPT_BYTES} are allowed',
         hint=f'set option [{GROUP}] certificate_folder or certificate_container, where it may be larger',
     )
-
-
-def _unpacked(packed: str) -> bytes:
-    unpacker = zlib.decompressobj()
-    with suppress(ValueError, zlib.error):
-        data = unpacker.decompress(base64.b64decode(packed, validate=True), seal.MAX_SIZE + 1)
-        if unpacker.eof:
-            return data
-    raise CertificateInvalid('what is kept with the node cannot be read')

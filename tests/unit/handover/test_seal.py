@@ -225,6 +225,16 @@ def test_a_text_that_a_terminal_would_obey_is_data():
     assert hostile == s.opened(s.seal(hostile, OURS), OURS.trust)
 
 
+def test_what_is_packed_comes_back():
+    """And nothing else does: cut, followed by something, no base64, or one that becomes larger and larger."""
+    text = s.packed(SEALED)
+    assert SEALED == s.unpacked(text)
+    behind = base64.b64encode(base64.b64decode(text) + b'x').decode()
+    for wrong in (text[:-8], text[8:], behind, text + '!', '', s.packed(bytes(s.MAX_SIZE + 2))):
+        with pytest.raises(CertificateInvalid, match='cannot be read'):
+            s.unpacked(wrong)
+
+
 # ------------------------------------------------------------------------------------------------------------------- keys
 
 

@@ -1,0 +1,281 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""No node goes to a tenant without a certificate that was signed, kept and read back; it is of that one hand-over."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ironic.common import states
+from ironic.conf import CONF
+from keystoneauth1 import loading
+
+from baremetal_acc.errors import CertificateInvalid, StateError
+from baremetal_acc.handover import seal
+from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc_ironic import certificate
+from baremetal_acc_ironic import node as memory
+from tests.ironic.case import GPU_NEW, IronicCase
+from tests.unit.decide import values as v
+from tests.unit.decide.test_certificate import OCCASION
+from tests.unit.decide.test_certificate import issued as made
+from tests.unit.handover.swift import PASSWORD, swift
+
+
+class CertificateCase(IronicCase):
+    """A cleaned machine with two GPUs, a key and a folder."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self._folder / 'certificates'
+        self.config(group='baremetal_acc', certificate_folder=str(self.folder))
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+
+    @property
+    def kept(self) -> memory.Kept:
+        """What is kept with the node."""
+        found = self.mind.certificate
+        assert found is not None
+        return found
+
+    def active(self) -> None:
+        """Deploy."""
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def back(self) -> None:
+        """The tenant is gone, and the node cleaned."""
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+
+    def refused(self) -> str:
+        """Deploy; the node must not become active, and nothing of a certificate must be left."""
+        before = self.kept_files()
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert (False, None) == (self.mind.handed_over, self.mind.certificate)
+        assert before == self.kept_files()
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        return str(self.node.last_error)
+
+    def kept_files(self) -> list[str]:
+        """Current certificates in the folder."""
+        return sorted(str(p.relative_to(self.folder)) for p in self.folder.glob('*/*.json') if p.parent.name != 'by-name')
+
+    def holds(self, kept: memory.Kept | None = None) -> Any:
+        """The certificate of the node, or with another one in its place."""
+        mind = self.mind
+        return certificate.of(self.node, mind if kept is None else replace(mind, certificate=kept))
+
+    def does_not_hold(self, kept: memory.Kept) -> str:
+        """Why that one does not."""
+        with pytest.raises(CertificateInvalid) as caught:
+            self.holds(kept)
+        return str(caught.value)
+
+
+class TestTheLifeOfACertificate(CertificateCase):
+    """Issued, kept, over; then the next one."""
+
+    def test_it_is_of_one_hand_over(self) -> None:
+        """What it says, where it is, and that it ends when the node comes back."""
+        with pytest.raises(CertificateInvalid, match='there is none'):
+            certificate.of(self.node)
+        self.active()
+        first = self.kept
+        found = self.holds()
+        self._says_what_was_proven(found)
+        self._is_kept_in_both_places(first)
+        self._is_refused_when_it_was_touched(first)
+        self.back()
+        over = self.kept
+        assert (True, True, first.digest) == (over.superseded, over.away, over.digest)
+        assert 'the node has come back since' in self.does_not_hold(over)
+        assert 'the node has come back since' in self.does_not_hold(first)
+        name = f'{first.lifecycle}-{first.deployment}.json'
+        assert [] == self.kept_files()
+        assert (self.folder / self.node.uuid / 'superseded' / name).is_file()
+        assert any(f'deployment {first.deployment}, is put away' in event for event in self.history())
+        self.active()
+        second = self.kept
+        assert first.lifecycle + 2 == second.lifecycle == self.mind.lifecycle
+        assert first.deployment != second.deployment
+        assert second.deployment == self.holds().deployment
+        # What was good for the tenant before is good for this one in no disguise.
+        assert 'the node has come back since' in self.does_not_hold(first)
+        assert f'it is of lifecycle {first.lifecycle}' in self.does_not_hold(replace(first, lifecycle=second.lifecycle))
+        disguised = replace(second, packed=first.packed)
+        assert 'not what was issued' in self.does_not_hold(disguised)
+        assert 'it is of lifecycle' in self.does_not_hold(replace(disguised, digest=first.digest))
+
+    def _says_what_was_proven(self, found: Any) -> None:
+        mind = self.mind
+        assert (self.node.uuid, 'node-1') == (found.node.uuid, found.node.name)
+        assert (mind.lifecycle, mind.lifecycle - 1) == (found.lifecycle, found.proven_in)
+        assert set(mind.known) == {card.id for card in found.accelerators} == set(found.expected.devices)
+        assert 2 == len(found.accelerators)
+        for card in found.accelerators:
+            assert [GPU_NEW] == [c.version for c in card.firmware if c.rule == 'gpus']
+            [path] = [p for p in card.paths if p.demanded]
+            assert (WritePath.HOST_DEVICE, LockState.LOCKED_VERIFIED) == (path.path, path.state)
+            closed = [r for r in card.locks if r.state is LockState.LOCKED_VERIFIED]
+            assert closed
+            assert all(r.engaged is not None and r.engaged < r.at for r in closed)
+        for paper, name in ((found.baseline, 'baseline.toml'), (found.catalogue, 'catalogue.toml')):
+            digest = hashlib.sha256((self._folder / name).read_bytes()).hexdigest()
+            assert (name, f'sha256:{digest}') == (paper.name, paper.digest)
+        assert 'tenant' == found.exposure
+        assert f'at {CONF.host}' in found.issuer
+        assert found.requester
+
+    def _is_kept_in_both_places(self, kept: memory.Kept) -> None:
+        [path] = map(Path, kept.where)
+        assert self.folder / self.node.uuid / f'{kept.lifecycle}-{kept.deployment}.json' == path
+        assert path.read_bytes() == (self.folder / 'by-name' / 'node-1.json').read_bytes()
+        assert certificate.text(self.node, kept) + b'\n' == path.read_bytes()
+        assert certificate.text(self.node, replace(kept, packed=None)) + b'\n' == path.read_bytes()
+        by = certificate.sealer()
+        assert by is not None
+        assert by.name == kept.key
+        shown = json.loads(json.dumps(self.node.driver_internal_info['baremetal_acc']['certificate']))
+        assert (kept.deployment, kept.digest) == (shown['deployment'], shown['digest'])
+        text = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, {kept.digest}'
+        assert any(event.startswith(text) for event in self.history())
+
+    def _is_refused_when_it_was_touched(self, kept: memory.Kept) -> None:
+        assert kept.packed is not None
+        assert 'cannot be read' in self.does_not_hold(replace(kept, packed=kept.packed[:-8]))
+        assert 'not what was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
+        assert 'it is of deployment' in self.does_not_hold(replace(kept, deployment='other'))
+        data = certificate.text(self.node, kept).replace(b'"locked-verified"', b'"unlocked"')
+        packed = certificate._packed(data, [])
+        assert 'does not fit' in self.does_not_hold(replace(kept, packed=packed, digest=seal.digest(data)))
+        # Signed with a key that is not trusted any more; and trusted again, as the one before.
+        old = str(CONF.baremetal_acc.certificate_key)
+        self.config(group='baremetal_acc', certificate_key=None)
+        assert 'which is not trusted' in self.does_not_hold(kept)
+        public = self._folder / 'old.pub'
+        by = seal.load(Path(old))
+        from tests.unit.handover.values import write_key
+
+        write_key(public, by, public=True, mode=0o644)
+        self.config(group='baremetal_acc', certificate_trust=[str(public)])
+        assert kept.deployment == self.holds(kept).deployment
+        self.config(group='baremetal_acc', certificate_key=old, certificate_trust=[])
+
+
+class TestNoCertificateNoHandOver(CertificateCase):
+    """Whatever keeps it from being issued fails the step, and the node says what to do."""
+
+    def test_each_obstacle_fails_the_deploy(self) -> None:
+        """No key, a key for all eyes, a folder that is none, an object store that does not answer, a disk that lies."""
+        path = Path(CONF.baremetal_acc.certificate_key)
+        self.config(group='baremetal_acc', certificate_key=None)
+        text = self.refused()
+        assert 'verify_accelerators: option [baremetal_acc] certificate_key: is not set, and without a certificate' in text
+        assert 'openssl genpkey -algorithm ed25519' in text
+        self.config(group='baremetal_acc', certificate_key=str(path))
+        path.chmod(0o644)
+        assert f'{path}: holds the key of certificates, and others may use the file (mode 0644)' in self.refused()
+        path.chmod(0o600)
+        self.config(group='baremetal_acc', certificate_folder=str(self._folder / 'baseline.toml'))
+        assert 'the certificate cannot be kept: Not a directory' in self.refused()
+        self.config(group='baremetal_acc', certificate_folder=str(self.folder), certificate_container='certificates')
+        assert 'group [swift] says how to reach it' in self.refused()
+        self.config(group='baremetal_acc', certificate_container=None)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(certificate.seal, 'digest', lambda data: 'sha256:0')
+            patched.setattr(certificate.memory, 'store', _without_certificate(memory.store))
+            assert 'another certificate was read back' in self.refused()
+        # The operator's own machine does without, and its history says so.
+        self.config(group='baremetal_acc', certificate_key=None, default_exposure='service')
+        self.active()
+        assert self.mind.certificate is None
+        assert any('no certificate is issued' in event for event in self.history())
+
+
+def _without_certificate(store: Any) -> Any:
+    """A database that loses it."""
+    return lambda node, mind: store(node, replace(mind, certificate=None))
+
+
+class TestInAnObjectStore(CertificateCase):
+    """Real HTTP, with Ironic's own way to Keystone and Swift."""
+
+    def test_it_is_kept_there_too_and_marked_when_it_is_over(self) -> None:
+        """And read from there where the node has no room for it; a store that refuses fails the deploy."""
+        with swift() as store:
+            values = {
+                'auth_url': f'{store.url}/identity/v3',
+                'username': 'ironic',
+                'password': PASSWORD,
+                'project_name': 'service',
+                'user_domain_id': 'default',
+                'project_domain_id': 'default',
+            }
+            loading.register_auth_conf_options(self.cfg_fixture.conf, 'swift')
+            # Ironic's defaults for the group, which its test cases clear.
+            self.config(group='swift', auth_type='password', service_type='object-store', valid_interfaces=['internal'])
+            self.cfg_fixture.register_opts(loading.get_auth_plugin_conf_options('password'), group='swift')
+            self.config(group='swift', **values)
+            self.config(group='baremetal_acc', certificate_container='certificates', certificate_folder=None)
+            path = '/v1/AUTH_acc/certificates'
+            store.fails['PUT', path] = 403
+            assert 'object store: PUT /certificates: status 403' in self.refused()
+            store.fails.clear()
+            store.forgets = True
+            assert 'what is read there is not what was written' in self.refused()
+            store.forgets = False
+            store.containers.clear()
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(certificate, 'KEPT_BYTES', 100)
+                self.active()
+            kept = self.kept
+            name = f'{self.node.uuid}/{kept.lifecycle}-{kept.deployment}.json'
+            assert (None, (f'certificates/{name}',)) == (kept.packed, kept.where)
+            assert kept.digest == seal.digest(store.containers['certificates'][name])
+            assert kept.deployment == self.holds().deployment
+            store.containers['certificates'][name] = b'{}'
+            assert 'not what was issued' in self.does_not_hold(kept)
+            store.fails['GET', f'{path}/{name}'] = 503
+            with pytest.raises(StateError, match='status 503'):
+                self.holds()
+            self.back()
+            assert 'true' == store.meta[name]['X-Object-Meta-Superseded']
+            assert (True, True) == (self.kept.superseded, self.kept.away)
+
+
+def test_a_machine_of_eight_gpus_has_room() -> None:
+    """With four components each, two roots of trust and twelve gaps; and what is too large lies elsewhere, or is refused."""
+    cards = []
+    for n in range(8):
+        identity = f'uuid:{hashlib.md5(bytes([n]), usedforsecurity=False).hexdigest()}'
+        locks = [v.reading(accelerator=identity, place=f'Chassis/HGX_ERoT_GPU_{n}_{m}', session=f'host-{n}{m}') for m in (0, 1)]
+        components = [
+            v.component(f'HGX_FW_{part}_{n}', version=f'96.00.74.00.{n:02}') for part in ('GPU', 'EROT', 'INFO', 'SMA')
+        ]
+        cards.append(v.gpu(id=identity, uuid=identity, serial=f'165032{n:07}', firmware=tuple(components), locks=tuple(locks)))
+    inventory = v.inventory(*cards)
+    records = [v.engagement(r) for card in cards for r in card.locks]
+    occasion = replace(OCCASION, known=frozenset(card.id for card in cards), key=_sealer().name)
+    whole = made(inventory, baseline=v.baseline(firmware=None), engagements=records, occasion=occasion)
+    data = seal.seal(whole, _sealer())
+    packed = certificate._packed(data, [])
+    assert packed is not None
+    assert certificate.KEPT_BYTES > 2 * len(packed), (len(data), len(packed))
+    assert data == seal.unpacked(packed)
+    large = bytes(hashlib.sha256(bytes([n % 256, n // 256])).digest()[0] for n in range(20_000))
+    assert certificate._packed(large, ['elsewhere']) is None
+    with pytest.raises(StateError, match='certificate_folder or certificate_container'):
+        certificate._packed(large, [])
+
+
+def _sealer() -> seal.Sealer:
+    from tests.unit.handover.values import sealer
+
+    return sealer()
