@@ -141,7 +141,7 @@ def _add_pcie(maker: Maker, view: View, serial: str, uuid: str) -> None:
     }
     nvme = {'VendorId': '0x144d', 'DeviceId': '0xa824', 'ClassCode': '0x010802', 'DeviceClass': 'MassStorageController'}
     fpga = {'VendorId': '0x10ee', 'DeviceId': '0x6988', 'ClassCode': '0x120000', 'DeviceClass': 'ProcessingAccelerators'}
-    links = {'Drives': refs([DRIVE]), 'StorageControllers': refs([f'{STORAGE}/Controllers/0'])}
+    links = {'Drives': refs([DRIVE])}
     add_pcie_device(
         view,
         PCIE_DEVICE,
