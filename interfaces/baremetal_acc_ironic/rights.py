@@ -34,8 +34,16 @@ LOG = log.getLogger(__name__)
 
 FIRMWARE = 'firmware'
 
-IN_TREE = frozenset({(FIRMWARE, 'update'), ('management', 'update_firmware')})
-"""Ironic's own steps that write firmware: they go round the baseline. Automated flows have none of them by themselves."""
+IN_TREE = frozenset(
+    {
+        (FIRMWARE, 'update'),
+        ('management', 'update_firmware'),
+        ('bios', 'apply_configuration'),
+        ('bios', 'factory_reset'),
+    }
+)
+"""Ironic's own steps that write firmware, which goes round the baseline; and those that change settings of the BIOS by the BMC,
+for some locks of whole machines are such settings."""
 
 _INDEX = {Flow.CLEAN: 'clean_step_index', Flow.SERVICE: 'service_step_index'}
 _STEPS = {Flow.CLEAN: 'clean_steps', Flow.SERVICE: 'service_steps'}
@@ -110,7 +118,7 @@ def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
 
     :raises StepRefused: one of them is the operator's, and a tenant has asked, or nobody can tell who has.
     """
-    operators = [s for s in wanted if _operators(s, automated=not by_hand(task.node, flow), flow=flow)]
+    operators = [s for s in wanted if operators_own(s, flow, by_hand=by_hand(task.node, flow))]
     if not operators:
         return
     found = begun_by(task, memory.load(task.node), flow)
@@ -128,14 +136,19 @@ def permit(task: Any, flow: Flow, wanted: Iterable[Mapping[str, Any]]) -> None:
     raise StepRefused(text)
 
 
-def _operators(step: Mapping[str, Any], *, automated: bool, flow: Flow) -> bool:
-    """A step is nobody's but the operator's, as it is asked for here."""
+def operators_own(step: Mapping[str, Any], flow: Flow, *, by_hand: bool) -> bool:
+    """A step is nobody's but the operator's, as it is asked for here.
+
+    Automated cleaning is the operator's configuration, whoever sets it off: its runbook is named in ``ironic.conf``, or in
+    ``driver_info`` where that allows it. In a deploy arguments are somebody's, and so is every step that it has not by itself.
+    """
+    automated = flow is Flow.CLEAN and not by_hand
     if (step['interface'], step['step']) in IN_TREE:
-        return True
+        return not automated
     ours = steps.STEPS.get(step['step']) if step['interface'] == FIRMWARE else None
     if ours is None or not ours.operators:
         return False
-    return not (automated and flow in ours.automatic and not step.get('args'))
+    return by_hand or flow not in ours.automatic or not (automated or not step.get('args'))
 
 
 def permit_all(task: Any, flow: Flow) -> None:

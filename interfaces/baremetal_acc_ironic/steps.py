@@ -83,7 +83,7 @@ class Step:
     :ivar concerns: subjects of findings that decide whether it has succeeded; None for all.
     :ivar takes_over: it begins even if another job was left unfinished, since it brings the locks of all devices back.
     :ivar operators: nobody but the operator may name it in a flow; it is refused to the project that leases the node.
-    :ivar automatic: flows that have it without anybody naming it, whoever begins them; with arguments somebody has.
+    :ivar automatic: flows that may have it whoever begins them: automated cleaning, and what a deploy does by itself.
     """
 
     name: str

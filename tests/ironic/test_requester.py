@@ -123,3 +123,38 @@ def test_a_step_is_the_operators_unless_it_says_otherwise():
     assert {name for name, _ in by_itself} <= set(steps.STEPS) - {'unlock_accelerators', 'waive_accelerator_locks'}
     assert {'lock_accelerators'} == {name for name, flow in by_itself if flow is Flow.DEPLOY}
     assert not [name for name, flow in by_itself if flow is Flow.SERVICE]
+
+
+CLEAN, DEPLOY, SERVICE = Flow.CLEAN, Flow.DEPLOY, Flow.SERVICE
+
+
+@pytest.mark.parametrize(
+    ('name', 'args', 'automated', 'deploy'),
+    [
+        ('firmware.reconcile_accelerators', {}, False, True),
+        ('firmware.lock_accelerators', {}, False, False),
+        ('firmware.lock_accelerators', {'devices': ['a']}, False, True),
+        ('firmware.unlock_accelerators', {}, True, True),
+        ('firmware.waive_accelerator_locks', {}, True, True),
+        ('firmware.update_accelerator_firmware', {}, False, True),
+        ('firmware.update', {'settings': []}, False, True),
+        ('management.update_firmware', {'firmware_images': []}, False, True),
+        ('bios.apply_configuration', {'settings': []}, False, True),
+        ('bios.factory_reset', {}, False, True),
+    ],
+)
+def test_what_is_nobodys_but_the_operators(name: str, args: Any, automated: bool, deploy: bool):
+    """By hand each of them; in automated cleaning what nothing but the operator's configuration puts there."""
+    interface, step = name.split('.')
+    asked = {'interface': interface, 'step': step, 'args': args}
+    assert rights.operators_own(asked, SERVICE, by_hand=True)
+    assert rights.operators_own(asked, CLEAN, by_hand=True)
+    assert automated is rights.operators_own(asked, CLEAN, by_hand=False)
+    assert deploy is rights.operators_own(asked, DEPLOY, by_hand=False)
+
+
+def test_what_is_not_the_operators_alone():
+    """Reading, functions, and whatever else Ironic has."""
+    for name in ('firmware.verify_accelerators', 'firmware.program_accelerators', 'deploy.deploy', 'raid.create_configuration'):
+        interface, step = name.split('.')
+        assert not rights.operators_own({'interface': interface, 'step': step}, SERVICE, by_hand=True)

@@ -35,6 +35,7 @@ OPERATORS: tuple[dict[str, Any], ...] = (
     {'interface': 'firmware', 'step': 'publish_accelerators', 'args': {}},
     {'interface': 'firmware', 'step': 'update', 'args': {'settings': [{'component': 'bmc', 'url': 'http://192.0.2.1/x'}]}},
     {'interface': 'management', 'step': 'update_firmware', 'args': {'firmware_images': []}},
+    {'interface': 'bios', 'step': 'apply_configuration', 'args': {'settings': [{'name': 'a', 'value': 'b'}]}},
 )
 
 
@@ -195,6 +196,20 @@ class TestTemplates(RoundCase):
         begun = [(event, user) for event, user in self.users() if ' begins: ' in event]
         assert [who['user']['id']] * 2 == [user for _, user in begun[-2:]]
         assert all('asked for by manager-of-bbbbbbbb (project-bbbbbbbb)' in event for event, _ in begun[-2:])
+
+
+class TestBios(RoundCase):
+    """Some locks of whole machines are settings of the BIOS, and Ironic lets the tenant's admins change these in a service."""
+
+    baseline = NO_FIRMWARE
+
+    def test_the_tenant_changes_no_setting_by_the_bmc(self) -> None:
+        """Ironic's API lets it through; its node is not asked."""
+        body = {'target': 'service', 'service_steps': [OPERATORS[-1]]}
+        assert 202 == self.ask(TENANT, 'PUT', self.provision, body).status_int
+        assert states.SERVICEFAIL == self.settle()
+        assert 'bios.apply_configuration refused: ' in self.node.last_error
+        assert self.untouched()
 
 
 class TestNames(RoundCase):
