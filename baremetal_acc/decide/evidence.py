@@ -3,7 +3,7 @@
 """What a lock reading proves: a setting that was found closed, or one that we closed and that holds."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from baremetal_acc.model.accelerator import Accelerator
@@ -20,6 +20,8 @@ _RANK = {
     LockState.UNKNOWN: 1,
     LockState.UNSUPPORTED: 0,
 }
+
+_MESSAGES = '@Message.ExtendedInfo'
 
 
 def judge(
@@ -71,6 +73,33 @@ def judge(
     if record.needs is not ResetKind.NONE and (record.reset_at is None or reading.at <= record.reset_at):
         return replace(reading, state=LockState.PENDING_RESET, reason=f'in force after a {record.needs} only')
     return replace(reading, state=LockState.LOCKED_VERIFIED, reason=None)
+
+
+def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
+    """A reading that says closed, unless the resource says beside it that something went wrong: then it says nothing.
+
+    A message beside a resource, or beside the property itself, that is more than information: the BMC answered, and something
+    of the answer is not so. Some code takes what it could not read for closed (facts/redfish.md, section 6.1).
+
+    :param body: of the resource that the reading was taken from.
+    Source: DSP0266, section "Error responses": ``@Message.ExtendedInfo`` of an object and of a property.
+    """
+    if reading.state is not LockState.LOCKED_REPORTED:
+        return reading
+    *path, last = reading.field.split('/')
+    around: object = body
+    for name in path:
+        around = around.get(name) if isinstance(around, Mapping) else None
+    said = [body.get(_MESSAGES), around.get(last + _MESSAGES) if isinstance(around, Mapping) else None]
+    for found in said:
+        for one in found if isinstance(found, list) else ():
+            message = one if isinstance(one, Mapping) else {}
+            severity = message.get('MessageSeverity') or message.get('Severity') or 'unknown severity'
+            if severity != 'OK':
+                what = str(message.get('MessageId'))[:80]
+                reason = f'the BMC says beside it that something went wrong ({severity}: {what})'
+                return replace(reading, state=LockState.UNKNOWN, reason=reason)
+    return reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

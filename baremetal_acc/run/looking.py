@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.bmc import wait
-from baremetal_acc.bmc.api import BmcAddress, Connection, Look
+from baremetal_acc.bmc.api import BmcAddress, Connection, Look, Reader
+from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Measure, demands
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.verify import verify
@@ -89,7 +90,7 @@ def _read_locks(
 ) -> tuple[LockReading, ...]:
     names = {ref.bmc for ref in accelerator.refs}
     readers = [look.reader for look in looks if look.facts.name in names]
-    readings = [r for m in mechanisms for r in m.read(accelerator, readers, now)]
+    readings = [_doubted(r, readers) for m in mechanisms for r in m.read(accelerator, readers, now)]
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
@@ -127,6 +128,11 @@ def _checked(brought: SignedMeasurements | MeasurementReading, attestor: Attesto
         session=brought.session,
         reason=NO_ROOTS,
     )
+
+
+def _doubted(reading: LockReading, readers: Iterable[Reader]) -> LockReading:
+    found = next((r.peek(reading.ref.uri) for r in readers if r.name == reading.ref.bmc), None)
+    return reading if found is None else evidence.doubted(reading, found.body)
 
 
 def _of_whole_machines(accelerators: Iterable[Accelerator]) -> tuple[LockReading, ...]:

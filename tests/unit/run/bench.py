@@ -105,6 +105,9 @@ class Reader:
     session: str
     name: str = HOST
 
+    def peek(self, uri):
+        return None
+
 
 class Connection:
     """A session with the machine."""

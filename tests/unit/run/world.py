@@ -349,6 +349,9 @@ class Reader:
     def __init__(self, session: str, name: BmcName) -> None:
         self.session, self.name = session, name
 
+    def peek(self, uri):
+        return None
+
 
 class Connection:
     """A session with one BMC of the world."""
