@@ -90,9 +90,23 @@ GUARDS = (
     Guard(
         name='treat unknown (and every other state) as locked',
         file=EVIDENCE,
-        guard='    if reading.state is not LockState.LOCKED_REPORTED:\n        return reading\n',
+        guard='    if reading.state is not LockState.LOCKED_REPORTED and not comes:\n        return reading\n',
         gone='',
         tests='tests/unit/decide/test_evidence.py tests/unit/decide/test_verify.py',
+    ),
+    Guard(
+        name="take a lock of the machine for one of the card's own way to the host",
+        file=EVIDENCE,
+        guard='    if path is WritePath.HOST_DEVICE or not whole:\n',
+        gone='    if not whole:\n',
+        tests='tests/unit/decide/test_whole_machines.py',
+    ),
+    Guard(
+        name='take one closed way through a BMC for all of them',
+        file=EVIDENCE,
+        guard='    worst = [min(places, key=lambda r: _RANK[r.state]) for places in alternatives]\n',
+        gone='    worst = [max(places, key=lambda r: _RANK[r.state]) for places in alternatives]\n',
+        tests='tests/unit/decide/test_whole_machines.py',
     ),
     Guard(
         name='let a mechanism call itself verified',
@@ -391,7 +405,7 @@ GUARDS = (
     Guard(
         name='leave a lock open that no rule asks for',
         file=PLAN,
-        guard='and (accelerator.id, *reading.place) not in released:',
+        guard=' or (accelerator.id, *reading.place) in released:',
         gone=':',
         tests='tests/unit/run/test_attacks.py',
     ),
