@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.x509.oid import NameOID
 
 VALIDITY = datetime.timedelta(days=365)
+MADE = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+"""When the devices were made: long before any clock of a test."""
 
 SIGNING = 'TPM_ALG_ECDSA_ECC_NIST_P384'
 HASHING = 'TPM_ALG_SHA_384'
@@ -155,7 +157,7 @@ def _issue(
         .issuer_name(subject if issuer is None else issuer[1].subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=2))
+        .not_valid_before(MADE)
         .not_valid_after(ends)
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(usage, critical=True)

@@ -14,6 +14,9 @@ from baremetal_acc.emulator.hw import PRODUCTS
 
 ROOT = '/redfish/v1'
 
+FEATURES = {'gpu-server': frozenset({'spdm'})}
+"""What a product is validated with that it has only when it is asked for."""
+
 
 def summary(process: 'subprocess.Popen[str]') -> tuple[int, int, str]:
     """Passes and failures of the validator's own summary, and what it said.
@@ -52,7 +55,7 @@ def test_the_service_validator_has_no_failures(product, fast, client, shared, tm
     schemas = shared / 'redfish-csdl'
     if not schemas.is_dir():
         pytest.skip(f'{schemas} is not there: the validator needs the schemas')
-    machine = fast(product, tls=False)
+    machine = fast(product, tls=False, features=FEATURES.get(product, frozenset()))
     prepare(machine, client, gpu_image, function_image)
     running = {name: _validate(bmc, schemas, tmp_path / name) for name, bmc in machine.bmcs.items()}
     for name, process in running.items():

@@ -3,15 +3,20 @@
 """What can a BMC that lies make us believe? These tests put down where reading out of band ends.
 
 A BMC that shows what was sent, or a lock that is not there, tells the same as an honest one. Only a measurement signed by the
-card could tell them apart. What is published after that is what was read, and the pages on locks and faults say so.
+card can tell versions apart, where the card signs and its maker's root is pinned. What is published after that is what was
+read, and the pages on locks and faults say so.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
 
+from baremetal_acc.catalogue.spdm import attestor
 from baremetal_acc.emulator.image import build_image
-from baremetal_acc.model.job import Done
+from baremetal_acc.model.image import Reference
+from baremetal_acc.model.job import Done, Failed
 from tests.faults.cases import CARD
-from tests.faults.rig import EROT, GPU, NEW, OLD, Rig
+from tests.faults.rig import EROT, GPU, ITEM, NEW, OLD, Rig
 
 
 def test_a_bmc_that_shows_the_version_it_was_sent_is_believed(rig: Callable[..., Rig]) -> None:
@@ -23,6 +28,31 @@ def test_a_bmc_that_shows_the_version_it_was_sent_is_believed(rig: Callable[...,
     assert isinstance(found.turn(), Done)
     assert (OLD[EROT], NEW[EROT]) == (found.version(0), found.version(1))
     assert [] == found.open_locks()
+
+
+def test_a_version_that_lies_is_found_out_where_the_card_signs(rig: Callable[..., Rig]) -> None:
+    """F33. The same lie; the card beside it proves that it runs the new firmware, and this one that it does not."""
+    found = rig(machine={'features': frozenset({'spdm'})})
+    pinned = found.folder / 'maker.pem'
+    pinned.write_text(found.machine.spdm_root)
+    pinned.chmod(0o600)
+    shipped = sha256(f'factory h100 {EROT} {OLD[EROT]}'.encode()).hexdigest()
+    known = {f'{EROT}-old': shipped, f'{EROT}-new': next(i.digest.value for i in found.catalogue if i.name == f'{EROT}-new')}
+    measured = {
+        name: (Reference(integrity='HGX_ERoT_GPU_*', index=3, values=(('sha256', value),)),) for name, value in known.items()
+    }
+    images = tuple(replace(i, measurements=measured.get(i.name, ())) for i in found.catalogue)
+    found.tools = replace(found.tools, catalogue=images, attestor=attestor([str(pinned)]))
+    assert () == found.begin()
+    found.machine.fault('version-lies', **CARD)
+    found.machine.fault('task-completed-version-unchanged', **CARD)
+    assert isinstance(found.turn(), Failed)
+    assert (OLD[EROT], NEW[EROT]) == (found.version(0), found.version(1))
+    says = f'{ITEM[EROT].format(0)} is said to be {NEW[EROT]}, and measures as image {EROT}-old, which is {OLD[EROT]}'
+    assert says in found.reasons
+    assert 'measurement HGX_ERoT_GPU_1' not in found.reasons
+    assert [] == found.open_locks()
+    found.judge()
 
 
 def test_a_bmc_whose_items_alone_show_the_version_that_was_sent_is_believed(rig: Callable[..., Rig]) -> None:

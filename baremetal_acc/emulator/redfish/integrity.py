@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which roots of trust sign what their devices run? ComponentIntegrity with its action, and the certificates of devices.
 
-The action's URI lacks the prefix of the schema, and the target of the resource is the root of trust, as on GH200.
+The target of the resource is the root of trust, and what it protects is the device, as on GH200.
 
 Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, Certificate v1_9; recordings/nvidia/gh200/README.md.
 """
@@ -80,7 +80,7 @@ def add_integrity(
             actions=(
                 Action(
                     name=ACTION,
-                    target=f'{uri}/Actions/SPDMGetSignedMeasurements',
+                    target=f'{uri}/Actions/ComponentIntegrity.SPDMGetSignedMeasurements',
                     parameters=(
                         Parameter(name='Nonce'),
                         Parameter(name='SlotId', types=(int,)),

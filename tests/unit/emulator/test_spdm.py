@@ -16,7 +16,7 @@ from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.service import Request, Service
 
 ROT = '/redfish/v1/ComponentIntegrity/HGX_ERoT_GPU_0'
-ACTION = f'{ROT}/Actions/SPDMGetSignedMeasurements'
+ACTION = f'{ROT}/Actions/ComponentIntegrity.SPDMGetSignedMeasurements'
 NONCE = bytes(range(32))
 
 
