@@ -16,13 +16,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from baremetal_acc.decide import drift, evidence
+from baremetal_acc.decide import drift, evidence, images
 from baremetal_acc.decide.baseline import ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
 from baremetal_acc.decide.drift import Change, ChangeKind, shown
+from baremetal_acc.decide.verify import components_wanted
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Action
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
@@ -106,15 +108,18 @@ class Round:
 # ----------------------------------------------------------------------------------------------------------- what is wrong
 
 
-def troubles(handed: Inventory, seen: Inventory, engagements: Iterable[Engagement], *, lifecycle: int) -> tuple[Trouble, ...]:
+def troubles(
+    handed: Inventory, seen: Inventory, engagements: Iterable[Engagement] | None, *, lifecycle: int
+) -> tuple[Trouble, ...]:
     """What is not as it was handed over.
 
     :param handed: how it was handed over, its locks judged.
     :param seen: a whole look.
     :param engagements: our own records, of that lifecycle: a lock that reads closed counts only for the card it was closed on.
+        None: there are none any more, since the machine is ours again; then a lock that reads closed is as it was.
     """
     found = [t for c in drift.drift(handed, seen) for t in _changed(c, handed)]
-    records = tuple(engagements)
+    records = None if engagements is None else tuple(engagements)
     for old in handed.accelerators:
         new = seen.accelerator(old.id)
         if new is not None:
@@ -158,7 +163,7 @@ def _may_change(change: Change, handed: Inventory) -> bool:
 
 
 def _locks(
-    old: Accelerator, new: Accelerator, records: tuple[Engagement, ...], gaps: Iterable[Gap], lifecycle: int
+    old: Accelerator, new: Accelerator, records: tuple[Engagement, ...] | None, gaps: tuple[Gap, ...], lifecycle: int
 ) -> Iterator[Trouble]:
     """Every lock that was closed when the device was handed over."""
     now = {r.place: r for r in new.locks}
@@ -177,8 +182,8 @@ def _locks(
                 text = f'{name}: was {was.state}, and could not be read: {shown(gap.reason)}'
                 yield replace(trouble, kind=TroubleKind.UNREADABLE, text=text, certain=False)
             continue
-        judged = evidence.judge(found, records, lifecycle=lifecycle)
-        if holds(was, found, judged):
+        judged = found if records is None else evidence.judge(found, records, lifecycle=lifecycle)
+        if holds(was, found, judged) or (records is None and found.state is LockState.LOCKED_REPORTED):
             continue
         value = '' if found.value is None else f' ({shown(found.value)})'
         why = '' if judged.reason is None else f', {shown(judged.reason)}'
@@ -201,6 +206,20 @@ def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
     return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
 
 
+def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[Trouble]:
+    """Locks that the rules demand and that do not read closed, of a machine of which nobody knows how it was handed over."""
+    for a in seen.accelerators:
+        for r in a.locks:
+            if r.blocks & demands(baseline, a, node).block and r.state not in CLOSED:
+                name = f'{shown(a.label)} ({a.id}), {r.mechanism} at {r.ref} {shown(r.field)}'
+                subject = shown(f'lock {r.mechanism} {r.ref} {r.field}', 2 * drift.CHARACTERS)
+                known = r.state is not LockState.UNKNOWN
+                kind = TroubleKind.LOCK if known else TroubleKind.UNREADABLE
+                yield Trouble(
+                    kind=kind, device=a.id, subject=subject, text=f'{name}: is {r.state}', certain=known, lock=r.place
+                )
+
+
 def unreadable(why: str) -> Trouble:
     """A BMC that says nothing."""
     text = f'nobody can say whether the accelerators are as they were handed over: {shown(why, 4 * drift.CHARACTERS)}'
@@ -215,6 +234,30 @@ def unproven(why: str) -> Trouble:
 def opened(why: str) -> Trouble:
     """Locks that our own step has opened."""
     return Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text=why)
+
+
+def unlocked(handed: Inventory) -> frozenset[AcceleratorId]:
+    """Devices that were handed over with a way for the host to write to them, as rules or waivers let them be."""
+    return frozenset(
+        a.id
+        for a in handed.accelerators
+        if evidence.weakest(evidence.coverage(a, WritePath.HOST_DEVICE, a.locks)).state not in CLOSED
+    )
+
+
+def rewritable(
+    seen: Inventory, devices: Iterable[AcceleratorId], baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
+) -> frozenset[AcceleratorId]:
+    """Those of these devices for which there are images of all firmware that the rules demand of them."""
+    known = tuple(catalogue)
+    wanted = frozenset(devices)
+
+    def there(a: Accelerator) -> bool:
+        asked = list(components_wanted(a, demands(baseline, a, node)))
+        found = [c is not None and len(images.firmware_image(known, a, c, version)) == 1 for c, _, version in asked]
+        return bool(found) and all(found)
+
+    return frozenset(a.id for a in seen.accelerators if a.id in wanted and there(a))
 
 
 # ------------------------------------------------------------------------------------------------------------- what is new

@@ -22,11 +22,12 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, opts, policy, reading, record, recovery, rights, steps, waivers, work
+from baremetal_acc_ironic import drift, opts, outcome, policy, reading, record, recovery, rights, steps, waivers, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.watch import hand_out as watch_over
 from baremetal_acc_ironic.workers import with_jobs, workers
 
 LOG = log.getLogger(__name__)
@@ -56,8 +57,13 @@ class RedfishAccFirmware(RedfishFirmware):
 
     def __init__(self) -> None:
         super().__init__()
-        for text in policy.shortcomings(CONF):
-            LOG.warning(text)
+        for name, text in policy.shortcomings(CONF):
+            if name not in CONF[GROUP].known_shortcomings:
+                raise exception.DriverLoadError(
+                    driver=opts.HARDWARE_TYPE,
+                    reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] known_shortcomings)',
+                )
+            LOG.warning('%s; [%s] known_shortcomings accepts that', text, GROUP)
 
     def get_properties(self) -> dict[str, str]:
         """What ``driver_info`` may hold."""
@@ -217,6 +223,12 @@ class RedfishAccFirmware(RedfishFirmware):
             self, manager, context, nodes, recovery.recover, 'bringing back locks after an interrupted job'
         )
 
+    @METRICS.timer('RedfishAccFirmware.watch_nodes')
+    @periodics.periodic(spacing=_poll_interval)
+    def watch_nodes(self, manager: Any, context: Any) -> None:
+        """Hand out rounds of the watch over nodes that are somebody else's, to each at its own moment."""
+        watch_over(self, manager, context, work.now())
+
     # ------------------------------------------------------------------------------------------------------------- cache
 
     @METRICS.timer('RedfishAccFirmware.cache_firmware_components')
@@ -237,6 +249,8 @@ class RedfishAccFirmware(RedfishFirmware):
             fresh = mind.looked is not None and work.now() - mind.looked < FRESH
             if fresh and (CONF.inventory.data_backend == 'none' or record.kept(task, mind.digest) is not None):
                 return
+            if mind.handed is not None and outcome.FLOWS.get(task.node.provision_state) is Flow.CLEAN:
+                return  # the host of a node that comes back is locked out first; the step that does it looks then
             inventory = run.observe(target_of(task), tools_of(task, mind), work.now())
             mind = drift.looked(task, mind, inventory, drift.CACHE, work.done(mind))
         except AccError as exc:

@@ -21,13 +21,15 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
+from baremetal_acc.decide import waiver
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
+from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.lock import Engagement, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
@@ -168,6 +170,7 @@ class Memory:
     :ivar unplanned: the job still waits for what a BMC was doing before it began; its plan comes then.
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
+    :ivar blockable: paths that mechanisms of devices could block when they were looked at: no waiver is for one that vanishes.
     :ivar quarantined: devices that nobody may use until they have been put right.
     :ivar waivers: those that a step has given until the node comes back.
     :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
@@ -179,10 +182,11 @@ class Memory:
     :ivar seen: what the next look is compared with, packed (:func:`last_look` unpacks it).
     :ivar drift: what was told last.
     :ivar unseen: tells apart what could not be seen by the last look, so that it is told once.
-    :ivar handed: how the node was handed over, packed (:func:`handed_over` unpacks it), until it is ours again and was compared.
+    :ivar handed: how the node was handed over, packed (:func:`handed_over` unpacks it), until it is ours again and compared.
     :ivar watched: what the watch knows; None before its first look after the hand-over.
     :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's: they are written
-        anew, whatever they show.
+        anew, whatever they show, or nobody uses them.
+    :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images.
     """
 
     format: int = FORMAT
@@ -193,6 +197,7 @@ class Memory:
     unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()
     known: frozenset[AcceleratorId] = frozenset()
+    blockable: tuple[tuple[AcceleratorId, WritePath], ...] = ()
     opened: Opened | None = None
     quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
@@ -209,6 +214,7 @@ class Memory:
     handed: str | None = None
     watched: Watched | None = None
     exposed: frozenset[AcceleratorId] = frozenset()
+    anew: frozenset[AcceleratorId] = frozenset()
 
     @property
     def writing(self) -> bool:
@@ -220,6 +226,12 @@ class Memory:
         return replace(
             self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=(), waivers=(), watched=None
         )
+
+    def shown(self, accelerators: Iterable[Accelerator]) -> 'Memory':
+        """With what mechanisms of these devices could block, beside what was known of those that must be there."""
+        there = waiver.blockable(accelerators)
+        kept = {(device, path) for device, path in self.blockable if device in self.known}
+        return replace(self, blockable=tuple(sorted(there | kept)))
 
     def given_away(self) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""

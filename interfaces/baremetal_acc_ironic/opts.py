@@ -29,7 +29,7 @@ without the group every call to a BMC fails with "no such option redfish-acc in 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH], group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH, *KNOWN], group=core.GROUP)
     conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
@@ -71,6 +71,20 @@ TRUST = [
     ),
 ]
 """What is believed of the host."""
+
+KNOWN = [
+    cfg.ListOpt(
+        'known_shortcomings',
+        default=[],
+        help=(
+            "What of Ironic's own configuration takes away from what this package is for, and is known and accepted: "
+            'middleware ([api] middleware does not name baremetal-acc-policy), disallow_clean_steps, disallow_deploy_steps, '
+            'disallow_service_steps (these options of [api] name steps of ours). A conductor with one of them that is not '
+            'named here does not start.'
+        ),
+    ),
+]
+"""What the administrator knows to be missing."""
 
 KEEPING = [
     cfg.StrOpt(
@@ -115,8 +129,8 @@ WATCH = [
         min=0.01,
         max=0.9,
         help=(
-            "The part of Ironic's workers that may take rounds of the watch at a time; they count in worker_share, too, so that "
-            'jobs find workers beside them.'
+            "The part of Ironic's workers that may take rounds of the watch at a time; they count in worker_share, too, so "
+            'that jobs find workers beside them.'
         ),
     ),
 ]
@@ -155,7 +169,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH]),
+        (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH, *KNOWN]),
         (HARDWARE_TYPE, OPTIONS),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

@@ -84,18 +84,24 @@ def as_lessee(task: Any) -> bool:
     return project is not None and project == task.node.lessee and project != task.node.owner
 
 
-def shortcomings(conf: Any) -> Iterator[str]:
-    """What of Ironic's configuration takes away from what this package is for; one sentence each, for the log at start."""
+def shortcomings(conf: Any) -> Iterator[tuple[str, str]]:
+    """What of Ironic's configuration takes away from what this package is for: its name, and a sentence that says what to do.
+
+    A conductor does not start with one, unless the administrator has named it in ``known_shortcomings``.
+    """
     if NAME not in (conf.api.middleware or []):
         yield (
+            'middleware',
             f'[api] middleware does not name {NAME}: none of the rules on accelerator steps is in force, and whoever may set '
-            'the provision state of a node, such as an admin of the project that leases it, may release locks'
+            'the provision state of a node, such as a member of the project that owns it, may release locks. Add it, in '
+            'the configuration of the API and in that of this conductor, which cannot see the other one',
         )
     ours = {step for step, _, _ in _RULES if step.endswith(('accelerators', 'accelerator_firmware'))}
     for flow in ('clean', 'deploy', 'service'):
         banned = sorted(ours & set(conf.api[f'disallow_{flow}_steps'] or []))
         if banned:
             yield (
+                f'disallow_{flow}_steps',
                 f'[api] disallow_{flow}_steps names {", ".join(banned)}: Ironic leaves these steps out without a word, '
-                'those that lock and verify too'
+                'those that lock and verify too. Take them out of it; who may name a step is for the rules to say',
             )

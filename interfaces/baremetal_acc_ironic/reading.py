@@ -10,12 +10,10 @@ from ironic import objects
 from ironic.conf import CONF
 
 from baremetal_acc import run
-from baremetal_acc.decide.drift import remembered
-from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import certificate, drift, exposure, outcome, quarantine, resource_class, steps, waivers, work
+from baremetal_acc_ironic import certificate, drift, exposure, handed, outcome, quarantine, resource_class, steps, waivers, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
@@ -107,6 +105,7 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     if mind.opened is not None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
     reasons += quarantine.reasons(mind)
+    reasons += handed.unwritten(mind)
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
     reasons += exposure.contested(task.node, mind)
     if reasons:
@@ -114,8 +113,6 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     if flow is Flow.DEPLOY:
         mind = certificate.issue(task, mind, tools, target.node, inventory, verdict, evidence)
     waivers.tell(task, verdict, steps.VERIFY.name)
+    mind = mind.shown(inventory.accelerators)
     mind = seen(task, mind, tools, inventory, verdict, evidence, by=steps.VERIFY.name)
-    if flow is not Flow.DEPLOY:
-        return mind
-    proven = judged(inventory, evidence, lifecycle=mind.lifecycle, flow=flow)
-    return replace(mind, handed=memory.packed_look(task.node, remembered(None, proven)), exposed=frozenset())
+    return handed.over(task, mind, inventory, evidence, flow) if flow is Flow.DEPLOY else mind

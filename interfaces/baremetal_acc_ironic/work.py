@@ -43,8 +43,20 @@ from baremetal_acc.model.job import (
     Wait,
 )
 from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import certificate, drift, exposure, outcome, quarantine, record, resource_class, rights, steps
+from baremetal_acc_ironic import (
+    certificate,
+    drift,
+    exposure,
+    handed,
+    outcome,
+    quarantine,
+    record,
+    resource_class,
+    rights,
+    steps,
+)
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.steps import Step
@@ -97,8 +109,17 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
             refuse_interrupted(mind)
         if mind.writing and mind.job is not None:
             outcome.told(task.node, f'{step.name} takes over from {mind.job.step}, which was interrupted while it was writing')
-        inventory = run.observe(target_of(task), tools_of(task, mind), now(), tasks=step.writes_images)
+        tools = tools_of(task, mind)
+        host = _host_to_lock_out(task, mind, flow)
+        if host is not None and not handed.locked_out(task, tools, host):
+            nothing = Plan(target=target_of(task).name, actions=())
+            memory.store(task.node, replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True))
+            outcome.told(task.node, f'{step.name} waits for the host to be off: code of somebody else may still run on it')
+            async_steps.set_node_flags(task.node, reboot=False, skip_current_step=True, polling=True, step_type=str(flow))
+            return str(outcome.WAITS[flow])
+        inventory = run.observe(target_of(task), tools, now(), tasks=step.writes_images)
         mind = drift.looked(task, mind, inventory, step.name, done(mind))
+        mind = handed.back(task, mind, inventory, tools, step.name)
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
             mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
@@ -142,8 +163,9 @@ def _planned(
         parts=step.parts,
         hold=hold,
         only=only,
-        again=suspects,
+        again=suspects | mind.anew,
         spoilt=suspects,
+        blockable=tools.blockable,
     )
     raise_if_unsafe(made)
     for note in made.notes:
@@ -429,14 +451,26 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
     :raises AccError: it must not be done, or the BMC took too long.
     """
     step = steps.STEPS[_name(job)]
-    inventory = run.observe(target_of(task), tools_of(task, mind, clock=clock), now(), tasks=True)
+    tools = tools_of(task, mind, clock=clock)
+    host = _host_to_lock_out(task, mind, job.flow)
+    if host is not None and not handed.locked_out(task, tools, host):
+        if now() > job.created + tools.patience.reset:
+            raise StaleJob('the host, on which code of somebody else may still run, cannot be powered off')
+        return None
+    inventory = run.observe(target_of(task), tools, now(), tasks=True)
     tasks = under_way(inventory)
     if tasks and now() > job.deadline:
         raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')
     if tasks:
         return None
     mind = drift.looked(task, mind, inventory, step.name)
+    mind = handed.back(task, mind, inventory, tools, step.name)
     return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory)
+
+
+def _host_to_lock_out(task: Any, mind: Memory, flow: Flow) -> Ref | None:
+    """The host of a node that has just come back, unless the operator's own ramdisk runs there."""
+    return handed.host_of(task, mind) if flow is Flow.CLEAN and _hold(task, flow) else None
 
 
 def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:
@@ -457,6 +491,13 @@ def _end(
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None
     mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
+    if whole and look is not None:
+        left = handed.not_written(mind, job, look[0], now())
+        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=frozenset(), anew=frozenset())
+        if left:
+            quarantine.maintain(task.node, left, job.flow)
+    if job.flow is Flow.SERVICE and look is not None:
+        mind = handed.accepted(task, mind, look[0], evidence(mind.proven_by(job.engagements), job.flow), job.items)
     if whole and tools is not None:
         # No rule says what such a device has to run, so nothing was written to it.
         reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
@@ -470,7 +511,7 @@ def _end(
         digest=mind.digest if look is None else record.digest(look[0]),
     )
     if step is steps.RECONCILE and not reasons and look is not None:
-        mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators))
+        mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators)).shown(look[0].accelerators)
     if isinstance(came, Failed) and came.quarantined:
         quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in came.quarantined], job.flow)
     told = outcome.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])

@@ -57,7 +57,7 @@ class Workers:
     ) -> None:
         """Begin the turns of nodes whose interface is this one, as far as there are workers.
 
-        :param watching: the turns only read as a rule: they share the node with others, and have a smaller share of the workers.
+        :param watching: the turns only read as a rule: they share the node, and have a smaller share of the workers.
         """
         waiting = self._in_order(nodes)
         for uuid in waiting:

@@ -10,6 +10,7 @@ from ironic.conf import CONF
 
 from baremetal_acc.errors import UsageError
 from baremetal_acc_ironic import policy, steps
+from baremetal_acc_ironic.firmware import RedfishAccFirmware
 from tests.ironic.case import IronicCase
 
 NAMES = {
@@ -75,9 +76,23 @@ class TestDiscovery(IronicCase):
         self.config(group='api', middleware=['baremetal-acc-policy'])
         assert [] == list(policy.shortcomings(CONF))
         self.config(group='api', middleware=[], disallow_deploy_steps=['firmware.verify_accelerators', 'vendor.send_raw'])
-        first, second = policy.shortcomings(CONF)
+        (one, first), (two, second) = policy.shortcomings(CONF)
+        assert ('middleware', 'disallow_deploy_steps') == (one, two)
         assert '[api] middleware does not name baremetal-acc-policy' in first
         assert '[api] disallow_deploy_steps names firmware.verify_accelerators' in second
+
+    def test_a_conductor_does_not_start_with_a_shortcoming_that_nobody_has_accepted_by_name(self) -> None:
+        """The error names the option and what to do; one that is accepted is told at every start."""
+        self.config(group='api', middleware=['baremetal-acc-policy'], disallow_deploy_steps=['firmware.lock_accelerators'])
+        self.config(group='baremetal_acc', known_shortcomings=['middleware', 'disallow_clean_steps'])
+        with pytest.raises(exception.DriverLoadError, match=r'\[api\] disallow_deploy_steps names firmware.lock_acc') as caught:
+            RedfishAccFirmware()
+        assert 'add disallow_deploy_steps to [baremetal_acc] known_shortcomings' in str(caught.value)
+        self.config(group='baremetal_acc', known_shortcomings=['disallow_deploy_steps'])
+        RedfishAccFirmware()
+        self.config(group='api', middleware=[])
+        with pytest.raises(exception.DriverLoadError, match=r'\[api\] middleware does not name baremetal-acc-policy'):
+            RedfishAccFirmware()
 
     def test_a_wrong_argument_fails_the_step_before_any_bmc_is_asked(self) -> None:
         """The node's error names step, argument, value and what to do."""

@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How was a node handed over, what has become of it when it is ours again, and what is done to what cannot be trusted?
+
+The deploy's verification keeps what it has proven. Our own steps on a node that is somebody else's change it. The first look
+after the node has come back is compared with it, before anything is brought back to the baseline: the difference is told, and
+cards whose locks stood open are written anew, whatever version they show.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from ironic.common import metrics_utils
+from oslo_log import log
+
+from baremetal_acc.decide import watch
+from baremetal_acc.decide.drift import remembered
+from baremetal_acc.decide.verify import judged
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Program
+from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.run import Tools
+from baremetal_acc.run.looking import sessions
+from baremetal_acc_ironic import alarm, outcome
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory, Quarantine
+from baremetal_acc_ironic.target import target as target_of
+
+LOG = log.getLogger(__name__)
+METRICS = metrics_utils.get_metrics_logger(__name__)
+
+_TOLD = 20
+
+
+def over(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], flow: Flow | None = None) -> Memory:
+    """What is remembered, with how the node is handed over now."""
+    proven = judged(inventory, evidence, lifecycle=mind.lifecycle, flow=flow)
+    return replace(mind, handed=memory.packed_look(task.node, remembered(None, proven)), exposed=frozenset(), anew=frozenset())
+
+
+def accepted(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], done: Iterable[Item]) -> Memory:
+    """What is remembered after a job of ours on a node that is somebody else's: what it did counts as handed over.
+
+    :param inventory: the final look.
+    :param evidence: our own records, of this lifecycle.
+    :param done: items of the job.
+    """
+    handed = memory.handed_over(task.node, mind)
+    proven = judged(inventory, evidence, lifecycle=mind.lifecycle)
+    new = watch.accepted(handed, proven, (item.action for item in done if item.state.begun))
+    packed = None if new is None else memory.packed_look(task.node, new)
+    watched = None if mind.watched is None else replace(mind.watched, witnesses=())  # the next round is a whole look
+    return replace(mind, handed=packed or mind.handed, watched=watched)
+
+
+def came_back(mind: Memory) -> bool:
+    """The node is ours again, and was not compared yet with how it was handed over."""
+    return mind.handed is not None and not mind.handed_over
+
+
+def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -> Memory:
+    """Compare a node that is ours again with how it was handed over, and tell the difference once. Stored at once.
+
+    :param inventory: the first look.
+    :param by: who looks.
+    :returns: with the cards that are to be written anew; how it was handed over is forgotten.
+    """
+    handed = memory.handed_over(task.node, mind)
+    if not came_back(mind):
+        return mind
+    found = () if handed is None else watch.troubles(handed, inventory, None, lifecycle=mind.lifecycle)
+    exposed = mind.exposed | watch.exposed(found)
+    by_rule = frozenset() if handed is None else watch.unlocked(handed)
+    node = target_of(task).node
+    anew = exposed | watch.rewritable(inventory, by_rule - exposed, tools.baseline, node, tools.catalogue)
+    new = replace(mind, handed=None, watched=None, exposed=exposed, anew=anew)
+    stored = memory.load(task.node)
+    memory.store(
+        task.node, replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
+    )
+    if found:
+        LOG.error('Node %s: came back with %d differences to how it was handed over', task.node.uuid, len(found))
+        METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)
+    texts = [str(t) for t in found]
+    more = f'; and {len(texts) - _TOLD} more' if len(texts) > _TOLD else ''
+    said = '; '.join(texts[:_TOLD]) + more if texts else 'nothing'
+    outcome.told(task.node, f'{by}: what differs from how the node was handed over: {said}')
+    for text in texts:
+        LOG.error('Node %s: differs from how it was handed over: %s', task.node.uuid, text)
+    alarm.came_back(task, found, lifecycle=mind.lifecycle, now=inventory.at)
+    there = {a.id: a.label for a in inventory.accelerators}
+    again = sorted(f'{there[d]} ({d})' for d in anew if d in there)
+    if again:
+        why = 'its locks stood open, or it is not what was handed over'
+        outcome.told(task.node, f'written anew whatever version they show ({why}): {", ".join(again)}')
+    return new
+
+
+def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> tuple[Quarantine, ...]:
+    """The cards that nobody can trust after the whole path, since it could not write them anew.
+
+    :param job: the whole path, which has ended well.
+    """
+    written = {i.action.accelerator for i in job.items if isinstance(i.action, Flash | Program) and i.state is ItemState.DONE}
+    found = []
+    for a in inventory.accelerators:
+        if a.id in mind.exposed - written:
+            why = (
+                f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or it is not what was handed "
+                'over, and no rule says what it has to run, so that it could not be written anew (add a firmware rule and an '
+                'image, and clean the node)'
+            )
+            found.append(Quarantine(device=a.id, since=now, why=why, firmware=True, refs=tuple(c.ref for c in a.firmware)))
+    return tuple(found)
+
+
+# ----------------------------------------------------------------------------------------------------------- the host path
+
+
+def host_of(task: Any, mind: Memory) -> Ref | None:
+    """The System that somebody else's code may still run on, of a node that has just come back; None for any other node."""
+    handed = memory.handed_over(task.node, mind) if came_back(mind) else None
+    host = None if handed is None else handed.bmc(HOST)
+    return None if host is None else host.system
+
+
+def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
+    """See that a host is off, before anything of it is read: what its code does meanwhile would not be seen.
+
+    :returns: it is off; False: that was asked for, and has to be waited for.
+    :raises AccError: its BMC does not say, or does not take it.
+    """
+    with sessions(target_of(task), tools) as bmcs:
+        bmc = bmcs[system.bmc]
+        power = bmc.power(system)
+        if power is not PowerState.OFF:
+            memory.held(task.node)
+            bmc.set_power(system, PowerState.OFF)
+            power = bmc.power(system)
+    if power is PowerState.OFF:
+        tools.power_changed(system, PowerState.OFF)
+    return power is PowerState.OFF
+
+
+def unwritten(mind: Memory) -> list[str]:
+    """Why no verification passes: cards that nobody has written since nobody can say what they run."""
+    why = "its locks stood open while the node was somebody else's, or it is not what was handed over; clean the node"
+    return [] if mind.handed_over else [f'{d} was not written anew: {why}' for d in sorted(mind.exposed)]

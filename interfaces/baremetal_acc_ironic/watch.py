@@ -1,0 +1,343 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Are nodes that are somebody else's still as they were handed over? A round for each of them, spread over an interval.
+
+The first round after a node has become active comes at once and is a whole look: it closes the gap between the verification of
+the deploy and the start of the host. Later ones are glances (:mod:`baremetal_acc.run.glancing`): a quiet one costs a BMC a few
+requests and the node nothing. Whatever a glance sees is looked at as a whole before anything is said of it. What is said, and
+what is done, is decided in :mod:`baremetal_acc.decide.watch`.
+
+A round shares the node with others as long as it only reads; what it finds counts only if the node is still the same then.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ironic.common import exception, states
+from ironic.conf import CONF
+from oslo_log import log
+
+from baremetal_acc import run
+from baremetal_acc.bmc.api import Look
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import watch
+from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
+from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.lock import Engagement, LockReading
+from baremetal_acc.model.witness import Witness
+from baremetal_acc.run import Tools, glancing
+from baremetal_acc.run.glancing import Glance, Sessions
+from baremetal_acc.run.looking import sessions
+from baremetal_acc_ironic import alarm, opts, outcome, work
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory, Watched
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import Clock, workers
+
+LOG = log.getLogger(__name__)
+
+STATES = (states.ACTIVE, states.RESCUE)
+
+AGAIN = timedelta(minutes=1)
+"""After a first look that failed. The interval would be long for a gap that is open; at once would be a burden to a BMC that
+starts together with its host."""
+
+ADOPTED = (
+    'the node is {state}, and nothing says how it was handed over: it was adopted, or deployed without verify_accelerators; '
+    'undeploy it, or deploy it anew'
+)
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What one conductor knows of its rounds.
+
+    :ivar last: when each node's last round began, or when the node was first seen here.
+    :ivar first: the same, of rounds that were to be the first after a hand-over.
+    """
+
+    last: dict[str, datetime] = field(default_factory=dict)
+    first: dict[str, datetime] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=Sessions)
+
+
+_CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
+
+
+def rounds_of(manager: Any) -> Rounds:
+    """Those of one conductor."""
+    return _CONDUCTORS.setdefault(manager, Rounds())
+
+
+def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
+    """Begin the rounds that are due. Looks at no BMC itself."""
+    rounds = rounds_of(manager)
+    if CONF[GROUP].watch_interval <= 0:
+        return
+    waiting = list(_due(manager, rounds, now))
+    if waiting:
+        turn = partial(look_after, rounds=rounds, due=now)
+        workers(manager).hand_out(interface, manager, context, waiting, turn, 'watching accelerators', watching=True)
+
+
+def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
+    """This conductor's nodes whose round is due; those that are not its own any more are forgotten."""
+    interval = timedelta(seconds=CONF[GROUP].watch_interval)
+    fields = ['firmware_interface', 'driver_internal_info']
+    found = list(manager.iter_nodes(filters={'provision_state_in': list(STATES)}, fields=fields))
+    mine = {uuid: info for uuid, _driver, _group, name, info in found if name == opts.HARDWARE_TYPE}
+    for known in (rounds.last, rounds.first):
+        for uuid in known.keys() - mine.keys():
+            del known[uuid]
+    rounds.sessions.forget(rounds.sessions.owners() - mine.keys())
+    for uuid, info in mine.items():
+        if memory.busy(info):
+            continue
+        if memory.unwatched(info):
+            if now - rounds.first.get(uuid, now - interval) >= min(AGAIN, interval):
+                yield uuid
+        elif watch.due(uuid, rounds.last.setdefault(uuid, now), now, interval):
+            yield uuid
+
+
+# ------------------------------------------------------------------------------------------------------------- one round
+
+
+def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
+    """One round of one node. The task shares the node.
+
+    :param due: when its moment came.
+    """
+    node = task.node
+    rounds.last[node.uuid] = rounds.first[node.uuid] = due
+    if node.provision_state not in STATES:
+        return
+    try:
+        mind = memory.load(node)
+        if mind.job is None:
+            _Round(task, mind, rounds, work.now()).run()
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted while its accelerators were watched')
+    except exception.NodeLocked:
+        LOG.info('Node %s: somebody works on it; what this round of the watch has seen counts for nothing', node.uuid)
+    except Exception as exc:
+        # Whatever it is: a node that cannot be watched must not look like one that is watched.
+        LOG.error('Node %s: its accelerators cannot be watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+
+
+class _Round:
+    """One round."""
+
+    def __init__(self, task: Any, mind: Memory, rounds: Rounds, now: datetime) -> None:
+        self._task = task
+        self._mind = mind
+        self._rounds = rounds
+        self._now = now
+        self._witnesses: tuple[Witness, ...] = ()
+        watched = mind.watched
+        self._watched = watched if watched is not None and watched.lifecycle == mind.lifecycle else None
+        self._tools: Tools | None = None
+
+    def run(self) -> None:
+        """Glance, and look where that is not enough."""
+        seen = None
+        try:
+            self._tools = self._with()
+            if self._may_glance:
+                seen = self._glance()
+                if seen.quiet:
+                    LOG.debug('Node %s: accelerators are as they were handed over', self._task.node.uuid)
+                    return
+            inventory = self._look()
+        except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
+            self._say([watch.unreadable(str(exc))], None, None, blind=True)
+            return
+        self._judge(inventory, seen)
+
+    @property
+    def _may_glance(self) -> bool:
+        known = self._watched
+        if known is None or known.looked is None or known.alarms or not known.witnesses:
+            return False
+        return self._now - known.looked < timedelta(seconds=CONF[GROUP].watch_look_interval)
+
+    def _with(self) -> Tools:
+        clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(self._task.node))
+        return tools_of(self._task, self._mind, clock=clock, images=False)
+
+    def _glance(self) -> Glance:
+        known = self._watched
+        uuid = self._task.node.uuid
+        # Not with the clock of this turn: the session outlives it.
+        kept = self._rounds.sessions.for_target(uuid, tools_of(self._task, self._mind, images=False).connect)
+        within = timedelta(seconds=CONF[GROUP].watch_timeout)
+        found = glancing.glance(target_of(self._task), kept, known.witnesses if known is not None else (), within)
+        if not found.quiet:
+            odd = [str(ref) for ref in found.changed] + [f'{ref} ({why})' for ref, why in found.unread]
+            LOG.info('Node %s: a glance is followed by a look: %s', uuid, ', '.join(odd[:8]))
+        return found
+
+    def _look(self) -> Inventory:
+        """A whole look; what it rests on is kept."""
+        tools = self._tools
+        if tools is None:
+            raise AssertionError('there are no tools to look with')
+        now = work.now()
+
+        def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
+            self._witnesses = glancing.witnesses(looks, inventory, tools.mechanisms, now)
+
+        return run.observe(target_of(self._task), tools, now, looked=looked)
+
+    # ---- what it means ----
+
+    def _judge(self, inventory: Inventory, seen: Glance | None) -> None:
+        handed = memory.handed_over(self._task.node, self._mind)
+        found = list(self._troubles(handed, inventory))
+        if not found:
+            self._witnesses = glancing.anew(self._witnesses, seen)
+        self._say(found, handed, inventory)
+
+    def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[Trouble]:
+        mind = self._mind
+        if mind.opened is not None:
+            yield watch.opened(f'locks are open since {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+        if handed is None:
+            yield watch.unproven(ADOPTED.format(state=self._task.node.provision_state))
+            if self._tools is not None:
+                yield from watch.open_locks(inventory, self._tools.baseline, target_of(self._task).node)
+            return
+        yield from watch.troubles(handed, inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle)
+
+    def _say(self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False) -> None:
+        """Tell and do what has to be told and done, and remember it. From here on the node is ours alone."""
+        if not self._take():
+            return
+        first = self._watched is None or self._watched.looked is None
+        self._step(found, handed, inventory, blind=blind, first=first)
+        if inventory is None or self._mind.opened is not None:
+            return
+        open_ones = [t for t in found if DriftAction.REENGAGE in self._reactions(handed, inventory, t)]
+        readings, why = watch.closable(open_ones, inventory)
+        alarm.told(self._task, why if first or self._is_new(open_ones) else ())
+        if readings and self._engage(readings):
+            try:
+                again = self._look()
+            except AccError as exc:
+                self._step([watch.unreadable(str(exc))], handed, None, blind=True, first=False)
+                return
+            self._step(list(self._troubles(handed, again)), handed, again, first=False)
+
+    def _is_new(self, found: Iterable[Trouble]) -> bool:
+        keys = {t.key for t in found}
+        watched = self._mind.watched
+        return watched is not None and any(a.trouble.key in keys and a.rounds == 1 for a in watched.alarms)
+
+    def _take(self) -> bool:
+        """Take the node for ourselves; False if it is not any more what was looked at."""
+        task = self._task
+        task.upgrade_lock(retry=False)
+        mind = memory.load(task.node)
+        before = self._mind
+        same = task.node.provision_state in STATES and mind.job is None and mind.lifecycle == before.lifecycle
+        same = same and (mind.handed, mind.opened, mind.evidence) == (before.handed, before.opened, before.evidence)
+        if not same:
+            LOG.info('Node %s: it has changed hands or was worked on meanwhile; the next round looks anew', task.node.uuid)
+        self._mind = mind
+        return same
+
+    def _step(
+        self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, first: bool, blind: bool = False
+    ) -> None:
+        """One round of what is known."""
+        task, mind = self._task, self._mind
+        before: tuple[Alarm, ...] = ()
+        if mind.watched is not None and mind.watched.lifecycle == mind.lifecycle:
+            before = mind.watched.alarms
+        came = watch.next_round(before, found, self._now, patience=CONF[GROUP].watch_patience, blind=blind)
+        for one in came.begun:
+            reactions = self._reactions(handed, inventory, one.trouble)
+            proven = first and one.trouble.kind not in (TroubleKind.UNPROVEN, TroubleKind.UNREADABLE)
+            alarm.begun(task, one, reactions, first=proven, lifecycle=mind.lifecycle, now=self._now)
+            if DriftAction.MAINTENANCE in reactions:
+                _maintain(task.node, one)
+        for one in came.ended:
+            reactions = self._reactions(handed, inventory, one.trouble)
+            alarm.over(task, one, reactions, lifecycle=mind.lifecycle, now=self._now)
+        if first and not came.alarms:
+            outcome.told(task.node, 'the first look after the hand-over found accelerators and locks as they were proven')
+        before_this = None if self._watched is None else self._watched.looked
+        watched = Watched(
+            lifecycle=mind.lifecycle,
+            looked=before_this if inventory is None else self._now,  # None: the first look is still owed
+            witnesses=() if came.alarms else self._witnesses,
+            alarms=came.alarms,
+        )
+        mind = replace(mind, watched=watched, exposed=mind.exposed | watch.exposed(found), handed_over=True)
+        memory.store(task.node, mind)
+        self._mind = mind
+
+    def _reactions(self, handed: Inventory | None, inventory: Inventory | None, trouble: Trouble) -> frozenset[DriftAction]:
+        if self._tools is None:
+            return ON_DRIFT
+        return watch.reactions(self._tools.baseline, target_of(self._task).node, inventory or handed, trouble)
+
+    # ---- what is done ----
+
+    def _engage(self, readings: Iterable[LockReading]) -> bool:
+        """Close locks at once. It needs no job: a lock that is closed twice is closed, and one that is not is found open again.
+
+        :returns: something was written.
+        """
+        tools = self._tools
+        if tools is None:
+            return False
+        mechanisms = {m.name: m for m in tools.mechanisms}
+        wrote = False
+        with sessions(target_of(self._task), tools) as bmcs:
+            for reading in readings:
+                name = f'{reading.mechanism} of {reading.accelerator} at {reading.ref} {reading.field}'
+                try:
+                    writer = bmcs[reading.ref.bmc].writer()
+                    memory.held(self._task.node)
+                    mechanisms[reading.mechanism].engage(writer, reading)
+                except AccError as exc:
+                    alarm.told(self._task, [f'{name} could not be closed again: {exc}'])
+                    continue
+                wrote = True
+                record = Engagement(
+                    mechanism=reading.mechanism,
+                    accelerator=reading.accelerator,
+                    ref=reading.ref,
+                    field=reading.field,
+                    lifecycle=self._mind.lifecycle,
+                    flow=Flow.SERVICE,
+                    session=writer.session,
+                    at=self._now,
+                    part=reading.part,
+                    needs=reading.needs,
+                    reset=reading.reset,
+                    scope=reading.scope,
+                )
+                self._mind = self._mind.proven_by([record])
+                memory.store(self._task.node, self._mind)
+                alarm.told(self._task, [f'{name} was closed again; it is read back next'])
+        return wrote
+
+
+def _maintain(node: Any, one: Alarm) -> None:
+    """Nobody shall use it for anything new. The host, which runs somebody else's work, runs on."""
+    memory.held(node)
+    others = node.maintenance_reason if node.maintenance else None
+    text = f'accelerators are not as they were handed over: {one.trouble}'
+    node.maintenance = True
+    node.maintenance_reason = (text if not others else f'{text}; before that: {others}')[:4000]
+    node.save()
