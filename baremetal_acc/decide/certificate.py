@@ -32,6 +32,7 @@ from baremetal_acc.model.certificate import (
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
+from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 
 FRESH = timedelta(minutes=15)
@@ -290,3 +291,73 @@ def _lock(reading: LockReading, records: tuple[Engagement, ...], occasion: Occas
 
 def _time(at: datetime) -> str:
     return f'{at:%Y-%m-%d %H:%M:%S}Z'
+
+
+# --------------------------------------------------------------------------------------------------------- what it comes to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What a certificate that holds lets its reader conclude, and what it does not; one sentence each."""
+
+    proves: tuple[str, ...]
+    does_not_prove: tuple[str, ...]
+
+
+def claims(certificate: Certificate) -> Claims:
+    """What follows from a certificate, for people. Nothing here judges it: :func:`holds` does."""
+    return Claims(proves=tuple(_proves(certificate)), does_not_prove=tuple(_does_not_prove(certificate)))
+
+
+def _proves(c: Certificate) -> Iterator[str]:
+    name = c.node.name if c.node.uuid is None else f'{c.node.name} ({c.node.uuid})'
+    yield (
+        f'{c.issuer} looked at {name} at {_time(c.looked)}, through its BMCs, and found {len(c.accelerators)} accelerators, '
+        f'each that had to be there among them'
+    )
+    yield f'all was as {c.baseline.name} ({c.baseline.digest}) and {c.catalogue.name} ({c.catalogue.digest}) demand'
+    for path in WritePath:
+        cards = [card.label for card in c.accelerators for p in card.paths if p.path is path and p.state in DEPLOY_ACCEPTS]
+        if cards:
+            yield f'{path} was blocked by locks that were engaged in this life of the node, and read back: {", ".join(cards)}'
+    firmware = [
+        f'{card.label} {f.id or "device"} {f.version}' for card in c.accelerators for f in card.firmware if f.rule is not None
+    ]
+    if firmware:
+        yield f'this firmware ran, as the BMC says and as rules demand: {", ".join(firmware)}'
+    functions = [f'{card.label} {f.slot} {f.name or f.id}' for card in c.accelerators for f in card.functions if f.rule]
+    if functions:
+        yield f'these functions were in their slots, as rules demand: {", ".join(functions)}'
+    measured = sorted({card.label for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN})
+    if measured:
+        yield f'what runs was measured and signed by roots of trust of these devices themselves: {", ".join(measured)}'
+
+
+def _does_not_prove(c: Certificate) -> Iterator[str]:
+    yield f'anything after {_time(c.looked)}: that is what the watch is for'
+    yield 'that a write from the host fails: what is read back is what is configured'
+    yield 'what a BMC does not show, or shows and is not so, unless a device has signed it'
+    for path in WritePath:
+        if path is WritePath.BMC_NETWORK:
+            continue  # the operator's own way: nobody asks for it to be closed
+        cards = [
+            f'{card.label} ({p.state}, rule {p.rule})'
+            for card in c.accelerators
+            for p in card.paths
+            if p.path is path and not p.demanded and p.state not in DEPLOY_ACCEPTS
+        ]
+        if cards:
+            yield f'{path} is blocked, which no rule demands: {", ".join(cards)}'
+    for w in c.waivers:
+        yield f'{w.path} of {w.label} is blocked: {w.role} has waived it until {_time(w.expires)} (rule {w.rule}): {w.reason}'
+    for r in c.relaxations:
+        yield f'as much as the default for a tenant: rule {r.rule} {r.text}'
+    unmeasured = [
+        card.label for card in c.accelerators if not any(m.state is MeasurementState.PROVEN for m in card.measurements)
+    ]
+    if unmeasured:
+        yield f'by a signature of the device what it runs: {", ".join(unmeasured)}'
+    if c.gaps:
+        first = c.gaps[0]
+        more = f', and {len(c.gaps) - 1} more' if len(c.gaps) > 1 else ''
+        yield f'what could not be read: {first.ref} {first.field or ""}: {first.reason}{more}'

@@ -1,0 +1,432 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc certificate``: put in writing what holds of a target, and check what somebody else has put in writing.
+
+Only ``issue`` speaks to a BMC; it writes nothing to one. The others need no network, no configuration and no Ironic.
+"""
+
+import argparse
+import json
+import os
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from baremetal_acc import run
+from baremetal_acc.cli import exits, render, session, text, work
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import certificate as decide
+from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, UsageError
+from baremetal_acc.handover import seal
+from baremetal_acc.handover.folder import Folder
+from baremetal_acc.handover.seal import Sealer
+from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, document
+from baremetal_acc.model.job import Flow
+
+FORMAT = 1
+
+STDIN = '-'
+
+_KEY = 'baremetal_acc'
+"""Under which the plugin keeps what it remembers of a node in Ironic's ``driver_internal_info``."""
+
+_MOST = 8 * 1024 * 1024
+"""Bytes of what Ironic shows of a node."""
+
+_LONGEST = timedelta(days=3650)
+
+Json = dict[str, Any]
+
+
+class Issue(ReportCommand):
+    """Look at targets, verify them, and sign what was proven. Writes nothing to a BMC.
+
+    Locks have to be engaged by us and read back: what is merely found closed is not certified, whatever a rule accepts. The
+    certificate is of the lifecycle that the state folder has of the target (apply --new-lifecycle begins the next one).
+    Exit code 0: issued; 3: something is not met, and there is no certificate.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Targets, by whom it is signed, and where it goes."""
+        session.add_arguments(parser, writes=False)
+        signing = parser.add_argument_group('certificate')
+        signing.add_argument('--key', metavar='FILE', help='Ed25519 key in PEM, mode 0600; wins over the configuration')
+        where = signing.add_mutually_exclusive_group()
+        where.add_argument('--out', metavar='FILE', help='write the certificate of the one target there')
+        where.add_argument('--folder', metavar='DIR', help='keep certificates there; wins over the configuration')
+        signing.add_argument('--deployment', metavar='ID', help='what you call this hand-over (default: a new UUID)')
+        signing.add_argument('--days', metavar='N', help='days after which it holds no more (default: it has no such end)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Certify every target."""
+        using = session.begin(arguments, writes=False)
+        group = using.conf[GROUP]
+        key = arguments.key or group.certificate_key
+        if not key:
+            hint = f'make one: {seal.HOW} -out FILE'
+            raise UsageError(argument='--key', what=f'and option [{GROUP}] certificate_key name no key', hint=hint)
+        by = seal.load(Path(key))
+        folder = None if arguments.out else arguments.folder or group.certificate_folder
+        if arguments.out is None and not folder:
+            raise UsageError(argument='--out', what='or --folder has to say where the certificate goes')
+        if arguments.out is not None and len(using.entries) > 1:
+            raise UsageError(argument='--out', what=f'is one file, and {len(using.entries)} targets are meant')
+        if arguments.deployment is not None and len(using.entries) > 1:
+            raise UsageError(argument='--deployment', what=f'is one hand-over, and {len(using.entries)} targets are meant')
+        lasting = _lasting(arguments.days)
+        tools = using.tools()
+        targets = {e.name: using.attempt(e) for e in using.entries}
+
+        def one(entry: TargetEntry) -> Json:
+            target = targets[entry.name]
+            if isinstance(target, AccError):
+                raise target
+            state = using.store.read(entry.name)
+            with_known = replace(tools, known=frozenset(state.known))
+            now = datetime.now(UTC)
+            inventory = run.observe(target, with_known, now, measure=True)
+            verdict = work.judge(inventory, target, with_known, state, state.lifecycle)
+            baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
+            issued = datetime.now(UTC)
+            certificate = decide.issue(
+                inventory,
+                verdict,
+                tools.baseline,
+                target.node,
+                state.engagements,
+                decide.Occasion(
+                    node=CertifiedNode(uuid=None, name=entry.name),
+                    lifecycle=state.lifecycle,
+                    proven_in=state.lifecycle,
+                    flow=Flow.CLI,
+                    deployment=arguments.deployment or str(uuid.uuid4()),
+                    issued=issued,
+                    expires=None if lasting is None else issued + lasting,
+                    issuer=f'baremetal-acc {metadata.version(text.PROGRAM)} of {_user()} at {os.uname().nodename}',
+                    key=by.name,
+                    requester=_user(),
+                    baseline=baseline,
+                    catalogue=catalogue,
+                    known=with_known.known,
+                ),
+            )
+            return _keep(entry.name, certificate, by, arguments.out, folder)
+
+        bodies, codes = [], []
+        for entry, found in each(using.entries, one):
+            if isinstance(found, AccError):
+                bodies.append({**_nothing(entry.name), 'error': render.failure(found)})
+                codes.append(failed(entry.name, found))
+            else:
+                bodies.append(found)
+                codes.append(Exit.HOLDS)
+        return Report(
+            document={'format': FORMAT, 'certificates': bodies},
+            columns=('Target', 'Lifecycle', 'Deployment', 'Key', 'File'),
+            rows=tuple((b['target'], b['lifecycle'], b['deployment'], b['key'], b['file']) for b in bodies),
+            code=exits.worst(codes),
+        )
+
+
+class Show(ReportCommand):
+    """Print what a certificate says. Nothing of it is checked: verify does that."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which certificate."""
+        _add_file(parser)
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read it."""
+        data = _read(arguments.file, seal.MAX_SIZE + 1)
+        certificate = seal.unchecked(data)
+        text.note(f'{_label(arguments.file)}: shown as it is, by whomever it was signed: certificate verify checks it')
+        return Report(
+            document={
+                'format': FORMAT,
+                'digest': seal.digest(data.removesuffix(b'\n')),
+                'checked': False,
+                'certificate': document(certificate),
+            },
+            columns=('Device', 'What', 'Found', 'Rule'),
+            rows=tuple(_rows(certificate)),
+            code=Exit.HOLDS,
+        )
+
+
+class Verify(ReportCommand):
+    """Check a certificate offline: who signed it, whether it is of this node and this life, and what it proves and does not.
+
+    Exit code 0: it holds; 3: it does not, and each reason is told.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which certificate, whom to believe, and what it has to be of."""
+        _add_file(parser)
+        parser.add_argument(
+            '--trust',
+            action='append',
+            default=[],
+            metavar='FILE',
+            help='Ed25519 public key of an issuer in PEM; can be repeated (default: certificate_trust and certificate_key '
+            'of the configuration)',
+        )
+        parser.add_argument('--node', metavar='UUID', help='it has to be of this node (of a target without UUID: its name)')
+        parser.add_argument('--lifecycle', metavar='N', help='and of this lifecycle of the node')
+        parser.add_argument('--deployment', metavar='ID', help='and of this deployment')
+        parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Judge it."""
+        trust = _trust(arguments)
+        lifecycle = None if arguments.lifecycle is None else _number('--lifecycle', arguments.lifecycle)
+        data = _read(arguments.file, seal.MAX_SIZE + 1)
+        label = _label(arguments.file)
+        try:
+            certificate = seal.opened(data, trust)
+        except CertificateInvalid as exc:
+            text.error(f'{label}: {exc}')
+            return _judged(data, None, (exc.message,))
+        asked = {'node': arguments.node, 'lifecycle': lifecycle, 'deployment': arguments.deployment}
+        reasons = decide.holds(certificate, now=datetime.now(UTC), **asked)
+        for reason in reasons:
+            text.error(f'{label}: {reason}')
+        missing = [f'--{name}' for name, value in asked.items() if value is None]
+        if missing and not reasons:
+            name = certificate.node.uuid or certificate.node.name
+            text.warn(
+                f'{label}: it is of node {name}, lifecycle {certificate.lifecycle}, deployment {certificate.deployment}; '
+                f'{", ".join(missing)} did not ask whether that is the one that is meant'
+            )
+        return _judged(data, certificate, reasons)
+
+
+class Extract(ReportCommand):
+    """Take the certificate out of what Ironic shows of a node: baremetal node show -f json NODE.
+
+    Nothing of it is checked but that it is what was issued: verify does the rest.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What Ironic shows, and where the certificate goes."""
+        _add_file(parser, 'what Ironic shows of the node, in JSON')
+        parser.add_argument('--out', metavar='FILE', required=True, help='write the certificate there')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Find it."""
+        label = _label(arguments.file)
+        kept = _kept(_read(arguments.file, _MOST), label)
+        packed, digest = kept.get('packed'), kept.get('digest')
+        if not isinstance(packed, str):
+            places = [str(place) for place in kept.get('where') or ()]
+            hint = f'it is kept at {", ".join(places)}' if places else None
+            raise CertificateInvalid('the certificate itself is not kept with the node', where=label, hint=hint)
+        data = seal.unpacked(packed)
+        if seal.digest(data) != digest:
+            raise CertificateInvalid(f'it is {seal.digest(data)}, and {digest} was issued', where=label)
+        certificate = seal.unchecked(data)
+        if kept.get('superseded') is not False:
+            text.warn(f'{label}: the certificate is over: the node has come back since')
+        _write(Path(arguments.out), data + b'\n')
+        body = _body(certificate.node.name, certificate, data, arguments.out)
+        return Report(
+            document={'format': FORMAT, 'certificates': [body]},
+            columns=('Target', 'Lifecycle', 'Deployment', 'Key', 'File'),
+            rows=((body['target'], body['lifecycle'], body['deployment'], body['key'], body['file']),),
+            code=Exit.HOLDS,
+        )
+
+
+# ------------------------------------------------------------------------------------------------------- what is asked for
+
+
+def _add_file(parser: argparse.ArgumentParser, what: str = 'the certificate') -> None:
+    parser.add_argument('file', metavar='FILE', help=f'{what}; {STDIN} for standard input')
+
+
+def _label(file: str) -> str:
+    return 'standard input' if file == STDIN else file
+
+
+def _read(file: str, limit: int) -> bytes:
+    """The bytes of a file.
+
+    :raises DocumentError: it cannot be read, or is too long to be one.
+    """
+    try:
+        if file == STDIN:
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with open(file, 'rb') as stream:
+                data = stream.read(limit + 1)
+    except OSError as exc:
+        raise DocumentError(path=_label(file), what=f'cannot be read: {exc.strerror}') from exc
+    if len(data) > limit:
+        raise DocumentError(path=_label(file), what=f'longer than {limit} bytes')
+    return data
+
+
+def _trust(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """Whose certificates are believed.
+
+    :raises UsageError: nobody's. ``DocumentError``: a key cannot be read.
+    """
+    if arguments.trust:
+        return seal.trusted([Path(path) for path in arguments.trust])
+    group = session.configuration(arguments, os.environ)[GROUP]
+    found = seal.trusted([Path(path) for path in group.certificate_trust])
+    if group.certificate_key:
+        found |= seal.load(Path(group.certificate_key)).trust
+    if not found:
+        hint = 'the issuer has it: openssl pkey -in KEY -pubout'
+        raise UsageError(argument='--trust', what='names no public key of an issuer, and the configuration neither', hint=hint)
+    return found
+
+
+def _lasting(given: str | None) -> timedelta | None:
+    if given is None:
+        return None
+    days = _number('--days', given)
+    if not 1 <= days <= _LONGEST.days:
+        raise UsageError(argument='--days', what=f'{days} is not between 1 and {_LONGEST.days}')
+    return timedelta(days=days)
+
+
+def _number(argument: str, given: str) -> int:
+    if not given.isascii() or not given.isdecimal() or len(given) > 9:
+        raise UsageError(argument=argument, what=f'{given!r} is no whole number')
+    return int(given)
+
+
+def _user() -> str:
+    """Who runs this: nobody has checked it but the operating system."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f'user {os.getuid()}'
+
+
+def _kept(data: bytes, label: str) -> Json:
+    """What our plugin keeps of the certificate with a node.
+
+    :raises CertificateInvalid: nothing.
+    """
+    try:
+        shown = json.loads(data)
+    except (ValueError, RecursionError):
+        raise DocumentError(path=label, what='is no JSON', hint='baremetal node show -f json NODE writes it') from None
+    for key in ('driver_internal_info', _KEY, 'certificate'):
+        shown = shown.get(key) if isinstance(shown, dict) else None
+    if not isinstance(shown, dict):
+        raise CertificateInvalid('Ironic keeps no certificate with this node', where=label)
+    return shown
+
+
+# --------------------------------------------------------------------------------------------------------- what comes of it
+
+
+def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, folder: str | None) -> Json:
+    """Sign it, keep it, and read it back."""
+    data = seal.seal(certificate, by)
+    if folder is not None:
+        kept = Folder(root=Path(folder))
+        path = str(kept.put(certificate.reference, data))
+        found = kept.get(certificate.reference)
+    else:
+        path = str(out)
+        _write(Path(path), data + b'\n')
+        found = _read(path, seal.MAX_SIZE + 1)
+    if seal.opened(found, by.trust) != certificate:
+        raise CertificateInvalid('what is read there is not what was written', where=path)
+    return _body(target, certificate, data, path)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A file that is there as a whole or not at all."""
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), 'wb') as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as exc:
+        raise UsageError(argument='--out', what=f'{path} cannot be written: {exc.strerror}') from exc
+
+
+def _nothing(target: str) -> Json:
+    names = ('file', 'digest', 'key', 'node', 'lifecycle', 'deployment', 'issued', 'expires')
+    return {'target': target, **dict.fromkeys(names), 'error': None}
+
+
+def _body(target: str, certificate: Certificate, data: bytes, file: str) -> Json:
+    shown = document(certificate)
+    return {
+        **_nothing(target),
+        'file': file,
+        'digest': seal.digest(data),
+        'node': shown['node'],
+        **{name: shown[name] for name in ('key', 'lifecycle', 'deployment', 'issued', 'expires')},
+    }
+
+
+def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ...]) -> Report:
+    """The report on a certificate; None: it is none that is trusted, and nothing of what it says is repeated."""
+    claims = None if certificate is None else decide.claims(certificate)
+    good = claims if not reasons else None
+    shown = None if certificate is None else document(certificate)
+    names = ('node', 'lifecycle', 'deployment', 'issued', 'expires', 'issuer', 'key', 'requester', 'exposure')
+    body: Json = {
+        'format': FORMAT,
+        'digest': seal.digest(data.removesuffix(b'\n')),
+        'holds': not reasons,
+        'reasons': list(reasons),
+        **{name: None if shown is None else shown[name] for name in names},
+        'proves': [] if good is None else list(good.proves),
+        'does_not_prove': [] if good is None else list(good.does_not_prove),
+    }
+    rows: list[tuple[str, str]] = [('holds', 'yes' if not reasons else 'NO')]
+    rows += [('because', reason) for reason in reasons]
+    if certificate is not None:
+        rows += [
+            ('node', certificate.node.name if certificate.node.uuid is None else certificate.node.uuid),
+            ('lifecycle', str(certificate.lifecycle)),
+            ('deployment', certificate.deployment),
+            ('signed with', certificate.key),
+        ]
+    rows += [('proves', sentence) for sentence in body['proves']]
+    rows += [('does not prove', sentence) for sentence in body['does_not_prove']]
+    return Report(document=body, columns=('What', 'Found'), rows=tuple(rows), code=Exit.NOT_MET if reasons else Exit.HOLDS)
+
+
+def _rows(c: Certificate) -> list[tuple[Any, ...]]:
+    """What it says, line by line."""
+    rows: list[tuple[Any, ...]] = [
+        (c.node.name, 'node', c.node.uuid, None),
+        (c.node.name, 'lifecycle', c.lifecycle, None),
+        (c.node.name, 'deployment', c.deployment, None),
+        (c.node.name, 'issued', f'{c.issued:%Y-%m-%d %H:%M:%S}Z', None),
+        (c.node.name, 'issuer', c.issuer, None),
+        (c.node.name, 'key', c.key, None),
+        (c.node.name, 'exposure', c.exposure, None),
+    ]
+    for card in c.accelerators:
+        rows += [(card.label, f'firmware {f.id or "of the device"}', f.version, f.rule) for f in card.firmware]
+        rows += [(card.label, f'function {f.slot or ""}'.rstrip(), f.name or f.id or 'empty', f.rule) for f in card.functions]
+        rows += [(card.label, f'lock {p.path}', p.state, p.rule if p.demanded else None) for p in card.paths]
+        rows += [(card.label, f'measured by {m.integrity}', m.state, None) for m in card.measurements]
+    rows += [(w.label, f'waiver of {w.path}', f'{w.role} until {w.expires:%Y-%m-%d}: {w.reason}', w.rule) for w in c.waivers]
+    rows += [(c.node.name, 'relaxed', r.text, r.rule) for r in c.relaxations]
+    return rows

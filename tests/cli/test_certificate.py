@@ -1,0 +1,284 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a certificate says can be checked by whoever has the issuer's public key, without a network, and by nobody else."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from baremetal_acc.cli import certificate as verbs
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import Report
+from baremetal_acc.errors import CertificateInvalid, DocumentError, UsageError
+from baremetal_acc.handover import seal
+from tests.cli.desk import Desk
+from tests.cli.test_schemas import closed
+from tests.unit.decide import values as v
+from tests.unit.decide.test_certificate import ALL_MET, OCCASION, TWO_PATHS, UUID, WAIVED, issued
+from tests.unit.handover.values import sealer, write_key
+
+OURS, THEIRS = sealer(1), sealer(2)
+WHEN = datetime.now(UTC) - timedelta(minutes=1)
+"""Waivers are of this day: those that are over do not hold."""
+
+
+def made(**how: Any) -> bytes:
+    """A signed certificate."""
+    return seal.seal(replace(issued(**how), key=OURS.name), OURS)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SimpleNamespace:
+    """A certificate, and the keys of two issuers."""
+    (tmp_path / 'c.json').write_bytes(made() + b'\n')
+    return SimpleNamespace(
+        folder=tmp_path,
+        certificate=str(tmp_path / 'c.json'),
+        ours=str(write_key(tmp_path / 'ours.pub', OURS, public=True, mode=0o644)),
+        theirs=str(write_key(tmp_path / 'theirs.pub', THEIRS, public=True, mode=0o644)),
+    )
+
+
+def ran(verb: Callable[..., Any], *arguments: str) -> Report:
+    """What a verb has to report."""
+    command = verb(SimpleNamespace(options=SimpleNamespace(debug=False)), None)
+    report = command.work(command.get_parser('baremetal-acc certificate').parse_args(list(arguments)))
+    assert isinstance(report, Report)
+    return report
+
+
+def valid(tree: Path, name: str, document: Any) -> None:
+    """As the documentation says."""
+    schema = closed(json.loads((tree / 'doc/source/schemas' / f'{name}.json').read_text()))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(document)))
+
+
+def test_it_holds_for_whoever_trusts_its_issuer(files, tree, capsys):
+    """And is what was asked for."""
+    asked = ('--node', UUID, '--lifecycle', '8', '--deployment', 'd-1')
+    report = ran(verbs.Verify, files.certificate, '--trust', files.ours, *asked)
+    assert Exit.HOLDS is report.code
+    assert report.document is not None
+    assert (True, []) == (report.document['holds'], report.document['reasons'])
+    assert seal.digest(made()) == report.document['digest']
+    valid(tree, 'certificate-verify', report.document)
+    assert '' == capsys.readouterr().err
+    proves, leaves = (' '.join(report.document[key]) for key in ('proves', 'does_not_prove'))
+    assert 'host-device was blocked by locks that were engaged in this life of the node, and read back: H100 GPU_0' in proves
+    assert 'baseline.toml (sha256:1111' in proves
+    assert 'that a write from the host fails' in leaves
+    assert 'host-bmc-ipmi is blocked, which no rule demands: H100 GPU_0 (unsupported, rule all)' in leaves
+
+
+def test_what_was_not_asked_is_told(files, capsys):
+    """A good signature alone says nothing of this node."""
+    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, '--trust', files.ours).code
+    err = capsys.readouterr().err
+    assert f'it is of node {UUID}, lifecycle 8, deployment d-1; --node, --lifecycle, --deployment did not ask' in err
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'why'),
+    [
+        (('--node', 'node-1'), 'it is of node'),
+        (('--lifecycle', '9'), 'it is of lifecycle 8'),
+        (('--deployment', 'd-2'), 'it is of deployment d-1'),
+    ],
+)
+def test_it_holds_for_nothing_else(files, tree, capsys, arguments, why):
+    """Exit code 3, each reason told."""
+    report = ran(verbs.Verify, files.certificate, '--trust', files.ours, *arguments)
+    assert Exit.NOT_MET is report.code
+    assert report.document is not None
+    assert (False, []) == (report.document['holds'], report.document['proves'])
+    assert why in report.document['reasons'][0]
+    assert why in capsys.readouterr().err
+    valid(tree, 'certificate-verify', report.document)
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'why'),
+    [
+        (lambda data: data.replace(b'"lifecycle":8', b'"lifecycle":9'), 'does not fit'),
+        (lambda data: data[:-20], 'no JSON'),
+        (lambda data: b'', 'no JSON'),
+        (lambda data: b'\xff\x00' * 100, 'not UTF-8'),
+    ],
+)
+def test_a_touched_one_proves_nothing(files, tree, capsys, spoil, why):
+    """Nothing of what it says is repeated."""
+    Path(files.certificate).write_bytes(spoil(made()))
+    report = ran(verbs.Verify, files.certificate, '--trust', files.ours)
+    assert Exit.NOT_MET is report.code
+    assert report.document is not None
+    assert (None, []) == (report.document['node'], report.document['proves'])
+    assert why in capsys.readouterr().err
+    valid(tree, 'certificate-verify', report.document)
+
+
+def test_another_issuer_is_not_believed(files, capsys):
+    """It names the key that was used."""
+    assert Exit.NOT_MET is ran(verbs.Verify, files.certificate, '--trust', files.theirs).code
+    assert f'the key {OURS.name}, which is not trusted' in capsys.readouterr().err
+    both = ('--trust', files.theirs, '--trust', files.ours)
+    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, *both).code
+
+
+def test_wrong_use_is_told(files, monkeypatch):
+    """Exit code 2: nobody to believe, no file, no number, a private key in place of a public one."""
+    monkeypatch.setenv('HOME', str(files.folder))
+    empty = files.folder / 'empty.conf'
+    empty.write_text('')
+    with pytest.raises(UsageError, match='names no public key of an issuer'):
+        ran(verbs.Verify, files.certificate, '--config-file', str(empty))
+    with pytest.raises(DocumentError, match='No such file'):
+        ran(verbs.Verify, str(files.folder / 'none'), '--trust', files.ours)
+    for number in ('-1', '1.5', 'x', '9' * 30, '\u0661'):
+        with pytest.raises(UsageError, match=r'no whole number|no such argument|expected one argument'):
+            ran(verbs.Verify, files.certificate, '--trust', files.ours, f'--lifecycle={number}')
+    private = write_key(files.folder / 'key.pem', OURS)
+    with pytest.raises(DocumentError, match='only public keys belong there'):
+        ran(verbs.Verify, files.certificate, '--trust', str(private))
+
+
+def test_the_configuration_says_whom_to_believe(files):
+    """The key that signs here, and those of others."""
+    conf = files.folder / 'acc.conf'
+    conf.write_text(f'[baremetal_acc]\ncertificate_trust = {files.theirs},{files.ours}\n')
+    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, '--config-file', str(conf)).code
+    conf.write_text(f'[baremetal_acc]\ncertificate_key = {write_key(files.folder / "key.pem", OURS)}\n')
+    assert Exit.HOLDS is ran(verbs.Verify, files.certificate, '--config-file', str(conf)).code
+
+
+def test_a_waiver_that_is_over_ends_it(files, capsys):
+    """Until then it holds, and says who waived what."""
+    now = datetime.now(UTC)
+    occasion = replace(OCCASION, issued=now)
+    inventory = v.inventory(v.gpu(locks=(v.reading(at=now),), firmware=(v.component(version=v.NEW),)), at=now)
+    for expires, code in ((now + timedelta(days=1), Exit.HOLDS), (now + timedelta(microseconds=1), Exit.NOT_MET)):
+        verdict = replace(ALL_MET, waived=(replace(WAIVED, expires=expires),))
+        Path(files.certificate).write_bytes(made(inventory=inventory, baseline=TWO_PATHS, verdict=verdict, occasion=occasion))
+        report = ran(verbs.Verify, files.certificate, '--trust', files.ours)
+        assert code is report.code
+        assert report.document is not None
+        said = ' '.join(report.document['reasons'] + report.document['does_not_prove'])
+        assert 'security officer' in said
+
+
+def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
+    """Whoever signed it."""
+    report = ran(verbs.Show, files.certificate)
+    assert report.document is not None
+    valid(tree, 'certificate', report.document)
+    assert json.loads(made())['certificate'] == report.document['certificate']
+    assert ('H100 GPU_0', 'lock host-device', 'locked-verified', 'all') in report.rows
+    assert 'shown as it is' in capsys.readouterr().err
+    Path(files.certificate).write_text('{}')
+    with pytest.raises(CertificateInvalid):
+        ran(verbs.Show, files.certificate)
+
+
+def node_show(**changes: Any) -> bytes:
+    """What ``baremetal node show -f json`` prints."""
+    data = made()
+    kept = {'packed': seal.packed(data), 'digest': seal.digest(data), 'superseded': False, 'where': []} | changes
+    return json.dumps({'uuid': UUID, 'driver_internal_info': {'baremetal_acc': {'certificate': kept}}}).encode()
+
+
+def test_extract_takes_it_out_of_what_ironic_shows(files, tree, capsys):
+    """Byte by byte as it was issued; of one that is over it says so."""
+    shown, out = files.folder / 'node.json', files.folder / 'out.json'
+    shown.write_bytes(node_show())
+    report = ran(verbs.Extract, str(shown), '--out', str(out))
+    assert report.document is not None
+    valid(tree, 'certificate-issue', report.document)
+    assert made() + b'\n' == out.read_bytes()
+    assert '' == capsys.readouterr().err
+    assert Exit.HOLDS is ran(verbs.Verify, str(out), '--trust', files.ours, '--node', UUID).code
+    shown.write_bytes(node_show(superseded=True))
+    ran(verbs.Extract, str(shown), '--out', str(out))
+    assert 'the node has come back since' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('data', 'error', 'why'),
+    [
+        (b'x', DocumentError, 'is no JSON'),
+        (b'[' * 100_000, DocumentError, 'is no JSON'),
+        (b'[]', CertificateInvalid, 'keeps no certificate'),
+        (b'{"driver_internal_info":{"baremetal_acc":{}}}', CertificateInvalid, 'keeps no certificate'),
+        (node_show(packed=None, where=['/srv/7-d.json']), CertificateInvalid, 'it is kept at /srv/7-d.json'),
+        (node_show(packed='AAAA'), CertificateInvalid, 'cannot be read'),
+        (node_show(digest='sha256:0'), CertificateInvalid, 'sha256:0 was issued'),
+    ],
+)
+def test_what_ironic_does_not_keep_is_not_extracted(files, data, error, why):
+    """No file is written."""
+    shown, out = files.folder / 'node.json', files.folder / 'out.json'
+    shown.write_bytes(data)
+    with pytest.raises(error, match=why):
+        ran(verbs.Extract, str(shown), '--out', str(out))
+    assert not out.exists()
+
+
+def test_the_whole_way_of_the_command_line(desk: Desk, emulated_machine, tree, tmp_path):
+    """Not met: none. Brought to the baseline: issued for what was proven, kept, checked, and refused once it was touched."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    write_key(desk.folder / 'key.pem', OURS)
+    write_key(desk.folder / 'key.pub', OURS, public=True, mode=0o644)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\n')
+    issue = ('certificate', 'issue', 'node-1', *desk.options, '--key', 'key.pem', '--folder', 'kept', '--deployment', 'd-1')
+    done = desk.run(*issue, '-f', 'json')
+    assert Exit.NOT_MET == done.code, done.err
+    assert 'lock host-device: expected locked-verified' in done.err
+    valid(tree, 'certificate-issue', done.document)
+    assert not (desk.folder / 'kept').exists()
+    done = desk.run('lock', 'node-1', '--execute', *desk.options)
+    assert Exit.HOLDS == done.code, done.err
+    done = desk.run(*issue, '-f', 'json')
+    assert Exit.HOLDS == done.code, done.err
+    valid(tree, 'certificate-issue', done.document)
+    [body] = done.document['certificates']
+    assert (1, 'd-1', OURS.name) == (body['lifecycle'], body['deployment'], body['key'])
+    path = desk.folder / 'kept' / 'node-1' / '1-d-1.json'
+    assert path == desk.folder / body['file']
+    found = seal.opened(path.read_bytes(), OURS.trust)
+    assert {'FPGA'} == {str(card.kind) for card in found.accelerators}
+    check = ('certificate', 'verify', '--trust', 'key.pub', '--node', 'node-1', '--lifecycle', '1', '--deployment', 'd-1')
+    done = desk.run(*check, str(path))
+    assert (0, '') == (done.code, done.err)
+    path.write_bytes(path.read_bytes().replace(b'"d-1"', b'"d-2"'))
+    done = desk.run(*check, str(path))
+    assert Exit.NOT_MET == done.code
+    assert [
+        f'baremetal-acc: error: {path}: its signature does not fit: something else was signed, or it was changed since'
+    ] == (done.errors)
+
+
+def test_issue_says_what_is_missing(desk: Desk, monkeypatch):
+    """No key, no place, one file for two targets: before any BMC is asked."""
+    monkeypatch.setenv('HOME', str(desk.folder))
+    bmc = {'username': 'x', 'password': 'y'}
+    desk.bmcs({name: {'bmcs': {'host': {'address': f'https://127.0.0.1:{n}', **bmc}}} for n, name in ((8, 'a'), (9, 'b'))})
+    desk.write('acc.conf', '')
+    key = str(write_key(desk.folder / 'key.pem', OURS))
+    both = ('--bmcs', str(desk.folder / 'bmcs.yaml'), '--config-file', str(desk.folder / 'acc.conf'))
+    for arguments, why in (
+        ((), r'--key: and option .baremetal_acc. certificate_key name no key .make one: openssl genpkey'),
+        (('--key', key), '--out: or --folder has to say where'),
+        (('--key', key, '--out', 'x'), 'is one file, and 2 targets are meant'),
+        (('--key', key, '--folder', 'x', '--deployment', 'd'), 'is one hand-over, and 2 targets are meant'),
+        (('a', '--key', key, '--out', 'x', '--days', '0'), 'not between 1 and 3650'),
+        (('--key', key, '--out', 'x', '--folder', 'y'), 'not allowed with'),
+    ):
+        with pytest.raises(UsageError, match=why):
+            ran(verbs.Issue, *both, *arguments)
