@@ -292,7 +292,7 @@ def _add_preset(view: View) -> None:
             uri=CONFIG,
             type=kind,
             render=lambda: {
-                **config('HostPrivilegeConfig', machine.shown_in_force(MODE), lock.in_force),
+                **config('HostPrivilegeConfig', machine.shown_in_force(MODE), modes[machine.is_closed(MODE)]),
                 '@Redfish.Settings': {'@odata.type': '#Settings.v1_4_0.Settings', 'SettingsObject': ref(f'{CONFIG}/Settings')},
             },
             device=DEVICE,

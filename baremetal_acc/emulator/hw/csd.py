@@ -16,7 +16,7 @@ the state of each command as the drive has it. FPGA.ProgrammableFromHost blocks 
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.parts import Bank, Component, Restart, Setting, Way
+from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import add_acceleration_functions, add_processor, fpga_body, fpga_writable
 from baremetal_acc.emulator.redfish.resource import Body, Resource, collection, ref, refs, status
@@ -46,7 +46,7 @@ def add_csd(maker: Maker, view: View) -> None:
     machine, bmc = maker.machine, view.name
     open_lockdown = maker.feature('open-lockdown')
     has_fpga_lock = not maker.feature('unlocked-fpga')
-    lock = machine.add_lock(LOCK, 'Disabled', locked='Enabled', open='Disabled', bmc=bmc, uri=DRIVE, device=DEVICE)
+    machine.add_lock(LOCK, 'Disabled', locked='Enabled', open='Disabled', bmc=bmc, uri=DRIVE, device=DEVICE)
     fpga = machine.add_lock(
         f'{DEVICE}/ProgrammableFromHost', True, locked=False, open=True, bmc=bmc, uri=PROCESSOR, device=DEVICE
     )
@@ -117,7 +117,7 @@ def add_csd(maker: Maker, view: View) -> None:
     )
     add_acceleration_functions(view, PROCESSOR, (), manufacturer=MANUFACTURER, device=DEVICE)
     _add_pcie(maker, view, serial, uuid)
-    _add_drive(view, lock, serial, open_lockdown=open_lockdown)
+    _add_drive(view, serial, open_lockdown=open_lockdown)
     for name, related, software_id in (('Drive', DRIVE, 'CSD-100'), ('FPGA', PROCESSOR, 'CSD-100-KU15P')):
         add_item(
             view,
@@ -160,12 +160,12 @@ def _add_pcie(maker: Maker, view: View, serial: str, uuid: str) -> None:
     )
 
 
-def _add_drive(view: View, lock: Setting, serial: str, *, open_lockdown: bool) -> None:
+def _add_drive(view: View, serial: str, *, open_lockdown: bool) -> None:
     machine = view.machine
 
     def drive() -> Body:
         # The commands are what the drive itself says: a BMC that invents the lock does not invent them.
-        state = 'Locked' if lock.in_force == lock.locked else 'Unlocked'
+        state = 'Locked' if machine.is_closed(LOCK) else 'Unlocked'
         return {
             'Id': '0',
             'Name': 'Computational storage drive',

@@ -190,7 +190,7 @@ def _add_components(view: View, root: str, device: str, policy: str) -> None:
             'Id': name,
             'Name': f'RoT protected component {name}',
             'RoTProtectedComponentType': kind,
-            'InbandUpdatePolicyEnabled': machine.settings[policy].in_force,
+            'InbandUpdatePolicyEnabled': not machine.is_closed(policy),
             'AutomaticBackgroundCopyEnabled': True,
             'BackgroundCopyStatus': 'Completed',
             'ImageSlots': ref(f'{base}/{name}/ImageSlots'),
@@ -201,7 +201,7 @@ def _add_components(view: View, root: str, device: str, policy: str) -> None:
             'Id': str(number),
             'Name': f'Image slot {number}',
             'SlotId': number,
-            'WriteProtected': machine.settings[policy].in_force is False,
+            'WriteProtected': machine.is_closed(policy),
         }
 
     view.tree.add(collection(base, 'NvidiaRoTProtectedComponent', [f'{base}/{name}' for name in parts], device=device))
