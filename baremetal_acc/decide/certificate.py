@@ -31,7 +31,7 @@ from baremetal_acc.model.certificate import (
 )
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 
@@ -266,7 +266,10 @@ def _lock(reading: LockReading, records: tuple[Engagement, ...], occasion: Occas
     ours = [
         e
         for e in records
-        if (e.place, e.accelerator, e.part) == (reading.place, reading.accelerator, reading.part)
+        if (e.place, e.part) == (reading.place, reading.part)
+        and (
+            reading.scope is Scope.BMC or e.accelerator == reading.accelerator
+        )  # a machine's lock is closed once for all cards
         and e.lifecycle == occasion.proven_in
         and (occasion.flow is not Flow.DEPLOY or e.flow == occasion.flow)
     ]

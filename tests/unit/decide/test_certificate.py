@@ -15,7 +15,8 @@ from baremetal_acc.model import canonical
 from baremetal_acc.model.certificate import CertifiedNode, Paper, document, read
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Verdict
-from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
 from tests.unit.decide import values as v
 
@@ -81,6 +82,24 @@ def test_it_says_what_was_proven():
     assert (v.LIFECYCLE + 1, v.LIFECYCLE, 'd-1') == (certificate.lifecycle, certificate.proven_in, certificate.deployment)
     assert (v.GPU,) == certificate.expected.devices
     assert 'tenant' == certificate.exposure
+
+
+def test_a_lock_of_the_whole_machine_is_said_to_be_ours_for_each_card():
+    """It was closed once, with one of the cards as its occasion."""
+    other = AcceleratorId('uuid:gpu-1')
+    machine = v.reading(mechanism='kcs', scope=Scope.BMC, place='Managers/1', blocks=frozenset({WritePath.HOST_BMC_IPMI}))
+    cards = tuple(
+        replace(
+            v.gpu(firmware=(v.component(version=v.NEW),)),
+            id=card,
+            locks=(v.reading(accelerator=card), replace(machine, accelerator=card)),
+        )
+        for card in (v.GPU, other)
+    )
+    records = [v.engagement(lock) for lock in (*cards[0].locks, cards[1].locks[0])]
+    certificate = issued(v.inventory(*cards), engagements=records, occasion=replace(OCCASION, known=frozenset({v.GPU, other})))
+    ours = [[(lock.mechanism, lock.state, lock.engaged) for lock in card.locks] for card in certificate.accelerators]
+    assert [[('rot', 'locked-verified', v.EARLIER), ('kcs', 'locked-verified', v.EARLIER)]] * 2 == ours
 
 
 def test_slots_and_what_they_hold_are_in_it():
