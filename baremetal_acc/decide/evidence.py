@@ -75,18 +75,16 @@ def judge(
     return replace(reading, state=LockState.LOCKED_VERIFIED, reason=None)
 
 
-def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
-    """A reading that says closed, unless the resource says beside it that something went wrong: then it says nothing.
+def trouble(body: Mapping[str, object], field: str = '') -> str | None:
+    """What the BMC says beside a resource, or beside one of its properties, that went wrong; None where it says nothing.
 
-    A message beside a resource, or beside the property itself, that is more than information: the BMC answered, and something
-    of the answer is not so. Some code takes what it could not read for closed (facts/redfish.md, section 6.1).
+    A message that is more than information: the BMC answered, and something of the answer is not so. Some code takes what it
+    could not read for closed (facts/redfish.md, section 6.1).
 
-    :param body: of the resource that the reading was taken from.
+    :param field: the property, a path of names and positions joined with ``/``.
     Source: DSP0266, section "Error responses": ``@Message.ExtendedInfo`` of an object and of a property.
     """
-    if reading.state is not LockState.LOCKED_REPORTED:
-        return reading
-    *path, last = reading.field.split('/')
+    *path, last = field.split('/')
     around: object = body
     for name in path:
         around = around.get(name) if isinstance(around, Mapping) else None
@@ -96,10 +94,17 @@ def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
             message = one if isinstance(one, Mapping) else {}
             severity = message.get('MessageSeverity') or message.get('Severity') or 'unknown severity'
             if severity != 'OK':
-                what = str(message.get('MessageId'))[:80]
-                reason = f'the BMC says beside it that something went wrong ({severity}: {what})'
-                return replace(reading, state=LockState.UNKNOWN, reason=reason)
-    return reading
+                return f'the BMC says beside it that something went wrong ({severity}: {str(message.get("MessageId"))[:80]})'
+    return None
+
+
+def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
+    """A reading that says closed, unless the resource says beside it that something went wrong: then it says nothing.
+
+    :param body: of the resource that the reading was taken from.
+    """
+    why = trouble(body, reading.field) if reading.state is LockState.LOCKED_REPORTED else None
+    return reading if why is None else replace(reading, state=LockState.UNKNOWN, reason=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.place import MISSING, Readers, literal, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
@@ -193,10 +194,14 @@ def _linked(card: Card, place: str, reader: Reader, link: object) -> Document | 
     if not isinstance(link, str):
         return None
     try:
-        return reader.get(link)
+        document = reader.get(link)
     except BmcError as exc:
         card.unreadable[place] = f'{link}: {exc.what}'
         return None
+    why = trouble(document.body)
+    if why is not None:
+        card.unreadable[place] = f'{link}: {why}'
+    return document
 
 
 def level(body: JsonObject) -> tuple[str | None, object]:

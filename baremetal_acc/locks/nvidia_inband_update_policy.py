@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
+from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Once, Readers, literal, reading, value_at, where
@@ -273,6 +274,9 @@ def _one_source(document: Document, name: str, *, closed: bool) -> int:
 
     :raises _Against: it says anything else.
     """
+    why = trouble(document.body, name)
+    if why is not None:
+        raise _Against(f'{document.ref.uri}: {why}')
     value = value_at(document.body, name)
     if value is MISSING:
         return 0

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, Reader, Writer
+from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
@@ -175,8 +176,10 @@ def _state(domain: _Domain, item: tuple[Document | None, str | None]) -> tuple[L
         return LockState.UNKNOWN, 'neither true nor false'
     if document is None:
         return LockState.UNKNOWN, f'the item that should follow it could not be read: {why}'
-    said = value_at(document.body, PROPERTY)
-    if said is not True:
+    why = trouble(document.body, PROPERTY)
+    if why is not None:
+        return LockState.UNKNOWN, f'{document.ref.uri}: {why}'
+    if value_at(document.body, PROPERTY) is not True:
         return LockState.UNKNOWN, f'the domain is protected, and {document.ref.uri} does not say so of itself'
     return LockState.LOCKED_REPORTED, None
 

@@ -276,6 +276,19 @@ def test_another_source_that_cannot_be_read_makes_a_closed_one_unknown(bmc: Any,
     assert (UNKNOWN, True) == (found.state, CONFIG in (found.reason or ''))
 
 
+@pytest.mark.parametrize('where', [SYSTEM, BIOS, f'{BIOS}/Settings', OEM, PRIVILEGES, CONFIG, f'{CONFIG}/Settings'])
+def test_a_place_beside_which_the_bmc_says_that_something_went_wrong_proves_nothing(bmc: Any, where: str) -> None:
+    """HTTP 200, the closed value, and a message: it could not be read. Where the message is mere information, it was."""
+    _card(bmc, level='Restricted', rshim='Disabled')
+    _privileges(bmc, 'Disabled')
+    _preset(bmc, 'Restricted')
+    mechanisms = (HostPrivilege(), ExternalHostPrivilege(), HostPrivilegeConfig())
+    bmc.tree[where]['@Message.ExtendedInfo'] = [{'MessageId': 'Base.1.0.Success', 'MessageSeverity': 'OK'}]
+    assert [LOCKED] * 3 == [_read(bmc, m)[0].state for m in mechanisms]
+    bmc.tree[where]['@Message.ExtendedInfo'] = [{'MessageId': 'Base.1.0.InternalError', 'MessageSeverity': 'Critical'}]
+    assert LOCKED not in {_read(bmc, m)[0].state for m in mechanisms} or where == SYSTEM
+
+
 # ---- a second source for the policy of a root of trust ----
 
 GPU = '/redfish/v1/Systems/1/Processors/GPU_0'
@@ -362,6 +375,15 @@ def test_a_second_source_that_cannot_be_read_is_no_second_source(bmc: Any, reply
     assert (UNKNOWN, True) == (found.state, 'second source' in (found.reason or ''))
 
 
+@pytest.mark.parametrize('where', [f'{PARTS}/AP', f'{PARTS}/AP/ImageSlots/0'])
+def test_a_second_source_that_tells_of_trouble_is_none(bmc: Any, where: str) -> None:
+    """It was not read, whatever value it shows."""
+    _board(bmc)
+    _parts(bmc, {'AP': False}, {'AP': (True,)})
+    bmc.tree[where]['@Message.ExtendedInfo'] = [{'MessageId': 'Base.1.0.InternalError', 'MessageSeverity': 'Critical'}]
+    assert [UNKNOWN] == [r.state for r in _read(bmc, InbandUpdatePolicy())]
+
+
 def test_nobody_asks_for_a_second_source_of_open(bmc: Any) -> None:
     """Requests are dear."""
     _board(bmc)
@@ -428,6 +450,15 @@ def test_one_open_domain_of_two_is_seen(bmc: Any) -> None:
     bmc.tree[f'{ITEMS}/GPU']['WriteProtected'] = True
     found = _read(bmc, WriteProtectDomain())
     assert {f'{DOMAINS}/0': LOCKED, f'{DOMAINS}/1': OPEN} == {r.ref.uri: r.state for r in found}
+
+
+def test_an_item_of_a_domain_that_tells_of_trouble_proves_nothing(bmc: Any) -> None:
+    """Beside its WriteProtected."""
+    _board(bmc)
+    _domain(bmc, True, GPU)
+    item = bmc.tree[f'{ITEMS}/GPU']
+    item |= {'WriteProtected': True, 'WriteProtected@Message.ExtendedInfo': [{'MessageId': 'x', 'MessageSeverity': 'Warning'}]}
+    assert [UNKNOWN] == [r.state for r in _read(bmc, WriteProtectDomain())]
 
 
 def test_an_item_of_a_domain_that_cannot_be_read_proves_nothing(bmc: Any, reply: Callable[..., Any]) -> None:
