@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -107,6 +107,10 @@ constraints:
 samples: .venv/.installed-test
 	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
 	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
+
+# Run the tests that say what they show, and write doc/source/support.rst and tried.json anew; a test compares them.
+support-matrix: .venv/.installed-test
+	$(BIN)/python -m tests.support.matrix
 
 # Side by side with the peers, which get an environment of their own in .bench; doc/source/performance.rst says what is measured.
 bench-inventory: .venv/.installed-test

@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.cli.desk import NEW_FPGA, NEW_GPU
 
 
@@ -21,6 +23,7 @@ def versions(machine) -> dict[str, str]:
     return {name: c['active']['version'].strip() for name, c in machine.truth()['components'].items() if c['active']}
 
 
+@pytest.mark.shows('inventory', 'flash', 'lock host path', 'verify', hardware=('hgx-gpu', 'fpga'), how='cli')
 def test_plan_apply_verify_lock_and_unlock(desk, emulated_machine):
     """A machine is brought to its baseline, proven, opened and closed again, each step with its exit code."""
     machine = emulated_machine('acc-server', flash_seconds=0.3)
@@ -84,6 +87,7 @@ def test_a_tenants_write_succeeds_before_and_fails_after(desk, emulated_machine)
     assert not machine.tenant_write('GPU_0', image)['written']
 
 
+@pytest.mark.shows('program', hardware=('fpga',), how='cli')
 def test_program_writes_functions_only(desk, emulated_machine):
     """The other cards keep their firmware, and a second time there is nothing to do."""
     machine = emulated_machine('acc-server', flash_seconds=0.1)

@@ -85,6 +85,7 @@ def by_kind(found: Look) -> dict[Kind, list[Accelerator]]:
     return kinds
 
 
+@pytest.mark.shows('inventory', hardware=('hgx-gpu', 'fpga', 'bluefield'), on='emulator')
 def test_a_look_finds_every_device_with_its_firmware_and_slots(emulated_machine: Callable[..., Any]) -> None:
     """Two GPUs, one FPGA with two slots, and the DPU by its own BMC; nothing else, and nothing unread."""
     machine = emulated_machine('acc-server')
@@ -239,6 +240,7 @@ def _engage_all(machine: Any, name: str, verb: str = 'engage') -> None:
             getattr(mechanism, verb)(connection.writer(), reading)
 
 
+@pytest.mark.shows(mechanisms=('fpga_programmable_from_host', 'nvidia_inband_update_policy', 'write_protected'))
 def test_every_lock_of_the_host_engages_and_is_enforced_and_releases(emulated_machine: Callable[..., Any]) -> None:
     """For a GPU and an FPGA slot: the tenant's write succeeds when open, is refused when closed, and succeeds again."""
     machine = emulated_machine('acc-server', flash_seconds=0.1)
@@ -261,6 +263,7 @@ def test_every_lock_of_the_host_engages_and_is_enforced_and_releases(emulated_ma
     assert (True, True) == tenant()
 
 
+@pytest.mark.shows(mechanisms=('bluefield_host_privilege',))
 def test_a_dpu_is_closed_only_after_its_power_cycle(emulated_machine: Callable[..., Any]) -> None:
     """Pending until then; the tenant's write over PCIe and over rshim is refused afterwards."""
     machine = emulated_machine('acc-server', reset_seconds=0.1)

@@ -27,6 +27,8 @@ def test_ironic_lists_the_hardware_type(services: Services) -> None:
     assert dict.fromkeys(('firmware', 'inspect', 'power'), 'redfish-acc') == defaults
 
 
+@pytest.mark.shows('inventory', 'flash', 'lock host path', 'verify', hardware=('hgx-gpu', 'fpga', 'bluefield'), how='ironic')
+@pytest.mark.shows('program', hardware=('fpga',), how='ironic')
 def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: Services, documents: Path) -> None:
     """Each chapter is compared with what really is so in the machine."""
     node = enrol('acc-server', 'life')

@@ -98,6 +98,7 @@ def differences(shared: Path, name: str, found: tuple[Accelerator, ...]) -> tupl
     return tuple(module.compare(expected, {'accelerators': [as_document(a) for a in found]}))
 
 
+@pytest.mark.shows('inventory', hardware=('hgx-gpu', 'pcie-gpu', 'fpga', 'bluefield', 'smartnic'), on='recording')
 @pytest.mark.parametrize('name', sorted(DIFFERENCES))
 def test_a_recorded_bmc_is_reported_as_it_is(name: str, recording: Callable[[str], Any], shared: Path) -> None:
     """The inventory agrees with expected.yaml but for the differences that are listed, word by word."""
@@ -133,6 +134,7 @@ def test_nothing_is_asked_for_twice(name: str, recording: Callable[[str], Any]) 
     assert len(set(gets)) == len(gets)
 
 
+@pytest.mark.shows(mechanisms=('bluefield_host_privilege',), on='recording')
 def test_the_recorded_locked_dpu_reads_locked_but_not_verified(recording: Callable[[str], Any]) -> None:
     """A card that was found closed is locked-reported: nobody of us engaged it."""
     (card,) = observe(recording('nvidia/bluefield3'))
@@ -143,6 +145,7 @@ def test_the_recorded_locked_dpu_reads_locked_but_not_verified(recording: Callab
     )
 
 
+@pytest.mark.shows(mechanisms=('write_protected',), on='recording')
 def test_write_protected_on_every_item_is_unknown(recording: Callable[[str], Any]) -> None:
     """A BMC that says true on all 43 items, Updateable ones too, proves nothing."""
     found = observe(recording('lenovo/sr670v2-8xl40-bluefield2'))
@@ -178,6 +181,19 @@ WHOLE = {
 """What each recorded BMC says of the locks of its whole machine (platform_locks of expected.yaml, and the standard resource)."""
 
 
+@pytest.mark.shows(
+    on='recording',
+    mechanisms=(
+        'dell_system_lockdown',
+        'host_interface',
+        'hpe_host_authentication',
+        'hpe_kcs',
+        'hpe_virtual_nic',
+        'lenovo_kcs',
+        'supermicro_kcs',
+        'supermicro_sys_lockdown',
+    ),
+)
 @pytest.mark.parametrize('name', sorted(WHOLE))
 def test_the_locks_of_a_whole_machine_are_read(name: str, recording: Callable[[str], Any]) -> None:
     """Every device that the BMC shows has them all, at the same places; they cost a few requests, however many devices ask."""
