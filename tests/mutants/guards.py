@@ -1193,4 +1193,18 @@ GUARDS = (
         gone='        pass\n',
         tests='tests/ironic/test_ways_round.py::TestTenantsProgram',
     ),
+    Guard(
+        name='take an answer to another question, or the same one again',
+        file='baremetal_acc/catalogue/spdm.py',
+        guard='    if seen.nonce != signed.nonce:\n',
+        gone='    if False:\n',
+        tests='tests/unit/catalogue/test_spdm.py',
+    ),
+    Guard(
+        name='take a measurement that nobody could check',
+        file='baremetal_acc/decide/measurement.py',
+        guard='    if reading.state is not MeasurementState.PROVEN:\n',
+        gone='    if False:\n',
+        tests='tests/unit/decide/test_measurement.py',
+    ),
 )
