@@ -621,6 +621,7 @@ def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) 
 
 
 def _add_engage(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
+    needs = reading.needs if (accelerator.id, *reading.place) in draft.opened else reading.to_close
     draft.actions.append(
         Engage(
             accelerator=accelerator.id,
@@ -628,17 +629,17 @@ def _add_engage(draft: _Draft, accelerator: Accelerator, reading: LockReading) -
             ref=reading.ref,
             field=reading.field,
             blocks=reading.blocks,
-            needs=reading.needs,
+            needs=needs,
             scope=reading.scope,
             wraps=reading.wraps,
         )
     )
-    if reading.needs is ResetKind.NONE:
+    if needs is ResetKind.NONE:
         return
     if reading.reset is None:
-        draft.refuse(accelerator, f'lock {reading.mechanism}', f'needs a {reading.needs}, and nothing says of what')
+        draft.refuse(accelerator, f'lock {reading.mechanism}', f'needs a {needs}, and nothing says of what')
     else:
-        draft.reset(reading.reset, reading.needs, _whose(accelerator, reading))
+        draft.reset(reading.reset, needs, _whose(accelerator, reading))
 
 
 def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:

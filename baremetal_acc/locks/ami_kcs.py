@@ -90,11 +90,11 @@ def _place(reader: Reader, system: Ref, bios: Document, value: object) -> Place:
     if settings is not None and settings.document is not None:
         pending = value_at(settings.document.body, 'Attributes', ATTRIBUTE)
     told = value if pending in (MISSING, value) else f'{value}, {pending} after the next start'
-    state, reason, needs, with_start = LockState.UNKNOWN, None, ResetKind.SYSTEM_RESET, None
+    state, reason, with_start, in_force = LockState.UNKNOWN, None, None, False
     if settings is not None and settings.why is not None:
         reason = f'what is pending could not be read: {settings.why}'
     elif value == CLOSED and pending in (MISSING, CLOSED):
-        state, needs = LockState.LOCKED_REPORTED, ResetKind.NONE
+        state, in_force = LockState.LOCKED_REPORTED, True
     elif value == CLOSED:
         state, reason = LockState.PARTIAL, f'closed now, and {pending} is set and in force with the next start of the host'
     elif pending == CLOSED:
@@ -110,9 +110,10 @@ def _place(reader: Reader, system: Ref, bios: Document, value: object) -> Place:
         value=told,
         state=state,
         reason=reason,
-        needs=needs,
+        needs=ResetKind.SYSTEM_RESET,
         reset=system,
         with_start=with_start,
+        in_force=in_force,
     )
 
 

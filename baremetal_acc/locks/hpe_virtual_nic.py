@@ -58,5 +58,13 @@ class VirtualNic(Switch):
                 'set, and the iLO says that something set is in force after its next reset only',
             )
         in_force = state is LockState.LOCKED_REPORTED and settings == IN_FORCE
-        needs = ResetKind.NONE if in_force else ResetKind.BMC_RESET
-        return Place(ref=document.ref, field=field, value=value, state=state, reason=reason, needs=needs, reset=document.ref)
+        return Place(
+            ref=document.ref,
+            field=field,
+            value=value,
+            state=state,
+            reason=reason,
+            needs=ResetKind.BMC_RESET,
+            reset=document.ref,
+            in_force=in_force,
+        )

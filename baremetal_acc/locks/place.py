@@ -136,6 +136,7 @@ def reading(
     reset: Ref | None = None,
     wraps: bool = False,
     with_start: Ref | None = None,
+    in_force: bool = False,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -155,5 +156,6 @@ def reading(
         reset=reset,
         wraps=wraps,
         with_start=with_start,
+        in_force=in_force,
         reason=reason,
     )

@@ -47,6 +47,7 @@ class Place:
     needs: ResetKind = ResetKind.NONE
     reset: Ref | None = None
     with_start: Ref | None = None
+    in_force: bool = False
 
 
 class OfWholeMachine(ABC):
@@ -95,6 +96,7 @@ class OfWholeMachine(ABC):
                 reset=place.reset,
                 wraps=self.about.wraps,
                 with_start=place.with_start,
+                in_force=place.in_force,
                 reason=place.reason,
             )
             for reader in Readers(readers).bmcs(accelerator)

@@ -85,6 +85,7 @@ class LockReading:
     :ivar reset: the System (of a ``bmc-reset``: the Manager) that this reset is of, or None.
     :ivar wraps: a lockdown under which the BMC changes no other setting: it is opened once, first, and closed last, for all
         devices.
+    :ivar in_force: the BMC tells what is in force from what is set, and this is in force: to close it again needs no reset.
     :ivar with_start: a System: closed is set, and comes in force with the next start of this one, before any code of its host
         runs; None where that is not so.
     :ivar reason: why it is unknown, partial or pending, or None.
@@ -105,12 +106,18 @@ class LockReading:
     reset: Ref | None = None
     wraps: bool = False
     with_start: Ref | None = None
+    in_force: bool = False
     reason: str | None = None
 
     @property
     def place(self) -> tuple[str, Ref, str]:
         """Where it is engaged and released: mechanism, resource and field."""
         return (self.mechanism, self.ref, self.field)
+
+    @property
+    def to_close(self) -> ResetKind:
+        """The reset that closing it needs as it is now."""
+        return ResetKind.NONE if self.in_force and self.state is LockState.LOCKED_REPORTED else self.needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
