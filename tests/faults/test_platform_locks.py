@@ -10,9 +10,11 @@ passes.
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from baremetal_acc import run
 from baremetal_acc.decide.advance import begin
@@ -20,11 +22,11 @@ from baremetal_acc.decide.baseline import Baseline, Match, OnMissing, Rule
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.emulator.image import Kind, build_image
 from baremetal_acc.locks.find import mechanisms
-from baremetal_acc.model.job import Done, Engage, Failed, Flow, Outcome, Release, Wait
+from baremetal_acc.model.job import Done, Engage, Failed, Flow, Outcome, Release, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.waiver import Waiver
 from tests.faults import test_card_locks as cards
-from tests.faults.rig import MACHINE, START, TICKS, TIMEOUT
+from tests.faults.rig import EROT, MACHINE, NEW, START, TICKS, TIMEOUT, Rig
 from tests.faults.test_card_locks import Desk, Row, Way
 
 BY_BMC = frozenset({WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH})
@@ -92,12 +94,14 @@ class Deploy(Desk):
         rule = Rule(name='its paths', match=Match(), block=paths, on_missing=OnMissing.WAIVE, waiver=waiver)
         self.tools = replace(self.tools, baseline=Baseline(rules=(rule,)))
         self.done: list[str] = []
+        self.resets: list[tuple[ResetPurpose, ResetKind]] = []
 
-    def do(self, part: Part) -> Outcome:
+    def do(self, part: Part, *, hold: bool = False) -> Outcome:
         """Plan, and turn the job until it ends."""
         inventory = run.observe(self.target, self.tools, self.now)
-        made = plan(inventory, self.tools.baseline, self.target.node, (), parts=frozenset({part}))
+        made = plan(inventory, self.tools.baseline, self.target.node, (), parts=frozenset({part}), hold=hold)
         assert () == made.refusals
+        self.resets = [(a.purpose, a.kind) for a in made.actions if isinstance(a, Reset)]
         self.done = [type(a).__name__ for a in made.actions if isinstance(a, Engage | Release)]
         job = begin(
             made, identity='job-1', node='node-1', flow=Flow.DEPLOY, step='lock', lifecycle=1, now=self.now, timeout=TIMEOUT,
@@ -210,8 +214,6 @@ def test_a_lockdown_is_opened_for_what_is_changed_and_closed_after_it(emulated_m
     strict = Baseline(rules=(Rule(name='strict', match=Match(), block=every),))
     found.tools = replace(found.tools, mechanisms=both, baseline=strict)
     bmc = machine.bmcs['host']
-    import requests
-
     policy = {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': False}}}
     uri = f'{bmc.address}/redfish/v1/Chassis/HGX_ERoT_GPU_0'
     assert 403 == requests.patch(uri, json=policy, auth=(bmc.username, bmc.password), timeout=5).status_code
@@ -239,3 +241,36 @@ def test_a_bmc_with_more_ways_than_locks_is_refused(emulated_machine: Callable[.
     found.machine.clear_faults()
     assert isinstance(found.do(Part.LOCK), Done)
     assert {False} == found.written((*_WAYS['kcs'], *_WAYS['redfish'], *_VNIC, *_CHIF), 'h100')
+
+
+def test_an_image_is_written_past_a_lockdown_and_the_host_is_off_meanwhile(
+    emulated_machine: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The BMC takes no update under it: opened with the host off, closed before the host is given back."""
+    manager = '/redfish/v1/Managers/BMC_0'
+    lockdown = f'{manager}/Oem/Dell/DellAttributes/BMC_0/Lockdown.1.SystemLockdown'
+    features = frozenset({'dell-system-lockdown'})
+    machine = emulated_machine('lock-server', features=features, settings={lockdown: 'Enabled'}, **MACHINE)
+    found = Rig(machine=machine, folder=tmp_path)
+    assert () == found.begin()
+    assert isinstance(found.turn(), Done)
+    assert {NEW[EROT]} == {found.version(card) for card in (0, 1)}
+    found.judge()
+    assert machine.truth()['locks'][lockdown]['closed']
+    assert [] == found.open_ways()
+
+
+def test_a_setting_of_the_bios_lets_the_host_start_and_is_proven_by_that(emulated_machine: Callable[..., Any]) -> None:
+    """It comes with the start and with nothing else: a host that is held waits for no lock that only its start brings."""
+    machine = emulated_machine('lock-server', features=ROWS['ami_kcs'].features, **MACHINE | {'gpus': 1})
+    found = Deploy(machine, 'ami_kcs')
+    machine.power('ForceOff')
+    found.advance(30)
+    assert isinstance(found.do(Part.LOCK, hold=True), Done)
+    assert [(ResetPurpose.HOLD, ResetKind.NONE), (ResetPurpose.RESUME, ResetKind.SYSTEM_RESET)] == found.resets
+    assert {LockState.LOCKED_VERIFIED} == found.states()
+    assert {False} == found.written(_WAYS['kcs'], 'h100')
+    # What is in force already is engaged anew without another start.
+    assert isinstance(found.do(Part.LOCK), Done)
+    assert [] == found.resets
+    assert found.holds()
