@@ -89,6 +89,7 @@ class _Draft:
     writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    blockable: waiver.Blockable = frozenset()
     waived: list[Waived] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
 
@@ -118,6 +119,7 @@ def plan(
     only: frozenset[AcceleratorId] | None = None,
     again: frozenset[AcceleratorId] = frozenset(),
     spoilt: frozenset[AcceleratorId] = frozenset(),
+    blockable: waiver.Blockable = frozenset(),
 ) -> Plan:
     """Bring a target from what was seen to what the baseline demands.
 
@@ -131,8 +133,9 @@ def plan(
     :param again: devices that are written whatever they show, since nobody believes them: the quarantined ones.
     :param spoilt: devices that nobody may use before they are written: the quarantined ones. A host that is held is not given
         back with one of them that the plan does not write.
+    :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
     """
-    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again)
+    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again, blockable=blockable)
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
     _refuse_the_unseen(draft, baseline, node, chosen)
     for accelerator in chosen:
@@ -657,10 +660,10 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         what = ', '.join(sorted(str(s) for s in uncovered))
         now = draft.inventory.at
         let = waiver.used(accelerator, path, (str(s) for s in uncovered), wanted.waivers, now)
-        if let is not None:
+        if let is not None and not any((accelerator.id, path, str(s)) in draft.blockable for s in uncovered):
             draft.waived.append(let)
             continue
-        why = waiver.shortfall(wanted.waivers, path, now)
+        why = f'; {waiver.HIDDEN}' if let is not None else waiver.shortfall(wanted.waivers, path, now)
         draft.refuse(
             accelerator, f'lock {path}', f'no mechanism blocks this path for {what} (rule {wanted.block_rule} demands it){why}'
         )

@@ -36,6 +36,7 @@ def verify(
     lifecycle: int,
     flow: Flow | None = None,
     known: frozenset[AcceleratorId] = frozenset(),
+    blockable: waiver.Blockable = frozenset(),
     starting: Ref | None = None,
     measured: bool = True,
 ) -> Verdict:
@@ -46,6 +47,7 @@ def verify(
     :param engagements: our own records; only they make a reading ``locked-verified``.
     :param flow: demand that locks were engaged in this flow; a deploy also accepts nothing but ``locked-verified``.
     :param known: devices that were there before: one that has vanished is not met.
+    :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
     :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
     :param measured: ask what the devices have signed; a quick look, beside one that did, does not.
     """
@@ -69,7 +71,7 @@ def verify(
         findings += measurement.findings(accelerator, inventory.accelerators, wanted, catalogue) if measured else ()
         relaxed.append((accelerator, wanted))
         for path in sorted(wanted.block):
-            finding, let = _lock(accelerator, wanted, path, judged, accepted, inventory.at)
+            finding, let = _lock(accelerator, wanted, path, judged, accepted, inventory.at, blockable)
             findings.append(finding)
             waived += () if let is None else (let,)
         ours = [e for e in engagements if e.lifecycle == lifecycle and (flow is None or e.flow == flow)]
@@ -260,6 +262,7 @@ def _lock(
     readings: tuple[LockReading, ...],
     accepted: frozenset[LockState],
     now: datetime,
+    blockable: waiver.Blockable,
 ) -> tuple[Finding, Waived | None]:
     """How a path is blocked; and the waiver, where that is what lets it be open."""
     covered = evidence.coverage(accelerator, path, readings)
@@ -271,7 +274,7 @@ def _lock(
     missing = all(c.state is LockState.UNSUPPORTED for c in open_ones)
     parts = [str(c.subject) for c in open_ones]
     let = waiver.used(accelerator, path, parts, wanted.waivers, now) if missing else None
-    if let is not None:
+    if let is not None and not any((accelerator.id, path, part) in blockable for part in parts):
         found = f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'
         rule = wanted.block_rule
         return _finding(accelerator, f'lock {path}', expected, found, Met.YES, rule, LockState.UNSUPPORTED), let
@@ -279,7 +282,9 @@ def _lock(
     found = '; '.join(_open(c) for c in open_ones[:3])
     if len(open_ones) > 3:
         found += f'; and {len(open_ones) - 3} more'
-    if missing:
+    if let is not None:
+        found += f'; {waiver.HIDDEN}'
+    elif missing:
         found += waiver.shortfall(wanted.waivers, path, now)
     return _finding(accelerator, f'lock {path}', expected, found, Met.NO, wanted.block_rule, worst.state), None
 

@@ -8,12 +8,16 @@ A waiver is for what cannot be blocked. It never covers a mechanism that is ther
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Demands, Exposure, Measure, NodeFacts
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
+
+HIDDEN = 'a mechanism for it was shown before, so no waiver covers it (where it is gone for good, have the node inspected)'
+"""Why a path is not waived that a waiver names, and that nothing blocks."""
 
 _MOST_NAMES = 4
 """Of devices in one text."""
@@ -34,6 +38,21 @@ def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datet
             until = f'would hold until {moment(waiver.expires)}'
             told.append(f'the waiver of rule {rule} by {waiver.role} {until}, and none holds for more than {LONGEST.days} days')
     return ''.join(f'; {text}' for text in told)
+
+
+Blockable = frozenset[tuple[AcceleratorId, WritePath, str]]
+"""Devices, each with a path to a part of it, by name, that a mechanism could block."""
+
+
+def blockable(accelerators: Iterable[Accelerator]) -> Blockable:
+    """What mechanisms that are shown now could block. Where one of them is hidden later, no waiver stands in for it."""
+    return frozenset(
+        (a.id, path, str(found.subject))
+        for a in accelerators
+        for path in WritePath
+        for found in evidence.coverage(a, path, a.locks)
+        if found.state is not LockState.UNSUPPORTED
+    )
 
 
 def used(

@@ -180,6 +180,7 @@ def check(
         lifecycle=lifecycle,
         flow=flow,
         known=tools.known,
+        blockable=tools.blockable,
         starting=starting,
         measured=measure,
     )

@@ -10,6 +10,7 @@ from baremetal_acc.bmc.api import BmcAddress, Connection, Upload
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.images import another
+from baremetal_acc.decide.waiver import Blockable
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.certificate import Paper
@@ -75,6 +76,7 @@ class Tools:
     :ivar observed: told every final look with its verdict.
     :ivar power_changed: told when the job has powered a System off or on.
     :ivar known: devices that were there before; one that has vanished is not met.
+    :ivar blockable: what mechanisms could block when the devices were looked at before; no waiver is for one that has vanished.
     :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
     :ivar placement: None where nothing is published.
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
@@ -92,6 +94,7 @@ class Tools:
     observed: Callable[[Inventory, Verdict], None] = _nothing
     power_changed: Callable[[Ref, PowerState], None] = _nothing
     known: frozenset[AcceleratorId] = frozenset()
+    blockable: Blockable = frozenset()
     unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
     patience: Patience = field(default_factory=Patience)
     papers: tuple[Paper, Paper] | None = None

@@ -43,5 +43,7 @@ class RedfishAccInspect(RedfishInspect):
 
     def _remember(self, task: Any, known: Inventory) -> None:
         mind = memory.load(task.node)
-        before = mind.known if policy.as_lessee(task) else frozenset()
-        memory.store(task.node, replace(mind, known=before | {a.id for a in known.accelerators}))
+        lessee = policy.as_lessee(task)
+        before = mind.known if lessee else frozenset()
+        mind = replace(mind, known=before | {a.id for a in known.accelerators}, blockable=mind.blockable if lessee else ())
+        memory.store(task.node, mind.shown(known.accelerators))

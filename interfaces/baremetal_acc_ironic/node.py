@@ -197,7 +197,7 @@ class Memory:
     unplanned: bool = False
     evidence: tuple[Engagement, ...] = ()
     known: frozenset[AcceleratorId] = frozenset()
-    blockable: tuple[tuple[AcceleratorId, WritePath], ...] = ()
+    blockable: tuple[tuple[AcceleratorId, WritePath, str], ...] = ()
     opened: Opened | None = None
     quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
@@ -230,7 +230,7 @@ class Memory:
     def shown(self, accelerators: Iterable[Accelerator]) -> 'Memory':
         """With what mechanisms of these devices could block, beside what was known of those that must be there."""
         there = waiver.blockable(accelerators)
-        kept = {(device, path) for device, path in self.blockable if device in self.known}
+        kept = {known for known in self.blockable if known[0] in self.known}
         return replace(self, blockable=tuple(sorted(there | kept)))
 
     def given_away(self) -> 'Memory':

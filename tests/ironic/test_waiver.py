@@ -13,6 +13,7 @@ from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import WritePath
+from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import waivers, work
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_ADMIN, SYSTEM_ADMIN, SYSTEM_MEMBER, ApiCase
@@ -112,6 +113,22 @@ class TestByStep(WaiverCase):
         assert OPEN in self.node.last_error
         assert states.MANAGEABLE == self.waive(paths=['bmc-network'], reason='another', expires=until(1))
         assert ['another'] == [g.waiver.reason for g in self.mind.waivers]
+
+    def test_it_is_for_no_mechanism_that_has_vanished(self) -> None:
+        """One was seen for that path: its BMC was changed, or made to hide it. An operator's inspection forgets it."""
+        self.clean('inventory_accelerators')
+        gpu = AcceleratorId(self.gpu(0))
+        assert states.MANAGEABLE == self.waive(paths=['host-bmc-ipmi'], reason='r', expires=until(1)), self.node.last_error
+        hidden = (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_ERoT_GPU_0')
+        memory.store(self.node, replace(self.mind, blockable=(hidden,), known=frozenset({gpu})))
+        assert states.CLEANFAIL == self.cleaned()
+        assert 'a mechanism for it was shown before, so no waiver covers it' in self.node.last_error
+        self.clear()
+        self.service.inspect_hardware(self.context, self.node.uuid)
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert (gpu, WritePath.HOST_BMC_IPMI, 'HGX_FW_GPU_0') in self.mind.blockable
+        assert hidden not in self.mind.blockable
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
 
     def test_from_its_end_on_a_deploy_fails_and_names_it(self) -> None:
         """Between cleaning and deploy its time has run out."""

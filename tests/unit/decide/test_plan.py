@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from baremetal_acc.decide import waiver
 from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
@@ -316,6 +317,14 @@ def test_a_waiver_of_another_path_waives_nothing():
     """Each path is waived by its name."""
     rules = v.waiving(WritePath.HOST_BMC_REDFISH, block=frozenset({WritePath.HOST_BMC_IPMI}))
     assert ['no mechanism blocks this path for GPU_0 (rule all demands it)'] == reasons(baseline=rules)
+
+
+def test_a_waiver_is_for_no_mechanism_that_has_vanished():
+    """The plan refuses as the verdict does."""
+    seen, before = v.inventory(v.gpu(locks=())), frozenset({(v.GPU, WritePath.HOST_DEVICE, 'GPU_0')})
+    assert [] == reasons(seen, v.waiving())
+    (found,) = reasons(seen, v.waiving(), blockable=before)
+    assert found.endswith(waiver.HIDDEN)
 
 
 def test_what_is_asked_less_of_is_said_once_for_all_devices():

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from baremetal_acc.decide import waiver
 from baremetal_acc.decide.baseline import Exposure, Match
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.decide.verify import functions_in_play, verify
@@ -157,6 +158,22 @@ def test_a_waiver_in_use_is_told_as_data_and_in_words():
         (finding,) = [f for f in result.findings if f.subject == 'lock host-bmc-ipmi']
         assert 'no mechanism, waived until 2026-12-21 12:00:00 UTC by security (rule all): the rack is locked' == finding.found
         assert LockState.UNSUPPORTED is finding.state
+
+
+def test_a_waiver_is_for_no_mechanism_that_has_vanished():
+    """Whose code makes a BMC hide a lock gains no waiver by it; what another device or path had is no reason."""
+    rules, seen = v.waiving(block=v.HOST_DEVICE), v.inventory(replace(GOOD, locks=()))
+    before = waiver.blockable((GOOD,))
+    assert {(GOOD.id, WritePath.HOST_DEVICE, 'GPU_0')} == before
+    result = verdict(seen, rules, engagements=[], blockable=before)
+    ((subject, found),) = [(f.subject, f.found) for f in result.unmet]
+    assert ('lock host-device', True, ()) == (subject, found.endswith(waiver.HIDDEN), result.waived)
+    for other in (
+        (GOOD.id, IPMI, 'GPU_0'),
+        (v.FPGA, WritePath.HOST_DEVICE, 'GPU_0'),
+        (GOOD.id, WritePath.HOST_DEVICE, 'GPU_9'),
+    ):
+        assert verdict(seen, rules, engagements=[], blockable=frozenset({other})).met
 
 
 def test_a_waiver_ends():
