@@ -316,7 +316,7 @@ def _proves(c: Certificate) -> Iterator[str]:
     name = c.node.name if c.node.uuid is None else f'{c.node.name} ({c.node.uuid})'
     yield (
         f'{c.issuer} looked at {name} at {_time(c.looked)}, through its BMCs, and found {len(c.accelerators)} accelerators, '
-        f'each that had to be there among them'
+        f'those that had to be there among them'
     )
     yield f'all was as {c.baseline.name} ({c.baseline.digest}) and {c.catalogue.name} ({c.catalogue.digest}) demand'
     for path in WritePath:

@@ -129,6 +129,13 @@ def write_conf(folder: Path) -> Path:
     return path
 
 
+def write_trust(folder: Path) -> Path:
+    """Whose certificates the command line is to believe: those that this Ironic signs."""
+    path = folder / 'verify.conf'
+    path.write_text(f'[baremetal_acc]\ncertificate_key = {folder.parent / "certificate.pem"}\n')
+    return path
+
+
 def write_baseline(folder: Path, *, gpu: str = GPU_NEW, fpga: str = FPGA_NEW, dpu: str = DPU_NEW) -> Path:
     """What must hold. Written beside and moved into place: a step may be reading it."""
     path = folder / 'baseline.toml'

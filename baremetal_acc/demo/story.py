@@ -7,6 +7,8 @@ machine; the first one that does not hold ends the story (:class:`baremetal_acc.
 """
 
 import json
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -222,6 +224,29 @@ class Story:
         screen.expect(
             'the node is active and powered on', ('active', 'power on'), (node['provision_state'], node['power_state'])
         )
+        self._certified()
+
+    def _certified(self) -> None:
+        """What was signed before the node was handed over, checked by another program with nothing but the issuer's key."""
+        screen = self._screen
+        node: Json = self._ironic.ask('GET', f'/v1/nodes/{self._node}')
+        kept = node['driver_internal_info'][CONTAINER]['certificate']
+        file, trust = self._folder / 'certificate.json', documents.write_trust(self._folder)
+        _acc('certificate', 'extract', '-', '--out', str(file), told=json.dumps(node))
+        asked = ('--node', node['uuid'], '--lifecycle', str(kept['lifecycle']), '--deployment', kept['deployment'])
+        judged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
+        document = json.loads(judged.stdout)
+        screen.say(f'The hand-over certificate {file} proves:')
+        for sentence in document['proves']:
+            screen.detail(sentence)
+        screen.expect(
+            'the certificate holds for this node, this life and this deployment',
+            (0, []),
+            (judged.returncode, document['reasons']),
+        )
+        file.write_bytes(file.read_bytes().replace(b'"unsupported"', b'"locked-verified"'))
+        forged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
+        screen.expect('one that claims more is refused', 3, forged.returncode)
 
     def _claim(self) -> None:
         """What Nova does before it asks Ironic: claim a candidate, and put the instance on the node."""
@@ -546,3 +571,9 @@ def _line(entry: Json) -> str:
         return f'{clock}  {entry["bmc"]:4}  image of {entry["received_bytes"]} bytes to {targets}: {entry["status"]}'
     path = entry['path'].removeprefix('/redfish/v1/')
     return f'{clock}  {entry["bmc"]:4}  {entry["method"]} {path} {json.dumps(entry["body"])}: {entry["status"]}'
+
+
+def _acc(*arguments: str, told: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The command line, as an operator runs it."""
+    command = [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments]
+    return subprocess.run(command, input=told or '', capture_output=True, text=True, check=False)
