@@ -41,7 +41,9 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     last = max((i.since for i in job.items), default=job.created)
     patient = now - last <= tools.patience.settle and now <= job.deadline
     try:
-        inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job))
+        inventory, verdict = check(
+            target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=_measures(job)
+        )
     except AccError as exc:
         ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline
         if ride_out or (patient and exc.waiting_helps):
@@ -73,6 +75,11 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why))),
         quarantined=end.quarantined,
     )
+
+
+def _measures(job: Job) -> bool:
+    """Devices have to sign what they run where all has to be met, or their firmware was written. It is slow."""
+    return job.demands_met or any(isinstance(i.action, Flash) and i.state.begun for i in job.items)
 
 
 def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime) -> Job:
@@ -147,8 +154,8 @@ def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime
         return ended(job, position, ItemState.DONE, now)
     if job.reasons:
         return _offer_nothing(job, position, tools.placement, now)
-    # Where the final look had to find everything met it has let devices sign what they run, and nothing was written since.
-    again = not job.demands_met
+    # Where the final look has let devices sign what they run, nothing was written since.
+    again = not _measures(job)
     inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=again)
     functions = functions_in_play(inventory, verdict, tools.baseline, target.node, tools.catalogue)
     tools.placement.publish(inventory, verdict, functions)

@@ -269,6 +269,24 @@ def test_a_secret_that_a_bmc_repeats_is_not_passed_on(rot: Any) -> None:
     assert not {'tok3n-of-ours', 'geheim-1'} & set(reason.split())
 
 
+@pytest.mark.parametrize('encoding', ['utf-8', 'latin-1', 'utf-16-be'])
+def test_a_certificate_with_our_password_in_a_name_is_not_passed_on(rot: Any, encoding: str) -> None:
+    """Names of certificates are shown and stored."""
+    der = b'\x30\x82\x01' + 'gehéim-1'.encode(encoding) + b'\x02'
+    text = f'-----BEGIN CERTIFICATE-----\n{base64.b64encode(der).decode()}\n-----END CERTIFICATE-----\n'
+    rot.put(
+        CHAIN,
+        CertificateType='PEMchain',
+        CertificateString='-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n' + text,
+    )
+    rot.collection('/redfish/v1/SessionService/Sessions')
+    rot.replies['POST', '/redfish/v1/SessionService/Sessions'] = answering({}, 201, **{'X-Auth-Token': 'tok3n-of-ours'})
+    with rot.connect(username='admin', password='gehéim-1') as connection:
+        assert 'its certificates repeat our credentials' in unknown(connection.measure((DEVICE,), NOW))
+    with rot.connect(username='admin', password='another-1') as connection:
+        assert text in only(connection.measure((DEVICE,), NOW)).certificates
+
+
 def test_time_that_is_used_up_is_told(rot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other they may take long."""
     with rot.connect() as connection:

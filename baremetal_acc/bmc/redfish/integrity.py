@@ -15,6 +15,7 @@ Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, SPDMGetSignedMeasurements; Ce
 import base64
 import binascii
 import logging
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -55,6 +56,8 @@ MAX_CHAIN = 64 * 1024
 """Characters of a chain of certificates, all of them together."""
 
 _MOST_ISSUERS = 6
+
+_PEM = re.compile(r'-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----')
 
 Brought = SignedMeasurements | MeasurementReading
 
@@ -319,4 +322,20 @@ def _chain(asked: _Asked, view: View, body: View) -> str:
                 bmc=asked.connector.label, uri=view.ref.uri, what='its certificates are longer than any chain'
             )
         link = certificate.link('Links', 'Issuer')
+    if _repeats_secrets(asked.connector, text):
+        raise BmcAnswerInvalid(bmc=asked.connector.label, uri=view.ref.uri, what='its certificates repeat our credentials')
     return text
+
+
+def _repeats_secrets(connector: Connector, text: str) -> bool:
+    """Names in a certificate are shown and stored, and whoever made it may have put into them what it was sent at login."""
+    shown = [text]
+    for block in _PEM.findall(text):
+        try:
+            data = binascii.a2b_base64(block)
+        except ValueError:
+            continue  # whoever judges refuses it
+        # A name may be in any of these; UTF-16 may begin at an odd byte.
+        shown += [data.decode('latin-1'), data.decode('utf-8', 'ignore')]
+        shown += [data[at:].decode('utf-16-be', 'ignore') for at in (0, 1)]
+    return any(connector.redact(one) != one for one in shown)
