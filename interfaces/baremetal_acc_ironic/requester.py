@@ -101,6 +101,8 @@ def asked(context: Any, flow: Flow, what: str) -> Asked:
         by = found.label
     elif getattr(context, 'user_id', None) or getattr(context, 'user_name', None):
         by = f'{UNKNOWN} ({what}, asked for without a token)'
+    elif not checked():
+        by = f'{UNKNOWN} ({what}, where Ironic asks for no user)'
     else:
         by = f'{IRONIC} ({what})'
     return Asked(flow=flow, requester=found, by=by)

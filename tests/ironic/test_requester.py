@@ -76,6 +76,8 @@ def test_where_ironic_asks_nobody_everybody_is_who_they_say():
     found = requester.of(context(auth_token_info=None))
     assert found is not None
     assert 'alice (demo)' == found.label
+    own = context(auth_token_info=None, user_id=None, user_name=None)
+    assert 'unknown (deploy, where Ironic asks for no user)' == requester.asked(own, Flow.DEPLOY, 'deploy').by
     assert not rights.tenants_own(None, SimpleNamespace(owner='o', lessee='l'))
 
 
