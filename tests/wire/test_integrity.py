@@ -287,6 +287,58 @@ def test_a_certificate_with_our_password_in_a_name_is_not_passed_on(rot: Any, en
         assert text in only(connection.measure((DEVICE,), NOW)).certificates
 
 
+ODD = (
+    None,
+    True,
+    5,
+    1e308,
+    '',
+    '\x1b[2J',
+    'x' * 5000,
+    'https://192.0.2.9/',
+    [],
+    {},
+    [[]],
+    [{'@odata.id': 5}],
+    {'@odata.id': []},
+)
+
+
+@pytest.mark.parametrize('resource', [ROT, CHAIN, COLLECTION, TASK, ACTION])
+def test_no_odd_value_breaks_it_or_makes_a_proof_of_nothing(rot: Any, monkeypatch: pytest.MonkeyPatch, resource: str) -> None:
+    """Every property of every resource that is read, each replaced by every value that a BMC should not send."""
+    monkeypatch.setattr(wait, 'sleep', lambda _: None)
+    monkeypatch.setattr(integrity, 'TASK_TIMEOUT', 0.0)
+    done = {
+        'TaskState': 'Completed',
+        'TaskStatus': 'OK',
+        'Payload': {'HttpHeaders': [f'Location: {ACTION}/data']},
+        'Messages': [],
+    }
+    task = rot.put(TASK, **done, **{'@odata.type': '#Task.v1_4_3.Task'})
+    rot.tree[f'{ACTION}/data'] = SIGNED
+    if resource == TASK:
+        rot.replies['POST', ACTION] = answering(task, 202, Location=TASK)
+    body = SIGNED if resource == ACTION else rot.tree[resource]
+    times = 0
+    with rot.connect() as connection:
+        for name, value in [(n, w) for n in body for w in ODD]:
+            changed = body | {name: value}
+            if resource == ACTION:
+                rot.replies['POST', ACTION] = answering(changed)
+            else:
+                rot.tree[resource] = changed
+            for one in connection.measure((DEVICE,), NOW):
+                times += 1
+                if isinstance(one, SignedMeasurements):
+                    assert isinstance(one.certificates, str)
+                else:
+                    assert MeasurementState.UNKNOWN is one.state
+                    assert (one.reason or '').isprintable()
+                    assert one.integrity.isprintable()
+    assert times
+
+
 def test_time_that_is_used_up_is_told(rot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other they may take long."""
     with rot.connect() as connection:
