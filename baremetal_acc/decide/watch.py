@@ -288,9 +288,13 @@ def next_round(
     return Round(alarms=(*alarms, *kept), begun=tuple(begun), ended=tuple(ended))
 
 
-def exposed(found: Iterable[Trouble]) -> frozenset[AcceleratorId]:
-    """Devices that are written anew once the node is ours again, whatever version they show then: versions can lie."""
-    return frozenset(t.device for t in found if t.kind in EXPOSING and t.certain and t.device is not None)
+def exposed(found: Iterable[Trouble], *, opened: bool = False) -> frozenset[AcceleratorId]:
+    """Devices that are written anew once the node is ours again, whatever version they show then: versions can lie.
+
+    :param opened: we have opened locks ourselves, with the host held off: that they are open exposes nothing.
+    """
+    kinds = EXPOSING - {TroubleKind.LOCK} if opened else EXPOSING
+    return frozenset(t.device for t in found if t.kind in kinds and t.certain and t.device is not None)
 
 
 # --------------------------------------------------------------------------------------------------------- what is done

@@ -15,11 +15,11 @@ from typing import Any
 from ironic.common import metrics_utils
 from oslo_log import log
 
-from baremetal_acc.decide import watch
+from baremetal_acc.decide import restore, watch
 from baremetal_acc.decide.drift import remembered
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, Flow, Item, ItemState, Job, Program
+from baremetal_acc.model.job import Flow, Item, Job
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
@@ -72,7 +72,7 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     if not came_back(mind):
         return mind
     found = () if handed is None else watch.troubles(handed, inventory, None, lifecycle=mind.lifecycle)
-    exposed = mind.exposed | watch.exposed(found)
+    exposed = mind.exposed | watch.exposed(found, opened=opened_by_us(mind))
     by_rule = frozenset() if handed is None else watch.unlocked(handed)
     node = target_of(task).node
     anew = exposed | watch.rewritable(inventory, by_rule - exposed, tools.baseline, node, tools.catalogue)
@@ -99,15 +99,19 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     return new
 
 
+def opened_by_us(mind: Memory) -> bool:
+    """A step of ours has opened locks, with the host held off: that they are open then exposes no card."""
+    return mind.opened is not None or (mind.job is not None and mind.job.opened)
+
+
 def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> tuple[Quarantine, ...]:
     """The cards that nobody can trust after the whole path, since it could not write them anew.
 
     :param job: the whole path, which has ended well.
     """
-    written = {i.action.accelerator for i in job.items if isinstance(i.action, Flash | Program) and i.state is ItemState.DONE}
     found = []
     for a in inventory.accelerators:
-        if a.id in mind.exposed - written:
+        if a.id in mind.exposed and not restore.written_anew(job, a.id, firmware=True, places=()):
             why = (
                 f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or it is not what was handed "
                 'over, and no rule says what it has to run, so that it could not be written anew (add a firmware rule and an '

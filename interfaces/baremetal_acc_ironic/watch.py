@@ -27,7 +27,7 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import watch
 from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
 from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, CertificateInvalid
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading
@@ -35,7 +35,8 @@ from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Tools, glancing
 from baremetal_acc.run.glancing import Glance, Sessions
 from baremetal_acc.run.looking import sessions
-from baremetal_acc_ironic import alarm, opts, outcome, work
+from baremetal_acc_ironic import alarm, certificate, opts, outcome, work
+from baremetal_acc_ironic import handed as handed_to
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Watched
 from baremetal_acc_ironic.target import target as target_of
@@ -215,7 +216,21 @@ class _Round:
             if self._tools is not None:
                 yield from watch.open_locks(inventory, self._tools.baseline, target_of(self._task).node)
             return
+        yield from self._uncertified()
         yield from watch.troubles(handed, inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle)
+
+    def _uncertified(self) -> Iterator[Trouble]:
+        """No certificate of this deployment, or one that does not hold."""
+        state = self._task.node.provision_state
+        if not certificate.wanted(target_of(self._task).node, self._mind):
+            return
+        try:
+            certificate.of(self._task.node, self._mind)
+        except CertificateInvalid as exc:
+            why = f'the node is {state}, and no certificate says how it was handed over: {exc}'
+            yield replace(watch.unproven(why), subject='certificate')
+        except AccError as exc:
+            yield replace(watch.unreadable(f'its certificate cannot be checked: {exc}'), subject='certificate')
 
     def _say(self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False) -> None:
         """Tell and do what has to be told and done, and remember it. From here on the node is ours alone."""
@@ -281,7 +296,8 @@ class _Round:
             witnesses=() if came.alarms else self._witnesses,
             alarms=came.alarms,
         )
-        mind = replace(mind, watched=watched, exposed=mind.exposed | watch.exposed(found), handed_over=True)
+        exposed = mind.exposed | watch.exposed(found, opened=handed_to.opened_by_us(mind))
+        mind = replace(mind, watched=watched, exposed=exposed, handed_over=True)
         memory.store(task.node, mind)
         self._mind = mind
 

@@ -163,7 +163,7 @@ def _planned(
         parts=step.parts,
         hold=hold,
         only=only,
-        again=suspects | mind.anew,
+        again=suspects | mind.anew | mind.exposed,
         spoilt=suspects,
         blockable=tools.blockable,
     )

@@ -5,6 +5,7 @@
 Rounds of a real conductor over an emulated machine, at moments that the test names.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -327,6 +328,22 @@ class TestAdopted(WatchCase):
         self.round()
         assert [] == self.alarms()
         assert self.mind.lifecycle > mind.lifecycle
+
+
+class TestUncertified(WatchCase):
+    """The hand-over is known, and its certificate is not there any more, or not ours."""
+
+    def test_an_active_node_without_a_certificate_that_holds_is_an_alarm(self) -> None:
+        """Whoever takes it out of the node has not been handed anything over."""
+        self.handed_over()
+        assert [] == self.alarms()
+        self.node.refresh()
+        mind = memory.load(self.node)
+        watched = replace(mind.watched, looked=mind.watched.looked - timedelta(hours=2))
+        memory.store(self.node, replace(mind, certificate=None, watched=watched))
+        self.round()
+        assert [('start', 'unproven')] == self.told()
+        assert any('no certificate says how it was handed over' in e for e in self.history())
 
 
 class TestBack(WatchCase):

@@ -296,3 +296,44 @@ def test_each_node_has_its_moment_once_in_every_interval_and_they_are_spread():
         assert {interval} == {b - a for a, b in itertools.pairwise(rounds)}
         moments.add(rounds[0])
     assert len(moments) > 20, 'they come at different times'
+
+
+# --------------------------------------------------------------------------------------------------------- when it is back
+
+
+def test_after_these_nobody_can_say_what_a_card_runs():
+    """Locks that we have opened ourselves, with the host off, expose none; what could not be seen does not either."""
+    kinds = [trouble(kind, device=AcceleratorId(kind)) for kind in TroubleKind]
+    assert {'lock', 'firmware', 'card', 'configuration'} == watch.exposed(kinds)
+    assert {'firmware', 'card', 'configuration'} == watch.exposed(kinds, opened=True)
+    assert frozenset() == watch.exposed([trouble(certain=False), watch.unproven('adopted')])
+
+
+def test_a_machine_that_is_ours_again_is_compared_without_records():
+    """They are of another life: a lock that reads closed is as it was, one that does not stood open."""
+    seen = v.inventory(gpu(), at=LATER)
+    assert () == watch.troubles(handed(), seen, None, lifecycle=v.LIFECYCLE)
+    (found,) = watch.troubles(handed(), v.inventory(gpu(LockState.UNLOCKED)), None, lifecycle=v.LIFECYCLE)
+    assert v.GPU == found.device
+
+
+def test_cards_that_were_handed_over_open_are_written_where_there_are_images():
+    """Of all firmware that the rules demand; where nothing is demanded nothing is written."""
+    open_one = handed(v.gpu(locks=(v.reading(LockState.UNLOCKED),)), records=())
+    assert {v.GPU} == watch.unlocked(open_one)
+    assert frozenset() == watch.unlocked(handed())
+    seen, rules_ = v.inventory(), v.baseline()
+    assert {v.GPU} == watch.rewritable(seen, {v.GPU}, rules_, v.NODE, [v.image()])
+    assert frozenset() == watch.rewritable(seen, {v.GPU}, rules_, v.NODE, [])
+    assert frozenset() == watch.rewritable(seen, {v.GPU}, v.baseline(firmware=()), v.NODE, [v.image()])
+    assert frozenset() == watch.rewritable(seen, {v.FPGA}, rules_, v.NODE, [v.image()])
+
+
+def test_a_machine_that_nobody_handed_over_has_its_open_locks_told():
+    """Those that the rules demand, and that do not read closed."""
+    (found,) = watch.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(), v.NODE)
+    assert (TroubleKind.LOCK, v.reading().place) == (found.kind, found.lock)
+    assert [] == list(watch.open_locks(v.inventory(gpu()), v.baseline(), v.NODE))
+    assert [] == list(watch.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(block=frozenset()), v.NODE))
+    (found,) = watch.open_locks(v.inventory(gpu(LockState.UNKNOWN)), v.baseline(), v.NODE)
+    assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
