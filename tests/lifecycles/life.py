@@ -62,18 +62,35 @@ PREVIOUS = '0.9'
 
 EVIL = '6.6.6'
 
-PATHS = {'pcie': WritePath.HOST_DEVICE, 'rshim': WritePath.HOST_DEVICE}
-"""What a way of the emulated host is in our words; one that is not here is a way of the same name as the path."""
+PATHS = {
+    'pcie': WritePath.HOST_DEVICE,
+    'rshim': WritePath.HOST_DEVICE,
+    'flash': WritePath.HOST_DEVICE,
+    'nvme': WritePath.HOST_DEVICE,
+    'kcs': WritePath.HOST_BMC_IPMI,
+    'redfish': WritePath.HOST_BMC_REDFISH,
+    'vnic': WritePath.HOST_BMC_REDFISH,
+    'chif': WritePath.HOST_BMC_REDFISH,
+}
+"""What a way of the emulated host is in our words."""
 
-PRODUCTS = (('gpu-server', 1), ('gpu-server', 2), ('fpga-server', None), ('acc-server', 1))
-
-
-def path_of(way: str) -> WritePath:
-    """The write path that a way of the emulated host is.
-
-    :raises ValueError: nobody has said.
-    """
-    return PATHS[way] if way in PATHS else WritePath(way)
+PRODUCTS: tuple[tuple[str, int | None, tuple[str, ...]], ...] = (
+    ('gpu-server', 1, ()),
+    ('gpu-server', 2, ()),
+    ('gpu-server', 1, ('rot-protected-components',)),
+    ('fpga-server', None, ()),
+    ('csd-server', None, ()),
+    ('acc-server', 1, ()),
+    ('acc-server', 1, ('external-host-privileges',)),
+    ('acc-server', 1, ('host-privilege-config', 'no-host-privilege-level')),
+    ('lock-server', 1, ('dell-system-lockdown',)),
+    ('lock-server', 1, ('supermicro-kcs',)),
+    ('lock-server', 1, ('supermicro-kcs', 'supermicro-sys-lockdown')),
+    ('lock-server', 1, ('hpe-kcs', 'hpe-virtual-nic', 'hpe-host-authentication')),
+    ('lock-server', 1, ('lenovo-kcs',)),
+    ('lock-server', 1, ('ami-kcs',)),
+)
+"""Machines: product, GPUs, features. Each can close every way that its host has."""
 
 
 class Crash(BaseException):
@@ -94,9 +111,9 @@ class World:
 
 
 @cache
-def world(product: str, gpus: int | None) -> World:
+def world(product: str, gpus: int | None, features: tuple[str, ...]) -> World:
     """Made once: a life begins on it anew."""
-    site = Site.of(product, gpus=gpus)
+    site = Site.of(product, gpus=gpus, features=frozenset(features))
     machine = site.machine
     looks = [site.connect(_address(b)).look(site.now) for b in site.product.views]
     look = [a for one in looks for a in one.accelerators]
@@ -134,7 +151,7 @@ def world(product: str, gpus: int | None) -> World:
                 reset=reset,
                 restore=f'{stem}-previous' if name == stem else stem,
             )
-    block = frozenset(path_of(way.path) for way in machine.ways)
+    block = frozenset(PATHS[way.path] for way in machine.ways)
     rules = tuple(
         Rule(name=str(kind), match=Match(kind=kind), firmware=tuple(versions.items()), block=block)
         for kind, versions in firmware.items()
@@ -213,7 +230,7 @@ class Life:
         return [
             f'{way.path} to {way.target}'
             for way in self.machine.ways
-            if path_of(way.path) in self.world.block and not any(closed[key] for key in way.locks)
+            if PATHS[way.path] in self.world.block and not any(closed[key] for key in way.locks)
         ]
 
     def other_versions(self) -> list[str]:
@@ -458,7 +475,7 @@ class Life:
             self.unproven(f'handed over with {[*self.open_ways(), *self.other_versions(), *self.gone()]}')
         written = {key for at, key in self.site.writes if at >= began}
         for way in self.machine.ways:
-            if path_of(way.path) in self.world.block and not written.intersection(way.locks):
+            if PATHS[way.path] in self.world.block and not written.intersection(way.locks):
                 self.wrong(f'handed over with {way.target}, of which no lock was written in this deployment')
 
     def tenancy(self) -> None:
@@ -693,6 +710,10 @@ _DO: dict[str, Callable[[Life], None]] = {
     'a lock is refused for want of a licence': _refused_locks(403),
     'a lock is refused for now': _refused_locks(503),
     'a lock cannot be read': _unreadable,
+    'a lock that cannot be read is shown as closed': _fault('lock-unread'),
+    'a root of trust does not answer': _fault('lock-read-error'),
+    'a lock is taken and never in force': _fault('lock-never-in-force', counts=(None,)),
+    'a licence is missing': _fault('licence-missing', counts=(None,)),
     'a lock is shown that is not there': _lie('lock-reports-locked'),
     'what was sent is shown and not written': _sent_is_shown,
     'a version is shown that nobody wrote': _fault('version-lies', version='0.0'),

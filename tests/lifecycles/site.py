@@ -9,9 +9,11 @@ the Redfish driver make of Processor, Chassis and SoftwareInventory is made here
 
 import io
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 from baremetal_acc.bmc.api import BmcAddress, Document, Look
@@ -24,8 +26,9 @@ from baremetal_acc.emulator.image import Kind as Holds
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Power, Refused
 from baremetal_acc.emulator.parts import TaskState as Emulated
-from baremetal_acc.emulator.redfish.errors import RedfishError
-from baremetal_acc.emulator.redfish.resource import Caller, Resource, check_patch
+from baremetal_acc.emulator.redfish.errors import registry_message
+from baremetal_acc.emulator.redfish.resource import Resource
+from baremetal_acc.emulator.service import Request, Service
 from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -35,8 +38,6 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 
 START = datetime(2026, 11, 22, tzinfo=UTC)
-
-_ROOT = Caller(user='admin', privileges=frozenset({'Login', 'ConfigureComponents', 'ConfigureManager', 'ConfigureUsers'}))
 
 _POWER = {
     Power.ON: PowerState.ON,
@@ -55,6 +56,10 @@ _TASKS = {
 }
 
 
+_PARTS = ('PCIeDevice', 'NetworkAdapter', 'Drive')
+"""Resources that are the card, too."""
+
+
 @dataclass(frozen=True)
 class Card:
     """What never changes of one card: where it is shown.
@@ -66,6 +71,7 @@ class Card:
     bmc: BmcName
     kind: Kind
     primary: str
+    identity: str
     refs: tuple[str, ...]
     firmware: tuple[str, ...]
     slots: tuple[str, ...]
@@ -103,6 +109,7 @@ class Site:
     def __post_init__(self) -> None:
         machine = self.machine
         self._first = machine.dump()
+        self.services = {name: Service(view, no_auth=True) for name, view in self.product.views.items()}
         self._resources = {name: view.tree.snapshot() for name, view in self.product.views.items()}
         self.cards = tuple(self._cards())
         self.by_uri = {(c.bmc, c.uri): c for c in machine.components.values()}
@@ -147,7 +154,7 @@ class Site:
             bodies = {r.uri: self.body(bmc, r) for r in shown}
             by_type = {
                 kind: [uri for uri, body in bodies.items() if str(body['@odata.type']).startswith(f'#{kind}.')]
-                for kind in ('Processor', 'PCIeDevice', 'Chassis', 'PCIeFunction')
+                for kind in ('Processor', 'PCIeDevice', 'Chassis', 'PCIeFunction', 'NetworkAdapter', 'Drive')
             }
             main = by_type['Processor']
             kind = Kind(bodies[main[0]]['ProcessorType']) if main else Kind.DPU
@@ -161,7 +168,8 @@ class Site:
                 bmc=BmcName(bmc),
                 kind=kind,
                 primary=primary,
-                refs=tuple(sorted({primary, *main, *by_type['PCIeDevice'], *boards})),
+                identity=main[0] if main else boards[0],
+                refs=tuple(sorted({primary, *main, *boards, *(u for kind in _PARTS for u in by_type[kind])})),
                 firmware=tuple(c.uri for c in own if c.kind is Holds.FIRMWARE),
                 slots=tuple(c.uri for c in own if c.kind is Holds.FUNCTION),
                 pci=PciIds(vendor_id=ids.get('VendorId'), device_id=ids.get('DeviceId')),
@@ -186,6 +194,13 @@ class Site:
         if resource.actions:
             body['Actions'] = dict(body.get('Actions', {})) | {a.name: a.describe() for a in resource.actions}
         faults = self.machine.faults
+        if faults.any('lock-unread'):
+            places = (resource.uri, resource.uri.removesuffix('/Settings'))
+            for setting in self.machine.settings.values():
+                if setting.is_lock and setting.bmc == bmc and setting.uri in places:
+                    where = {'bmc': bmc, 'device': setting.device, 'uri': setting.uri, 'use': False}
+                    if faults.find('lock-unread', **where) is not None:
+                        body['@Message.ExtendedInfo'] = [registry_message('Base', 'InternalError')]
         if resource.device is not None and faults.any('card-exchanged'):
             where = {'bmc': bmc, 'device': resource.device, 'uri': resource.uri, 'method': 'GET'}
             if faults.find('card-exchanged', **where) is not None:
@@ -200,6 +215,22 @@ class Site:
         self.machine.settle()
         if self.machine.is_bmc_down(bmc) or self.away.get(bmc, -1.0) > self.machine.clock.now():
             raise BmcUnreachable(bmc=BmcName(bmc), what='connection refused')
+
+    def owner(self, bmc: str, uri: str) -> Resource | None:
+        """The resource that is written at a URI: itself, or that of the action."""
+        found = self.resource(bmc, uri)
+        return found or next((r for r in self._resources[bmc].values() if any(a.target == uri for a in r.actions)), None)
+
+    def locks(self, bmc: str, resource: Resource | None) -> dict[str, object]:
+        """The locks that a write to a resource may be meant for, and their values."""
+        if resource is None:
+            return {}
+        near = {resource.uri, resource.uri.removesuffix('/Settings'), resource.uri.removesuffix('/Bios/Settings')}
+        return {
+            s.key: s.value
+            for s in self.machine.settings.values()
+            if s.is_lock and s.bmc == bmc and (s.uri in near or (s.device is not None and s.device == resource.device))
+        }
 
     def written(self, before: Mapping[str, object]) -> None:
         """Our own code has written to settings: note which locks, and whether that was allowed."""
@@ -260,44 +291,23 @@ class Reader:
             raise BmcRefused(bmc=self.name, uri=resource.uri, what=f'refused (HTTP {status})', status=status)
 
     def patch(self, document: Document, body: Mapping[str, Any]) -> None:
-        uri = document.ref.uri
-        found = self.site.resource(self.name, uri)
-        self.site.reach(self.name)
-        if found is None or found.writable is None:
-            raise BmcRefused(bmc=self.name, uri=uri, what='not writable (HTTP 405)', status=405)
-        self._fault(found, 'PATCH')
-        before = self._locks(found)
-        try:
-            for writable, value in check_patch(dict(body), found.writable(), found.render()):
-                writable.write(value)
-        except RedfishError as exc:
-            raise BmcRefused(bmc=self.name, uri=uri, what=str(exc), status=exc.status) from exc
-        self.site.written(before)
-        self._answer(uri)
-
-    def _locks(self, resource: Resource) -> dict[str, object]:
-        """The locks that a write to a resource may be meant for, and their values."""
-        locks = self.site.machine.settings.values()
-        near = {resource.uri, resource.uri.removesuffix('/Settings'), resource.uri.removesuffix('/Bios/Settings')}
-        return {
-            s.key: s.value for s in locks if s.is_lock and s.bmc == self.name and (s.uri in near or s.device == resource.device)
-        }
+        self._write('PATCH', document.ref.uri, body)
 
     def post(self, uri: str, body: Mapping[str, Any]) -> None:
+        self._write('POST', uri, body)
+
+    def _write(self, method: str, uri: str, body: Mapping[str, Any]) -> None:
+        """As the emulator's own service takes it: licences, lockdowns and all."""
         self.site.reach(self.name)
-        for resource in self.site._resources[self.name].values():
-            for action in resource.actions:
-                if action.target == uri:
-                    self._fault(resource, 'POST')
-                    before = self._locks(resource)
-                    try:
-                        action.invoke(_ROOT, action.check(dict(body)))
-                    except RedfishError as exc:
-                        raise BmcRefused(bmc=self.name, uri=uri, what=str(exc), status=exc.status) from exc
-                    self.site.written(before)
-                    self._answer(uri)
-                    return
-        raise BmcRefused(bmc=self.name, uri=uri, what='no such action (HTTP 404)', status=404)
+        resource = self.site.owner(self.name, uri)
+        if resource is not None:
+            self._fault(resource, method)
+        before = self.site.locks(self.name, resource)
+        reply = self.site.services[self.name].reply(Request(method=method, path=uri, body=json.dumps(body).encode()))
+        if reply.status >= HTTPStatus.BAD_REQUEST:
+            raise BmcRefused(bmc=self.name, uri=uri, what=f'refused (HTTP {reply.status})', status=reply.status)
+        self.site.written(before)
+        self._answer(uri)
 
     def _answer(self, uri: str) -> None:
         """The answer to a write, which may be lost."""
@@ -358,7 +368,8 @@ class Connection:
                 return Component(id=uri.rsplit('/', 1)[1], ref=here(uri), version=None)
 
         body = reader.get(card.primary).body
-        uuid, serial = body.get('UUID'), body.get('SerialNumber')
+        own = reader.get(card.identity).body
+        uuid, serial = own.get('UUID'), own.get('SerialNumber')
         return Accelerator(
             id=AcceleratorId(f'uuid:{uuid}' if uuid else f'serial:{serial}'),
             kind=card.kind,
@@ -418,6 +429,8 @@ class Connection:
         machine, component = self.site.machine, self.site.by_uri[self.bmc, target.uri]
         if self.site.held and machine.systems['host'].power is not Power.OFF:
             self.site.wrong.append(f'{component.key} was sent {upload.file} while the host was not off')
+        if machine.lockdown(self.bmc) is not None:
+            raise BmcRefused(bmc=self.bmc, uri=target.uri, what='in lockdown (HTTP 403)', status=403)
         if machine.faults.find('update-503', bmc=self.bmc, device=component.device, uri=target.uri) is not None:
             raise BmcBusy(bmc=self.bmc, what='come back later (HTTP 503)')
         if self.site.gone(self.bmc, component.device):
