@@ -48,8 +48,10 @@ SURVIVORS = Path(__file__).with_name('survivors.toml')
 WANTED = 0.95
 """Share of the changes that somebody has to notice."""
 
-QUICK = 1.5
-"""Seconds of a test, at most: one that plays a thousand histories cannot run for each of a thousand changes."""
+QUICK, BUDGET = 1.5, 6.0
+"""Seconds of a test, and of all that are tried on one change, at most: the quick ones come first, and what plays a thousand
+histories cannot run for each of a thousand changes.
+"""
 
 TESTS: Mapping[str, tuple[str, ...]] = {
     'decide': ('tests/unit/decide', 'tests/unit/run'),
@@ -246,7 +248,7 @@ class Trial:
             with (self.folder / f'{n}.jsonl').open('w') as told:
                 for mutant in self.mutants[n :: self.processes]:
                     place = f'{mutant.module}:{mutant.function}'
-                    able = [i for i in quick if place in calls[i.nodeid]]
+                    able = list(_within((i for i in quick if place in calls[i.nodeid]), seconds))
                     by = self._try(session, modules[mutant.module], mutant, able, seconds)
                     print(json.dumps([mutant.name, by]), file=told, flush=True)
             return 0
@@ -334,6 +336,16 @@ class Trial:
         if status in _ENDED:
             return 'time'
         raise RuntimeError(f'{mutant.name} could not be tried: {status}, {said[-500:]!r}')
+
+
+def _within(items: Iterable[pytest.Item], seconds: Mapping[str, float]) -> Iterator[pytest.Item]:
+    """As many of them as fit into the budget."""
+    left = BUDGET
+    for item in items:
+        left -= seconds[item.nodeid]
+        if left < 0:
+            return
+        yield item
 
 
 def _forked(what: Any, *, limit: int) -> tuple[int, bytes]:
