@@ -149,6 +149,11 @@ def over(task: Any, mind: Memory) -> Memory:
     return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
 
 
+def wanted(node: NodeFacts, mind: Memory) -> bool:
+    """A node that is handed over has to have one: a tenant's in any case, and any for which one was issued."""
+    return node.exposure is Exposure.TENANT or mind.certificate is not None
+
+
 def text(node: Any, kept: Kept) -> bytes:
     """The signed certificate, from where it is kept.
 

@@ -64,6 +64,8 @@ class RedfishAccFirmware(RedfishFirmware):
                     reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] known_shortcomings)',
                 )
             LOG.warning('%s; [%s] known_shortcomings accepts that', text, GROUP)
+        if not CONF[GROUP].certificate_key:
+            LOG.warning('[%s] certificate_key is not set: no node will be deployed for a tenant', GROUP)
 
     def get_properties(self) -> dict[str, str]:
         """What ``driver_info`` may hold."""

@@ -1207,4 +1207,18 @@ GUARDS = (
         gone='    if False:\n',
         tests='tests/unit/decide/test_measurement.py',
     ),
+    Guard(
+        name='certify a path that is open',
+        file='baremetal_acc/decide/certificate.py',
+        guard='        reasons += _open(card, verdict, occasion)\n',
+        gone='        _open(card, verdict, occasion)\n',
+        tests='tests/unit/decide/test_certificate.py',
+    ),
+    Guard(
+        name='believe a certificate that somebody has changed',
+        file='baremetal_acc/handover/seal.py',
+        guard="        trust[name].verify(_value(signature['value']), _statement(body))\n",
+        gone="        _value(signature['value'])\n",
+        tests='tests/unit/handover/test_seal.py',
+    ),
 )
