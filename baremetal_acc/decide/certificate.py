@@ -363,4 +363,5 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     if c.gaps:
         first = c.gaps[0]
         more = f', and {len(c.gaps) - 1} more' if len(c.gaps) > 1 else ''
-        yield f'what could not be read: {first.ref} {first.field or ""}: {first.reason}{more}'
+        where = first.ref if first.field is None else f'{first.ref} {first.field}'
+        yield f'what could not be read: {where}: {first.reason}{more}'

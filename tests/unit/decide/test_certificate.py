@@ -7,15 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import Exposure
-from baremetal_acc.decide.certificate import FRESH, SKEW, Occasion, holds, issue
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
+from baremetal_acc.decide.certificate import FRESH, SKEW, Occasion, claims, holds, issue
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import CertificateInvalid, NotMet
 from baremetal_acc.model import canonical
+from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper, document, read
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
 from tests.unit.decide import values as v
@@ -210,6 +212,17 @@ def test_gaps_that_hide_nothing_are_told():
     assert ['HTTP 404'] == [g.reason for g in issued(replace(GOOD, gaps=(gap,))).gaps]
 
 
+TWO = frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI})
+MEASURED = MeasurementReading(
+    accelerator=v.GPU,
+    ref=v.ref('ComponentIntegrity/GPU_0'),
+    integrity='GPU_0',
+    state=MeasurementState.PROVEN,
+    at=v.NOW,
+    session='reading-session',
+)
+FULL = v.gpu(firmware=(v.component(version=v.NEW), v.component('GPU_1', version=v.OLD)), measurements=(MEASURED,))
+GAP = Gap(ref=v.ref('Managers/1'), reason='HTTP 500')
 TWO_PATHS = v.baseline(block=frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI}))
 
 
@@ -302,3 +315,64 @@ def test_a_node_of_the_operator_gets_one_too():
     certificate = issued(node=replace(v.NODE, exposure=Exposure.SERVICE), baseline=v.baseline(block=None), engagements=())
     assert 'service' == certificate.exposure
     assert not any(p.demanded for p in certificate.accelerators[0].paths)
+
+
+# --------------------------------------------------------------------------------------------------------- what it comes to
+
+
+def test_what_follows_from_it_is_said_word_by_word():
+    """A reader who relies on it relies on these sentences."""
+    inventory = replace(
+        v.inventory(FULL, v.fpga()), gaps=(Gap(ref=v.ref('Chassis/1'), reason='HTTP 404', field='Sensors'), GAP)
+    )
+    records = [v.engagement(r) for card in (FULL, v.fpga()) for r in card.locks]
+    relaxed = Relaxation(kind=Relaxed.PATHS, rule='all', text='lets host-bmc-redfish be open')
+    rules = Baseline(
+        rules=(
+            Rule(name='gpus', match=Match(kind=Kind.GPU), firmware=(('GPU_0', v.NEW),), block=TWO),
+            Rule(name='fpgas', match=Match(kind=Kind.FPGA), functions=(('Slot0', 'gzip'),), block=v.HOST_DEVICE),
+        )
+    )
+    certificate = issued(
+        inventory, baseline=rules, engagements=records, verdict=replace(ALL_MET, waived=(WAIVED,), relaxed=(relaxed,))
+    )
+    said = claims(certificate)
+    assert (
+        f'baremetal-acc 0.1.0 at conductor-1 looked at node-1 ({UUID}) at 2026-11-21 12:00:00Z, through its BMCs, and found 2 '
+        'accelerators, those that had to be there among them',
+        f'all was as baseline.toml (sha256:{"1" * 64}) and catalogue.toml (sha256:{"2" * 64}) demand',
+        'host-device was blocked by locks that were engaged in this life of the node, and read back: H100 GPU_0, Stratix FPGA1',
+        'this firmware ran, as the BMC says and as rules demand: H100 GPU_0 GPU_0 2.0',
+        'these functions were in their slots, as rules demand: Stratix FPGA1 Slot0 gzip',
+        'what runs was measured and signed by roots of trust of these devices themselves: H100 GPU_0',
+    ) == said.proves
+    assert (
+        'anything after 2026-11-21 12:00:00Z: that is what the watch is for',
+        'that a write from the host fails: what is read back is what is configured',
+        'what a BMC does not show, or shows and is not so, unless a device has signed it',
+        'host-bmc-ipmi is blocked, which no rule demands: Stratix FPGA1 (unsupported, rule fpgas)',
+        'host-bmc-redfish is blocked, which no rule demands: H100 GPU_0 (unsupported, rule gpus), Stratix FPGA1 (unsupported, '
+        'rule fpgas)',
+        'host-bmc-ipmi of H100 GPU_0 is blocked: security officer has waived it until 2026-12-21 12:01:00Z (rule all): no '
+        'mechanism',
+        'as much as the default for a tenant: rule all lets host-bmc-redfish be open',
+        'by a signature of the device what it runs: Stratix FPGA1',
+        'what could not be read: host:/redfish/v1/Chassis/1 Sensors: HTTP 404, and 1 more',
+    ) == said.does_not_prove
+
+
+def test_little_follows_from_little():
+    """A node of the operator's own, of which nothing is demanded and nothing is closed."""
+    card = v.gpu(locks=(), firmware=(replace(v.component(version=v.NEW), id=None),))
+    rules = Baseline(rules=(Rule(name='all', match=Match(), block=frozenset()),))
+    gaps = (Gap(ref=v.ref('Chassis/1'), reason='HTTP 404'),)
+    certificate = issued(replace(v.inventory(card), gaps=gaps), baseline=rules, engagements=(), verdict=ALL_MET)
+    said = claims(replace(certificate, node=replace(certificate.node, uuid=None)))
+    assert 2 == len(said.proves)
+    assert 'looked at node-1 at 2026' in said.proves[0]
+    assert 'what could not be read: host:/redfish/v1/Chassis/1: HTTP 404' == said.does_not_prove[-1]
+    measured = replace(certificate, accelerators=(replace(certificate.accelerators[0], measurements=(MEASURED,)),), gaps=())
+    assert 'host-bmc-redfish is blocked' in claims(measured).does_not_prove[-1]
+    unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
+    doubtful = replace(measured, accelerators=(replace(measured.accelerators[0], measurements=(unknown,)),))
+    assert 'by a signature of the device what it runs: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
