@@ -16,15 +16,21 @@ from oslo_messaging.notify import _impl_test
 
 from baremetal_acc_ironic import alarm, watch
 from baremetal_acc_ironic import node as memory
-from tests.ironic.case import BASELINE, GPU_NEW, IronicCase
+from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
 
 ROOT = '/redfish/v1/Chassis/HGX_ERoT_GPU_0'
 STEP = timedelta(minutes=6)
 """Longer than the interval: each round of a test is due."""
 
 
+RULES = BASELINE.replace(GPU_NEW, GPU_OLD)
+"""What the machine runs already: these tests are about what comes after."""
+
+
 class WatchCase(IronicCase):
     """A node that was handed over, and listeners for notifications."""
+
+    baseline = RULES
 
     def setUp(self) -> None:
         super().setUp()
@@ -176,7 +182,7 @@ class TestLostLock(WatchCase):
 class TestMaintenance(WatchCase):
     """Rules that ask for maintenance, and not for closing locks."""
 
-    baseline = BASELINE.replace('match = { kind = "GPU" }', 'match = { kind = "GPU" }\non_drift = ["maintenance"]')
+    baseline = RULES.replace('match = { kind = "GPU" }', 'match = { kind = "GPU" }\non_drift = ["maintenance"]')
 
     def test_the_node_goes_to_maintenance_and_its_host_runs_on(self) -> None:
         """Nothing is written, and nobody is notified; the log and the history have it."""
@@ -234,17 +240,8 @@ class TestOtherTroubles(WatchCase):
         assert [('start', 'unreadable'), ('end', 'unreadable')] == self.told()
         assert [] == self.alarms()
 
-    def test_a_change_between_verify_and_hand_over_is_told_as_that(self) -> None:
-        """The first look compares with what the deploy has proven, whatever has happened since."""
-        self.to_active()
-        self.open_root()
-        self.round(later=timedelta(seconds=1))
-        assert any(e.startswith(f'alarm: {alarm.BETWEEN}: ') for e in self.history())
-        (message,) = [m for _, m, _, _ in _impl_test.NOTIFICATIONS if m['event_type'] == 'baremetal.accelerator.alarm.start']
-        assert True is message['payload']['ironic_object.data']['first_look']
-
-    def test_a_first_look_that_fails_is_owed_and_comes_again_within_a_minute(self) -> None:
-        """Until it succeeds it is the first one."""
+    def test_a_change_between_verify_and_hand_over_is_told_as_that_and_a_first_look_that_fails_is_owed(self) -> None:
+        """It comes again within a minute, and compares with what the deploy has proven, whatever has happened since."""
         self.to_active()
         self.machine.fault('password-rotated')
         self.round(later=timedelta(seconds=1))
@@ -256,6 +253,8 @@ class TestOtherTroubles(WatchCase):
         assert asked == self.gets()
         self.round(later=timedelta(minutes=1))
         assert any(e.startswith(f'alarm: {alarm.BETWEEN}: ') for e in self.history())
+        (message,) = [m for _, m, _, _ in _impl_test.NOTIFICATIONS if m['event_type'] == 'baremetal.accelerator.alarm.start']
+        assert True is message['payload']['ironic_object.data']['first_look']
 
     def test_a_node_that_leaves_or_is_taken_while_it_is_looked_at_is_not_judged(self) -> None:
         """What was seen of another state, or beside a step, counts for nothing."""
@@ -292,6 +291,12 @@ class TestOtherTroubles(WatchCase):
         self.handed_over()
         self.serve('lock_accelerators')
         assert states.ACTIVE == self.settle(), self.node.last_error
+        self.round()
+        assert [] == self.told(), self.history()
+        (self._folder / 'baseline.toml').write_text(BASELINE)
+        self.serve('update_accelerator_firmware')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert GPU_NEW == self.version('host/HGX_FW_GPU_0')
         self.round()
         assert [] == self.told(), self.history()
         self.serve('unlock_accelerators')
@@ -377,7 +382,7 @@ class TestBack(WatchCase):
         assert gpu in again
         assert other not in again
         done = [e for e in self.history() if 'reconcile_accelerators is done' in e][-1]
-        assert f'of {gpu} from {GPU_NEW} to {GPU_NEW}' in done
+        assert f'of {gpu} from {GPU_OLD} to {GPU_OLD}' in done
         assert other not in done
         assert (frozenset(), frozenset(), None) == (self.mind.exposed, self.mind.anew, self.mind.handed)
         assert all(closed for name, closed in self.locks().items() if 'Inband' in name)

@@ -1221,4 +1221,18 @@ GUARDS = (
         gone="        _value(signature['value'])\n",
         tests='tests/unit/handover/test_seal.py',
     ),
+    Guard(
+        name='take an alarm for over because nobody could see',
+        file='baremetal_acc/decide/watch.py',
+        guard='    kept = [a for a in known.values() if a.trouble.certain and (blind or a.trouble.device in dark or None in dark)]\n',
+        gone='    kept: list[Alarm] = []\n',
+        tests='tests/unit/decide/test_watch.py',
+    ),
+    Guard(
+        name='call a glance at nothing quiet',
+        file='baremetal_acc/run/glancing.py',
+        guard='        return bool(self.now) and not self.changed and not self.unread\n',
+        gone='        return not self.changed\n',
+        tests='tests/unit/run/test_glancing.py',
+    ),
 )

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""When is a glance quiet, what does the next one compare with, and whose session is whose?"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.bmc.api import BmcAddress, Document
+from baremetal_acc.bmc.lasting import digest
+from baremetal_acc.decide.baseline import NodeFacts
+from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.model.witness import Witness
+from baremetal_acc.run import Target, glancing
+from baremetal_acc.run.glancing import Glance, Sessions
+
+LOCK, OTHER = (Ref(bmc=HOST, uri=f'/redfish/v1/Chassis/{n}') for n in ('RoT', 'Card'))
+ADDRESS = BmcAddress(name=HOST, address='https://192.0.2.1')
+WITHIN = timedelta(seconds=1)
+
+
+class Bmc:
+    """Says what it is told to say; ``silent`` says nothing."""
+
+    def __init__(self, bodies):
+        self.bodies = bodies
+        self.silent = False
+        self.opened = self.closed = 0
+
+    def connect(self, address):
+        self.opened += 1
+        return self
+
+    def close(self):
+        self.closed += 1
+
+    def glance(self, uris, within):
+        gone = BmcUnreachable(bmc='host', what='no answer')
+        refs = [Ref(bmc=HOST, uri=uri) for uri in uris]
+        return {r.uri: gone if self.silent or r not in self.bodies else Document(ref=r, body=self.bodies[r]) for r in refs}
+
+
+@pytest.fixture
+def bmc():
+    return Bmc({LOCK: {'Closed': True}, OTHER: {'Version': '1'}})
+
+
+@pytest.fixture
+def look(bmc, monkeypatch):
+    """Glances at that BMC; logging out happens at once."""
+    monkeypatch.setattr(glancing, '_close', lambda connection: connection.close())
+    sessions = Sessions()
+    kept = sessions.for_target('node', bmc.connect)
+    target = Target(name='node', node=NodeFacts(name='node'), bmcs=(ADDRESS,))
+    witnesses = tuple(Witness(ref=ref, said=digest(body), lock=ref is LOCK) for ref, body in bmc.bodies.items())
+
+    def glance(before=witnesses, target=target):
+        return glancing.glance(target, kept, before, WITHIN)
+
+    glance.sessions, glance.target, glance.witnesses = sessions, target, witnesses
+    return glance
+
+
+def test_a_glance_is_quiet_when_everything_was_read_and_says_what_it_said(bmc, look):
+    """Over one session, however many rounds."""
+    assert look().quiet
+    assert look().quiet
+    assert (1, 0) == (bmc.opened, bmc.closed)
+
+
+def test_what_has_changed_what_is_gone_and_a_bmc_that_is_silent_are_not_quiet(bmc, look):
+    """Each is named, and a session that brings nothing is not kept."""
+    bmc.bodies[LOCK] = {'Closed': False}
+    assert ((LOCK,), False) == (look().changed, look().quiet)
+    del bmc.bodies[LOCK]
+    assert [(LOCK, 'no answer')] == list(look().unread)
+    assert not look().quiet
+    assert 0 == bmc.closed
+    bmc.silent = True
+    seen = look()
+    assert (2, (), False) == (len(seen.unread), seen.now, seen.quiet)
+    assert 1 == bmc.closed
+    assert frozenset() == look.sessions.owners()
+
+
+def test_a_glance_at_nothing_and_one_without_its_bmc_are_not_quiet(look):
+    """Nothing passes because it was not asked."""
+    assert not look(before=()).quiet
+    assert not Glance(now=(), changed=(), unread=()).quiet
+    lost = look(target=replace(look.target, bmcs=()))
+    assert (2, False) == (len(lost.unread), lost.quiet)
+
+
+def test_the_next_glance_compares_with_what_one_right_before_a_look_has_heard(look):
+    """A BMC may show a resource in another way when it is read with its collection."""
+    heard = Glance(now=(Witness(ref=LOCK, said='other'),), changed=(LOCK,), unread=())
+    lock, other = glancing.anew(look.witnesses, heard)
+    assert ('other', True) == (lock.said, lock.lock)
+    assert look.witnesses[1] == other
+    assert look.witnesses == glancing.anew(look.witnesses, None)
+
+
+def test_a_session_is_for_one_address_of_one_target(bmc, look):
+    """Another password, or another owner, gets a session of its own; what is forgotten is closed."""
+    look()
+    moved = replace(look.target, bmcs=(replace(ADDRESS, password='new'),))
+    assert look(target=moved).quiet
+    assert (2, 1) == (bmc.opened, bmc.closed)
+    with look.sessions.for_target('other', bmc.connect).of(ADDRESS):
+        assert 3 == bmc.opened
+    assert {'node', 'other'} == look.sessions.owners()
+    look.sessions.forget(['node'])
+    assert ({'other'}, 2) == (look.sessions.owners(), bmc.closed)
+    with pytest.raises(ValueError, match='x'), look.sessions.for_target('other', bmc.connect).of(ADDRESS):
+        raise ValueError('x')
+    assert (frozenset(), 3) == (look.sessions.owners(), bmc.closed)
