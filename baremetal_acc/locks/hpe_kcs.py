@@ -39,14 +39,11 @@ class KcsEnabled(Switch):
     path = ('Oem', 'Hpe', 'KcsEnabled')
     closed = (False,)
     open = (True,)
-    sure = False
 
     def resources(self, reader: Reader, top: str) -> Iterator[Found]:
         """The NetworkProtocol of each Manager of this vendor."""
         for manager in managers(reader, top):
-            if manager.document is None:
-                yield manager
-            elif isinstance(value_at(manager.document.body, 'Oem', 'Hpe'), dict):
+            if manager.document is not None and isinstance(value_at(manager.document.body, 'Oem', 'Hpe'), dict):
                 found = below(reader, manager, 'NetworkProtocol')
                 if found is not None:
                     yield found
