@@ -65,6 +65,7 @@ def test_what_vanished_settles_and_then_fails(state, seen):
         ({'task': TaskState.SUCCEEDED, 'staged': '3'}, Seen.OTHER),
         ({'task': TaskState.SUCCEEDED, 'version': '2', 'staged': '3'}, Seen.OTHER),
         ({'version': '2', 'staged': '3'}, Seen.NOTHING),
+        ({'version': '2', 'staged': 'v2'}, Seen.RUNNING),
         ({'task': TaskState.GONE}, Seen.VANISHED),
         ({'task': TaskState.GONE, 'busy': True}, Seen.ELSEWHERE),
         ({'version': 'V2 '}, Seen.RUNNING),
@@ -86,3 +87,11 @@ def test_what_vanished_settles_and_then_fails(state, seen):
 def test_a_look_is_told_apart(change, seen):
     """The device comes before the task, and a failed task before everything."""
     assert seen is classify(**(BASE | change))
+
+
+@pytest.mark.parametrize(('state', 'seen'), EVERY)
+def test_what_does_not_end_well_says_why(state, seen):
+    """In words of its own: an operator reads them. What goes on, or ends well, has nothing to explain."""
+    found = TABLE[state, seen]
+    assert (found.effect in (Effect.FAIL, Effect.SETTLE)) is bool(found.why)
+    assert (found.effect is Effect.FAIL) is (found.state is ItemState.FAILED)

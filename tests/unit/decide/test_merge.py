@@ -4,6 +4,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.model.accelerator import IdentitySource, Kind, PciIds
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -96,3 +98,80 @@ def test_what_the_host_tells_of_its_bus_counts():
     host, own = card(v.HOST, 'Slot3'), card(DPU, 'Card1', pci=PciIds(vendor_id='0x1234', device_id='0x0001', class_code='0x02'))
     (one,) = merge([host, own])
     assert ('0x10de', '0x2330', '0x02') == (one.pci.vendor_id, one.pci.device_id, one.pci.class_code)
+
+
+WHOLE = {
+    'vendor': 'V',
+    'model': 'M',
+    'part_number': 'P',
+    'location': 'Slot 3',
+    'system': v.SYSTEM,
+    'slots': (v.slot(0),),
+    'functions': (v.slot(0).function,),
+    'traits': frozenset({'CUSTOM_A'}),
+    'health': 'OK',
+    'health_rollup': 'OK',
+    'state': 'Enabled',
+}
+
+BARE = dict.fromkeys(('vendor', 'model', 'part_number', 'location', 'system', 'health', 'health_rollup', 'state')) | {
+    'slots': (),
+    'functions': (),
+    'traits': frozenset(),
+}
+
+
+@pytest.mark.parametrize('whole', [v.HOST, DPU])
+def test_what_one_bmc_alone_says_of_a_card_is_said_of_it(whole):
+    """Whichever of the two it is; where both say something, the card's own BMC counts, but for its PCI ids."""
+    host = card(v.HOST, 'Slot3', **(WHOLE if whole == v.HOST else BARE))
+    own = card(DPU, 'Card1', **(WHOLE if whole == DPU else BARE))
+    (one,) = merge([host, own])
+    assert WHOLE == {name: getattr(one, name) for name in WHOLE}
+    (one,) = merge([replace(host, uuid='A-1'), own])
+    assert ('A-1', 'MT1') == (one.uuid, one.serial)
+    (one,) = merge([replace(host, uuid='a-1', serial=None), replace(own, uuid='A-1')])
+    assert ('A-1', 'MT1') == (one.uuid, one.serial)
+    (one,) = merge([replace(host, uuid='a-1'), replace(own, uuid='A-1', serial=None)])
+    assert ('A-1', 'MT1') == (one.uuid, one.serial)
+
+
+def test_where_two_bmcs_say_something_the_cards_own_counts_and_what_are_many_are_joined():
+    """Traits, slots and functions of both; the worse health of either kind, whoever tells it."""
+    own = {name: f'own {name}' for name in ('vendor', 'model', 'part_number', 'location', 'state')}
+    other = {name: f'other {name}' for name in own}
+    slots = (v.slot(0),), (v.slot(1),)
+    (one,) = merge(
+        [
+            card(
+                v.HOST, 'Slot3', **other, slots=slots[0], traits=frozenset({'CUSTOM_A'}), health_rollup='Critical', health='OK'
+            ),
+            card(DPU, 'Card1', **own, slots=slots[1], traits=frozenset({'CUSTOM_B'}), health_rollup='OK', health='Critical'),
+        ]
+    )
+    assert own == {name: getattr(one, name) for name in own}
+    assert {'Slot0', 'Slot1'} == {s.slot_id for s in one.slots}
+    assert {'CUSTOM_A', 'CUSTOM_B'} == one.traits
+    assert ('Critical', 'Critical') == (one.health, one.health_rollup)
+
+
+def test_a_word_for_health_that_nobody_knows_says_less_than_any_that_is_known():
+    """Also less than OK, in whichever order they are told."""
+    for health in (('OK', 'Splendid'), ('Splendid', 'OK')):
+        (one,) = merge([card(v.HOST, 'Slot3', health=health[0]), card(DPU, 'Card1', health=health[1])])
+        assert 'OK' == one.health
+
+
+def test_what_a_further_bmc_says_of_locks_is_said_of_the_device_under_its_name_here():
+    """A reading is of the very device: under another name it would be of none."""
+    own = card(DPU, 'Card1', locks=(v.reading(accelerator=AcceleratorId('uri:dpu:/redfish/v1/Chassis/Card1')),))
+    (one,) = merge([own])
+    assert [one.id] == [r.accelerator for r in one.locks]
+    assert f'{own.id}@dpu' == one.id
+
+
+def test_one_uuid_and_none_are_told_apart_by_the_serial_number():
+    """A BMC that gives no UUID may mean the same card; two cards without any part number are not of one product for that."""
+    host, own = card(v.HOST, 'Slot3', uuid='a'), card(DPU, 'Card1')
+    assert 1 == len(merge([host, own]))
+    assert 2 == len(merge([replace(host, part_number='  '), replace(own, uuid='b', part_number='')]))
