@@ -13,7 +13,8 @@ from ironic.common import states
 from ironic.conf import CONF
 from keystoneauth1 import loading
 
-from baremetal_acc.errors import CertificateInvalid, StateError
+from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc.errors import AccError, CertificateInvalid, StateError
 from baremetal_acc.handover import seal
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc_ironic import certificate
@@ -273,6 +274,56 @@ def test_a_machine_of_eight_gpus_has_room() -> None:
     assert certificate._packed(large, ['elsewhere']) is None
     with pytest.raises(StateError, match='certificate_folder or certificate_container'):
         certificate._packed(large, [])
+
+
+def test_whose_nodes_have_to_have_one() -> None:
+    """A tenant's, whatever becomes of it; and any that was given one."""
+    nothing, something = memory.Memory(), memory.Memory(certificate=KEPT)
+    service = replace(v.NODE, exposure=Exposure.SERVICE)
+    assert [True, True, False, True] == [
+        certificate.wanted(node, mind) for node in (v.NODE, service) for mind in (nothing, something)
+    ]
+
+
+def test_what_is_kept_comes_back_and_leaves_where_another_place_has_it() -> None:
+    """Where a job needs the room the node keeps the digest alone, if the certificate lies elsewhere, too."""
+    node = _Node()
+    memory.store(node, memory.Memory(certificate=KEPT))
+    assert KEPT == memory.load(node).certificate
+    large = memory.Opened(since=v.NOW, why=''.join(hashlib.sha256(bytes([n % 256, n // 256])).hexdigest() for n in range(900)))
+    memory.store(node, memory.Memory(certificate=replace(KEPT, packed='A' * 9000), opened=large))
+    assert replace(KEPT, packed=None) == memory.load(node).certificate
+    with pytest.raises(AccError, match='are allowed'):
+        memory.store(node, memory.Memory(certificate=replace(KEPT, packed='A' * 9000, where=()), opened=large))
+
+
+KEPT = memory.Kept(
+    lifecycle=2,
+    deployment='d-1',
+    name='node-1',
+    issued=v.NOW,
+    key='sha256:1',
+    digest='sha256:2',
+    where=('/srv/2-d-1.json',),
+    packed='AAAA',
+)
+
+
+class _Node:
+    """As much of a node as its memory needs."""
+
+    uuid = '1be26c0b-03f2-4d2e-ae87-c02d7f33c123'
+    reservation = None
+
+    def __init__(self) -> None:
+        self.driver_internal_info: dict[str, Any] = {}
+
+    def set_driver_internal_info(self, key: str, value: Any) -> None:
+        """As Ironic's."""
+        self.driver_internal_info[key] = json.loads(json.dumps(value))
+
+    def save(self) -> None:
+        """Nothing more."""
 
 
 def _sealer() -> seal.Sealer:
