@@ -137,6 +137,20 @@ GUARDS = (
         tests='tests/unit/decide/test_evidence.py',
     ),
     Guard(
+        name='waive by what has ended, or would hold for ever',
+        file='baremetal_acc/decide/waiver.py',
+        guard='if path in w.paths and not w.ended(now) and not w.too_long(now)',
+        gone='if path in w.paths',
+        tests='tests/unit/decide/test_waiver.py',
+    ),
+    Guard(
+        name='waive a mechanism that is there and open',
+        file=VERIFY,
+        guard='wanted.waivers, now) if missing else None\n',
+        gone='wanted.waivers, now)\n',
+        tests='tests/unit/decide/test_verify.py',
+    ),
+    Guard(
         name='let a rule relax what a deploy accepts',
         file=VERIFY,
         guard='wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept',
