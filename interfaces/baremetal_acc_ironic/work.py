@@ -260,10 +260,14 @@ def summary(job: Job) -> str:
 def _hold(task: Any, flow: Flow) -> bool:
     """The host must be off while locks are open: always, but in the operator's own ramdisk.
 
-    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it.
+    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it. One whose
+    kernel was started with words of instance_info is not the operator's own: admins of the project that leases the node write
+    these, and Ironic hands them to every ramdisk (ironic 39.0.0, drivers/utils.py, get_kernel_append_params). It refuses to
+    have them changed while the node is cleaned.
     """
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
+    in_ramdisk = in_ramdisk and 'kernel_append_params' not in (task.node.instance_info or {})
     return not (flow is Flow.CLEAN and in_ramdisk and CONF[GROUP].trust_ramdisk)
 
 

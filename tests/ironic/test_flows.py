@@ -91,6 +91,11 @@ class TestRamdisk(IronicCase):
         assert True is self.held(Flow.SERVICE, agent_url=agent)
         assert True is self.held(Flow.DEPLOY, agent_url=agent)
 
+    def test_a_ramdisk_that_a_tenant_had_a_word_in_is_none(self) -> None:
+        """Its kernel takes an address of another agent, or a shell, from instance_info, which the tenant's admins write."""
+        self.node.instance_info = {'kernel_append_params': 'ipa-api-url=https://192.0.2.66'}
+        assert True is self.held(Flow.CLEAN, agent_url='https://192.0.2.1:9999')
+
     def test_with_trust_ramdisk_off_whatever_answers_as_the_ramdisk_is_powered_off(self) -> None:
         """Ironic takes for its ramdisk what asks first with the node's MAC: that may be what a tenant left to be booted."""
         self.config(group='baremetal_acc', trust_ramdisk=False)

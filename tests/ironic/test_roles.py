@@ -49,6 +49,8 @@ CALLS = (
     'set_boot_device',
     'set_console_mode',
     'set_target_raid_config',
+    'attach_virtual_media',
+    'change_node_boot_mode',
     'add_node_traits',
 )
 """Where the API calls the conductor."""
@@ -93,6 +95,15 @@ RIGHTS: dict[str, tuple[str, Verb]] = {
     'change resource_class': (states.MANAGEABLE, edit('/resource_class', 'lab')),
     'change properties': (states.MANAGEABLE, edit('/properties/x', 'y')),
     'change instance_info (deploy templates by traits)': (states.ACTIVE, edit('/instance_info/traits', ['CUSTOM_X'])),
+    'change instance_info (kernel_append_params of ramdisks)': (
+        states.MANAGEABLE,
+        edit('/instance_info/kernel_append_params', 'ipa-api-url=https://192.0.2.66'),
+    ),
+    'attach virtual media': (
+        states.ACTIVE,
+        ('POST', '/v1/nodes/{node}/vmedia', {'device_type': 'cdrom', 'image_url': 'http://192.0.2.66/x.iso'}),
+    ),
+    'set the boot mode': (states.ACTIVE, ('PUT', '/v1/nodes/{node}/states/boot_mode', {'target': 'uefi'})),
     'switch automated cleaning off': (states.MANAGEABLE, edit('/automated_clean', False)),
     'set traits of the node': (states.MANAGEABLE, ('PUT', '/v1/nodes/{node}/traits', {'traits': ['CUSTOM_X']})),
     'set maintenance': (states.ACTIVE, ('PUT', '/v1/nodes/{node}/maintenance', {'reason': 'x'})),
