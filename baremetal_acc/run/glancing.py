@@ -231,8 +231,7 @@ class Sessions:
         gone = frozenset(owners)
         with self._guard:
             leaving = [self._open.pop(key) for key in list(self._open) if key[0] in gone]
-        for _, connection in leaving:
-            _close(connection)
+        _close(*(connection for _, connection in leaving))
 
 
 class Kept:
@@ -258,10 +257,17 @@ class Kept:
         self._sessions.given(self._owner, address, connection)
 
 
-def _close(connection: Connection) -> None:
-    """Log out, and let nobody wait for the answer."""
+def _close(*connections: Connection) -> None:
+    """Log out, and let nobody wait for the answers. One thread for all: a BMC ends what nobody has ended."""
+    if not connections:
+        return
+
+    def close() -> None:
+        for connection in connections:
+            with suppress(BmcError):
+                connection.close()
+
     try:
-        threading.Thread(target=connection.close, name='logout', daemon=False).start()
+        threading.Thread(target=close, name='logout', daemon=False).start()
     except RuntimeError:  # the system gives us no thread
-        with suppress(BmcError):
-            connection.close()
+        close()

@@ -22,12 +22,11 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, opts, outcome, policy, reading, record, recovery, rights, steps, waivers, work
+from baremetal_acc_ironic import drift, opts, outcome, policy, reading, record, recovery, rights, steps, waivers, watch, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.watch import hand_out as watch_over
 from baremetal_acc_ironic.workers import with_jobs, workers
 
 LOG = log.getLogger(__name__)
@@ -226,10 +225,10 @@ class RedfishAccFirmware(RedfishFirmware):
         )
 
     @METRICS.timer('RedfishAccFirmware.watch_nodes')
-    @periodics.periodic(spacing=_poll_interval)
+    @periodics.periodic(spacing=watch.tick)
     def watch_nodes(self, manager: Any, context: Any) -> None:
         """Hand out rounds of the watch over nodes that are somebody else's, to each at its own moment."""
-        watch_over(self, manager, context, work.now())
+        watch.hand_out(self, manager, context, work.now())
 
     # ------------------------------------------------------------------------------------------------------------- cache
 

@@ -78,10 +78,16 @@ def rounds_of(manager: Any) -> Rounds:
     return _CONDUCTORS.setdefault(manager, Rounds())
 
 
+def tick() -> float:
+    """Seconds between two questions whose round is due; each reads what is remembered of every active node."""
+    return max(float(CONF[GROUP].poll_interval), float(CONF[GROUP].watch_interval) / 20)
+
+
 def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
     """Begin the rounds that are due. Looks at no BMC itself."""
     rounds = rounds_of(manager)
     if CONF[GROUP].watch_interval <= 0:
+        rounds.sessions.forget(rounds.sessions.owners())
         return
     waiting = list(_due(manager, rounds, now))
     if waiting:

@@ -50,7 +50,7 @@ def bmc():
 @pytest.fixture
 def look(bmc, monkeypatch):
     """Glances at that BMC; logging out happens at once."""
-    monkeypatch.setattr(glancing, '_close', lambda connection: connection.close())
+    monkeypatch.setattr(glancing, '_close', lambda *connections: [connection.close() for connection in connections])
     sessions = Sessions()
     kept = sessions.for_target('node', bmc.connect)
     target = Target(name='node', node=NodeFacts(name='node'), bmcs=(ADDRESS,))
