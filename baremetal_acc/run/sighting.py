@@ -116,7 +116,7 @@ def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
     """Whether a reset came; None: the BMC is silent."""
     try:
         bmc = bmcs[action.system.bmc]
-        if action.kind is ResetKind.BMC_RESET:
+        if action.purpose is ResetPurpose.ENFORCE and action.kind is ResetKind.BMC_RESET:
             last = bmc.last_reset(action.system)
             return last not in (None, item.before) if item.before else item.silent
         power = bmc.power(action.system)
