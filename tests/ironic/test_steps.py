@@ -137,3 +137,23 @@ def test_arguments_are_refused_by_name_and_value(step: steps.Step, given: dict[s
         step.arguments(given)
     assert str(caught.value).startswith(where)
     assert kept == given
+
+
+class TestAConductorWithoutOurSteps(IronicCase):
+    """Its configuration takes away a step that a deploy needs."""
+
+    def setUp(self) -> None:
+        """Nothing of it comes up."""
+        with pytest.raises(exception.DriverLoadError) as caught:
+            super().setUp()
+        self.why = str(caught.value)
+
+    def _configure(self) -> None:
+        super()._configure()
+        self.config(group='api', disallow_deploy_steps=['firmware.verify_accelerators'])
+
+    def test_it_does_not_start_and_says_what_to_do(self) -> None:
+        """By the error that Ironic's conductor ends with."""
+        assert 'Driver, hardware type or interface redfish-acc could not be loaded' in self.why
+        assert '[api] disallow_deploy_steps names firmware.verify_accelerators' in self.why
+        assert 'add disallow_deploy_steps to [baremetal_acc] known_shortcomings' in self.why
