@@ -154,7 +154,7 @@ def plan(
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
     _lockdowns(draft, engage=Part.UNLOCK not in parts)
-    draft.actions = list(_once_a_place(draft.actions))
+    draft.actions = list(_once_a_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
             draft.notes.append(Note(label=node.name, text=f'rule {name} matches no device here'))
@@ -587,18 +587,19 @@ def _lockdowns(draft: _Draft, *, engage: bool) -> None:
                     _add_engage(draft, accelerator, reading)
 
 
-def _once_a_place(actions: Iterable[Action]) -> Iterator[Action]:
-    """A lock of a whole machine is opened once and closed once, however many devices show it."""
-    shared: dict[tuple[object, ...], Release | Engage] = {}
+def _once_a_place(actions: Iterable[Action], inventory: Inventory) -> Iterator[Action]:
+    """A lock of a whole machine is opened once and closed once, however many devices show it, in the name of the same one."""
+    shared = [(r.place, a.id) for a in inventory.accelerators for r in a.locks if r.scope is Scope.BMC]
+    owners = dict(sorted(shared, reverse=True))
+    done = set()
     for action in actions:
         if not isinstance(action, Release | Engage) or action.scope is not Scope.BMC:
             yield action
             continue
-        place = (type(action), action.mechanism, action.ref, action.field)
-        known = shared.get(place)
-        if known is None or action.accelerator < known.accelerator:
-            shared[place] = action
-    yield from shared.values()
+        place = (action.mechanism, action.ref, action.field)
+        if (type(action), place) not in done:
+            done.add((type(action), place))
+            yield replace(action, accelerator=owners[place])
 
 
 def _whose(accelerator: Accelerator, reading: LockReading) -> str:

@@ -183,6 +183,17 @@ def test_a_lock_of_a_machine_is_engaged_once_whatever_the_order_of_devices():
     assert found.actions == made(replace(seen, accelerators=seen.accelerators[::-1]), rules(IPMI)).actions
 
 
+def test_a_lock_of_a_machine_is_opened_and_closed_in_the_name_of_the_same_card():
+    """Whoever is asked for: what was unlocked for one card alone is known to be locked again when all are locked."""
+    seen = machine(whole('kcs', LOCKED, IPMI))
+    last = seen.accelerators[-1].id
+    opened = made(seen, rules(IPMI), parts=frozenset({Part.UNLOCK}), only=frozenset({last}))
+    closed = made(seen, rules(IPMI), parts=frozenset({Part.LOCK}))
+    first = min(a.id for a in seen.accelerators)
+    assert [first] == [a.accelerator for a in opened.actions if isinstance(a, Release)]
+    assert [first] == [a.accelerator for a in closed.actions if isinstance(a, Engage) and a.mechanism == 'kcs']
+
+
 def test_a_lockdown_is_opened_first_and_closed_last():
     """Under it nothing else can be closed; it is closed again though no rule asks for it."""
     seen = machine(whole('kcs', OPEN, IPMI), lockdown())
