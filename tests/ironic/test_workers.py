@@ -237,6 +237,31 @@ def test_each_conductor_counts_its_own() -> None:
     assert workers(one) is not workers(other)
 
 
+def test_rounds_of_the_watch_leave_workers_to_jobs_and_never_take_more_than_all_of_ours(monkeypatch: Any) -> None:
+    """Two of eight for the watch, four for all turns together, whoever comes first."""
+    monkeypatch.setattr('baremetal_acc_ironic.workers.share', lambda _conf: 4)
+    monkeypatch.setattr('baremetal_acc_ironic.workers.share_of_watch', lambda _conf: 2)
+    ours = Workers()
+
+    def begin(_interface: Any, _manager: Any, _context: Any, uuid: str, *_: Any, watching: bool) -> None:
+        ours._busy[uuid] = watching
+
+    monkeypatch.setattr(ours, '_begin', begin)
+
+    def hand_out(nodes: str, *, watching: bool) -> None:
+        ours.hand_out(None, None, None, list(nodes), lambda _task: None, 'a test', watching=watching)
+
+    hand_out('abcde', watching=True)
+    assert [True, True] == list(ours._busy.values())
+    hand_out('fghij', watching=False)
+    assert 4 == len(ours._busy)
+    ours._busy = dict.fromkeys('fghi', False)
+    hand_out('abcde', watching=True)
+    assert set('fghi') == set(ours._busy), 'jobs may have all of them'
+    hand_out('fghi', watching=True)
+    assert [False] * 4 == list(ours._busy.values()), 'a node has one turn at a time'
+
+
 class Silent:
     """A connection to a BMC that answers nothing."""
 
