@@ -69,6 +69,15 @@ TRUST = [
             'before ours.'
         ),
     ),
+    cfg.BoolOpt(
+        'lock_out_host',
+        default=True,
+        help=(
+            'Power off the host of a node that comes back from a tenant before anything of it is read in cleaning, unless '
+            "Ironic's own ramdisk runs there. With false the tenant's code may still run, and change what was read, until "
+            'something has to be written: only for BMCs that show no cards while the host is off.'
+        ),
+    ),
 ]
 """What is believed of the host."""
 

@@ -474,7 +474,8 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
 
 def _host_to_lock_out(task: Any, mind: Memory, flow: Flow) -> Ref | None:
     """The host of a node that has just come back, unless the operator's own ramdisk runs there."""
-    return handed.host_of(task, mind) if flow is Flow.CLEAN and _hold(task, flow) else None
+    wanted = flow is Flow.CLEAN and CONF[GROUP].lock_out_host and _hold(task, flow)
+    return handed.host_of(task, mind) if wanted else None
 
 
 def _arguments(task: Any, flow: Flow) -> Mapping[str, Any]:

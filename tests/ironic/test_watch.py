@@ -398,13 +398,15 @@ class TestBack(WatchCase):
         assert self.mind.handed is not None, 'it is compared when it can be'
 
     def test_a_node_that_came_back_as_it_was_is_left_alone(self) -> None:
-        """Nothing differs, nothing is written."""
+        """Nothing differs, nothing is written; and the host runs on where its BMC would show nothing without it."""
         self.handed_over()
+        self.config(group='baremetal_acc', lock_out_host=False)
+        self.machine.power('On')
         self.undeploy()
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert any('handed over: nothing' in e for e in self.history())
         assert not [e for e in self.history() if e.startswith('written anew')]
-        assert [] == self.told()
+        assert ([], 'On') == (self.told(), self.machine.truth()['systems']['host']['power'])
 
 
 class TestBackWithoutAnImage(WatchCase):
