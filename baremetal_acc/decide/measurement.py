@@ -64,9 +64,11 @@ def _judged(
     told = '' if reading.reason is None else f': {reading.reason}'
     if reading.state is not MeasurementState.PROVEN:
         return Met.NO, f'{reading.state}{told}'
-    if reading.fingerprint is None or reading.fingerprint in others:
+    if reading.fingerprint is None:
+        return Met.NO, 'nobody knows by which key it was signed'
+    if reading.fingerprint in others:
         # One genuine card that answers for all: whoever passes questions on can do that.
-        return Met.NO, f'the key that signed is that of {others.get(reading.fingerprint or "", "nobody")}, too'
+        return Met.NO, f'the key that signed is that of {others[reading.fingerprint]}, too'
     compared = [c for c in (_compared(accelerator, one, reading, catalogue) for one in accelerator.firmware) if c is not None]
     wrong = [c.text for c in compared if not c.same]
     if wrong:

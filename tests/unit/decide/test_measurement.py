@@ -107,11 +107,12 @@ def test_without_a_reference_value_it_is_told_and_only_required_fails():
 def test_required_wants_a_root_of_trust_and_a_look_that_asked_it():
     """Absent and not asked are two things, and neither is good."""
     (found,) = told(measure=Measure.REQUIRED)
-    assert (Met.NO, True) == (found.met, 'no root of trust' in found.found)
+    none = 'the BMC shows no root of trust that signs for it'
+    assert (Met.NO, v.GPU, 'measurement', none) == (found.met, found.accelerator, found.subject, found.found)
     device = v.gpu(measurements=None)
     wanted = demands(Baseline(rules=(Rule(name='r', match=Match(), measure=Measure.REQUIRED),)), device, v.NODE)
     (found,) = findings(device, (device,), wanted, CATALOGUE)
-    assert (Met.NO, True) == (found.met, 'nobody has asked' in found.found)
+    assert (Met.NO, 'measurement', 'nobody has asked for them in this look') == (found.met, found.subject, found.found)
 
 
 def test_where_nothing_is_present_or_wanted_nothing_is_said():
@@ -128,7 +129,7 @@ def test_one_key_that_answers_for_two_devices_proves_neither():
     (found,) = told(reading(), others=(replace(other, measurements=(reading(fingerprint='sha256:2'),)),))
     assert Met.YES == found.met
     (found,) = told(reading(fingerprint=None))
-    assert Met.NO == found.met
+    assert (Met.NO, 'nobody knows by which key it was signed') == (found.met, found.found)
 
 
 def test_several_values_and_several_images_of_a_version_may_be_allowed():
@@ -158,6 +159,7 @@ def test_all_measurements_that_the_catalogue_gives_have_to_be_there():
         ({'algorithm': None}, 'sha384', True),
         ({'algorithm': 'sha3_384'}, 'sha384', False),
         ({'algorithm': 'sha384'}, 'raw', False),
+        ({'algorithm': None}, 'raw', False),
         ({'raw': True}, 'raw', True),
         ({'raw': True}, 'sha384', False),
         ({'raw': True, 'hashed': True}, 'raw', False),
@@ -170,6 +172,34 @@ def test_a_value_counts_for_its_algorithm_alone(found, reference, same):
         reading(measurements=(measured,)), catalogue=(image(v.OLD, OLD_FIRMWARE, values=((reference, OLD_FIRMWARE),)),)
     )
     assert (Met.YES if same else Met.NO) == one.met
+
+
+@pytest.mark.parametrize(
+    ('found', 'shown'), [({'raw': True}, 'raw'), ({'raw': False}, 'digest'), ({'algorithm': 'sha3_384'}, 'sha3_384')]
+)
+def test_what_was_measured_in_its_place_is_told(found, shown):
+    """By its kind and its beginning: the whole stands in the inventory."""
+    measured = Measurement(index=2, kind='mutable-firmware', value='0d' * 48, **found)
+    (one,) = told(reading(measurements=(measured,)))
+    assert f'measurement 2 is {shown}:0d0d0d0d0d0d0d0d..., not that of image gpu-1.0' in one.found
+
+
+def test_each_component_is_told():
+    """A root of trust speaks of several, and each is compared with its own image."""
+    second = replace(image(v.OLD, None), name='rot', component='ROT_*')
+    rot = replace(second, measurements=(Reference(integrity='*', index=3, values=(('sha384', NEW_FIRMWARE),)),))
+    both = {'firmware': (v.component(), v.component('ROT_0')), 'catalogue': (CATALOGUE[0], rot)}
+
+    def measured(*values: str) -> MeasurementReading:
+        blocks = (Measurement(index=n, kind='mutable-firmware', value=value) for n, value in enumerate(values, 2))
+        return reading(measurements=tuple(blocks))
+
+    (one,) = told(measured(OLD_FIRMWARE, NEW_FIRMWARE), **both)
+    assert (Met.YES, 'proven: GPU_0 is 1.0; ROT_0 is 1.0') == (one.met, one.found)
+    (one,) = told(measured('0c' * 48, '0d' * 48), **both)
+    assert (Met.NO, 2) == (one.met, len(one.found.split('; ')))
+    (one,) = told(measured(OLD_FIRMWARE, '0d' * 48), **both)
+    assert (Met.NO, True) == (one.met, one.found.startswith('ROT_0 is said to be 1.0, and measurement 3 is digest:'))
 
 
 def test_a_version_that_nobody_knows_is_not_met_where_the_device_says_which_it_is():
