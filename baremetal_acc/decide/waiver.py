@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from baremetal_acc.decide import evidence
-from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Demands, Exposure, Measure, NodeFacts
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, ON_DRIFT, Demands, Exposure, Measure, NodeFacts
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockState, WritePath
@@ -120,6 +120,10 @@ def _relaxed(wanted: Demands) -> Iterator[tuple[Relaxed, str, str]]:
         yield Relaxed.TENANTS_PROGRAM, wanted.tenants_program_rule, 'whoever leases the machine may program its functions'
     if wanted.measure is Measure.OFF:
         yield Relaxed.MEASURE, wanted.measure_rule, 'nobody asks its devices to sign what they run'
+    less = ON_DRIFT - wanted.on_drift
+    if less:
+        text = f'without {_listed(less)} where an active node is not as it was handed over'
+        yield Relaxed.ON_DRIFT, wanted.on_drift_rule, text
 
 
 def _listed(words: Iterable[str]) -> str:

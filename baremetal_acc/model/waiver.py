@@ -65,6 +65,7 @@ class Relaxed(StrEnum):
     DOWNGRADE = 'downgrade'
     TENANTS_PROGRAM = 'tenants-program'
     MEASURE = 'measure'
+    ON_DRIFT = 'on-drift'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

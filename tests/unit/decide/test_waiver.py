@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.baseline import Baseline, Downgrade, Exposure, Match, Measure, Rule, demands
+from baremetal_acc.decide.baseline import Baseline, Downgrade, DriftAction, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Note, Verdict
@@ -73,6 +73,11 @@ def test_the_default_relaxes_nothing():
             'its versions may have a lower security_version than what runs',
         ),
         ({'tenants_program': True}, Relaxed.TENANTS_PROGRAM, 'whoever leases the machine may program its functions'),
+        (
+            {'on_drift': frozenset({DriftAction.NOTIFY, DriftAction.MAINTENANCE})},
+            Relaxed.ON_DRIFT,
+            'without reengage where an active node is not as it was handed over',
+        ),
         ({'measure': Measure.OFF}, Relaxed.MEASURE, 'nobody asks its devices to sign what they run'),
     ],
 )
@@ -93,6 +98,7 @@ def test_every_kind_of_relaxation_is_reached():
         downgrade=Downgrade.ALLOW,
         tenants_program=True,
         measure=Measure.OFF,
+        on_drift=frozenset(),
     )
     assert set(Relaxed) == {r.kind for r in relaxed(lax, node=replace(v.NODE, exposure=Exposure.NONE))}
 
