@@ -68,34 +68,28 @@ class Card:
 
     def contradicts(self, mechanism: str) -> str | None:
         """Which of the other places says that the card is open, or could not be read: then nobody knows what holds."""
-        for place, says in (
-            ('level', self.level_says()),
-            ('privileges', self.privileges_say()),
-            ('preset', self.presets_say()),
-        ):
-            if place != mechanism and says is False:
+        is_open = {'level': self.level_is_open, 'privileges': self.privileges_are_open, 'preset': self.preset_is_open}
+        for place, says in is_open.items():
+            if place != mechanism and says:
                 return f'the {place} of this card says that its host is not restricted, and nothing tells which of them holds'
             if place != mechanism and place in self.unreadable:
                 return f'what else this card says of its host could not be read: {self.unreadable[place]}'
         return None
 
-    def level_says(self) -> bool | None:
-        """Closed, open, or neither: it is about to change, or is not shown."""
-        if self.pending not in (MISSING, self.level):
-            return None
-        return {RESTRICTED: True, PRIVILEGED: False}.get(self.level) if isinstance(self.level, str) else None
+    @property
+    def level_is_open(self) -> bool:
+        """It says so, and is not about to change."""
+        return self.level == PRIVILEGED and self.pending in (MISSING, PRIVILEGED)
 
-    def privileges_say(self) -> bool | None:
-        """Closed, open, or neither: Default leaves it to the level."""
-        if not isinstance(self.privileges, Mapping):
-            return None
-        said = [self.privileges.get(name) for name in WRITES]
-        return False if ENABLED in said else True if said == [DISABLED] * len(WRITES) else None
+    @property
+    def privileges_are_open(self) -> bool:
+        """One by which firmware is written is given; Default leaves it to the level."""
+        return isinstance(self.privileges, Mapping) and any(self.privileges.get(name) == ENABLED for name in WRITES)
 
-    def presets_say(self) -> bool | None:
-        """Closed, open, or neither; one adapter that is open is enough for open."""
-        said = {preset_says(now) for _, now, set_ in self.presets if set_ is None or preset_says(set_) is preset_says(now)}
-        return False if False in said else True if said == {True} else None
+    @property
+    def preset_is_open(self) -> bool:
+        """That of an adapter is, and is not about to change."""
+        return any(_is_open(now) and (set_ is None or _is_open(set_)) for _, now, set_ in self.presets)
 
     def with_rshim(self, closed: bool) -> tuple[LockState, str | None]:
         """What a closed interface, or an open one, amounts to beside the console port."""
@@ -110,16 +104,10 @@ class Card:
         return LockState.UNLOCKED, None
 
 
-def preset_says(body: JsonObject) -> bool | None:
-    """What a HostPrivilegeConfig says: closed, open, or neither."""
-    writes = [value_at(body, 'PrivilegeSettings', name) for name in SETTINGS_WRITE]
-    match body.get('PrivilegeMode'):
-        case 'Restricted':
-            return True
-        case 'Privileged':
-            return False
-        case _:
-            return False if ENABLED in writes else None
+def _is_open(body: JsonObject) -> bool:
+    """A HostPrivilegeConfig by which the host may write firmware, by its mode or by a single setting."""
+    settings = [value_at(body, 'PrivilegeSettings', name) for name in SETTINGS_WRITE]
+    return body.get('PrivilegeMode') == PRIVILEGED or ENABLED in settings
 
 
 def cards(accelerator: Accelerator, readers: Iterable[Reader]) -> Iterator[tuple[Card, Reader]]:
@@ -132,7 +120,7 @@ def cards(accelerator: Accelerator, readers: Iterable[Reader]) -> Iterator[tuple
         card = Card(system=ref)
         system, why = by_bmc.document(ref)
         if system is None:
-            card.unreadable['system'] = why or 'it could not be read'
+            card.unreadable['system'] = str(why)
         else:
             _read_level(card, reader, system)
             _read_extension(card, reader, system)
@@ -159,7 +147,7 @@ def _read_extension(card: Card, reader: Reader, system: Document) -> None:
             card.unreadable.pop('level', None)  # an unreadable Bios of a System without the extension says nothing of this
         return
     link = value_at(extension, '@odata.id')
-    if link is not MISSING and RSHIM not in extension:
+    if RSHIM not in extension:
         whole = _linked(card, 'rshim', reader, link)
         extension = whole.body if whole is not None else extension
     card.rshim = value_at(extension, RSHIM)

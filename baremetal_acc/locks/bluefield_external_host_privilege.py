@@ -122,7 +122,7 @@ def _state(card: Card) -> tuple[LockState, str | None]:
         return (state, reason) if contradicted is None else (LockState.UNKNOWN, contradicted)
     if all(shown[name] == DISABLED for name in WRITES):
         return LockState.PARTIAL, f'{", ".join(left)} not Disabled'
-    if not any(shown[name] == ENABLED for name in WRITES) and card.level_says() is not False:
+    if not any(shown[name] == ENABLED for name in WRITES) and not card.level_is_open:
         return LockState.UNKNOWN, f'{", ".join(n for n in WRITES if n in left)} Default: nothing says what that comes to'
     return card.with_rshim(closed=False)
 

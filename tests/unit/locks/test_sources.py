@@ -1,0 +1,474 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the places of a card amount to, one by one? Values and documents only, without HTTP."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from baremetal_acc.bmc.api import Document
+from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.locks.bluefield import MISSING, Card, cards, rshim_target
+from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPrivilege
+from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
+from baremetal_acc.locks.bluefield_host_privilege_config import HostPrivilegeConfig
+from baremetal_acc.locks.drive_configuration_lock import ConfigurationLock
+from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
+from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.lock import LockReading, LockState
+from baremetal_acc.model.ref import BmcName, Ref
+from tests.unit.decide import values
+
+NOW = values.NOW
+DPU = BmcName('dpu')
+SYSTEM = '/redfish/v1/Systems/Bluefield'
+OEM = f'{SYSTEM}/Oem/Nvidia'
+ADAPTERS = '/redfish/v1/Chassis/Card1/NetworkAdapters'
+CONFIG = f'{ADAPTERS}/A/Oem/Nvidia/HostPrivilegeConfig'
+
+
+class Tree:
+    """A reader and a writer of documents; one that is an error cannot be read."""
+
+    session = 'reading-session'
+
+    def __init__(self, name: str = 'dpu', **bodies: Any) -> None:
+        self.name = BmcName(name)
+        self.bodies: dict[str, Any] = dict(bodies)
+        self.asked: list[str] = []
+        self.wrote: list[tuple[str, Any]] = []
+
+    def __setitem__(self, uri: str, body: Any) -> None:
+        self.bodies[uri] = body
+
+    def __getitem__(self, uri: str) -> Any:
+        return self.bodies[uri]
+
+    def get(self, uri: str) -> Document:
+        self.asked.append(uri)
+        body = self.bodies.get(uri, 'it is not there')
+        if isinstance(body, str):
+            raise BmcError(bmc=self.name, uri=uri, what=body)
+        return Document(ref=Ref(bmc=self.name, uri=uri), body=body)
+
+    fresh = get
+
+    def peek(self, uri: str) -> Document | None:
+        return None
+
+    def patch(self, document: Document, body: Any) -> None:
+        self.wrote.append((document.ref.uri, body))
+
+    def post(self, uri: str, body: Any) -> None:
+        self.wrote.append((uri, body))
+
+
+def _device(*uris: str, bmc: str = 'dpu', items: tuple[str, ...] = ()) -> Accelerator:
+    refs = tuple(Ref(bmc=BmcName(bmc), uri=uri) for uri in uris)
+    firmware = tuple(
+        replace(values.component(uri.rsplit('/', 1)[-1]), ref=Ref(bmc=BmcName(bmc), uri=uri), write_protected=False)
+        for uri in items
+    )
+    return values.gpu(refs=refs, firmware=firmware, locks=())
+
+
+def _card(**said: Any) -> Card:
+    return Card(system=Ref(bmc=DPU, uri=SYSTEM), **said)
+
+
+def _preset(mode: str, **settings: str) -> Any:
+    return {'PrivilegeMode': mode, 'PrivilegeSettings': settings}
+
+
+# ---- what a card says ----
+
+
+@pytest.mark.parametrize(
+    ('said', 'is_open'),
+    [
+        ({}, False),
+        ({'level': 'Privileged'}, True),
+        ({'level': 'Privileged', 'pending': 'Privileged'}, True),
+        ({'level': 'Privileged', 'pending': 'Restricted'}, False),
+        ({'level': 'Restricted'}, False),
+        ({'level': ['Privileged']}, False),
+    ],
+)
+def test_a_level_is_open_when_it_stays_so(said: dict[str, Any], is_open: bool) -> None:
+    """What is about to change says nothing for the time after it."""
+    assert is_open is _card(**said).level_is_open
+
+
+@pytest.mark.parametrize(
+    ('privileges', 'is_open'),
+    [
+        (MISSING, False),
+        ('Enabled', False),
+        ({'HostPrivFwUpdate': 'Enabled', 'HostPrivFlashAccess': 'Disabled'}, True),
+        ({'HostPrivFwUpdate': 'Disabled', 'HostPrivFlashAccess': 'Enabled'}, True),
+        ({'HostPrivFwUpdate': 'Default', 'HostPrivNvHost': 'Enabled'}, False),
+        ({'HostPrivFwUpdate': ['Enabled']}, False),
+    ],
+)
+def test_privileges_are_open_when_one_to_write_firmware_is_given(privileges: Any, is_open: bool) -> None:
+    """Default leaves it to the level; others write no firmware."""
+    assert is_open is _card(privileges=privileges).privileges_are_open
+
+
+@pytest.mark.parametrize(
+    ('presets', 'is_open'),
+    [
+        ((), False),
+        (((_preset('Privileged'), _preset('Privileged')),), True),
+        (((_preset('Privileged'), None),), True),
+        (((_preset('Privileged'), _preset('Restricted')),), False),
+        (((_preset('Restricted'), _preset('Privileged')),), False),
+        (((_preset('Custom'), _preset('Custom')),), False),
+        (((_preset('Custom', FirmwareUpdate='Enabled'), None),), True),
+        (((_preset('Custom', FlashAccess='Enabled'), None),), True),
+        (((_preset('Custom', FlashAccess='Disabled'), None),), False),
+        (((_preset('Restricted'), None), (_preset('Privileged'), None)), True),
+    ],
+)
+def test_a_preset_is_open_when_that_of_one_adapter_is(presets: Any, is_open: bool) -> None:
+    """By its mode or by a single setting to write firmware."""
+    shown = [(Ref(bmc=DPU, uri=CONFIG), now, set_) for now, set_ in presets]
+    assert is_open is _card(presets=shown).preset_is_open
+
+
+def test_a_contradiction_names_the_place_and_one_that_was_not_read_is_told_of() -> None:
+    """Never the place itself, however open it is."""
+    card = _card(level='Privileged', privileges={'HostPrivFwUpdate': 'Enabled'}, unreadable={'preset': 'it is away'})
+    assert 'the level of this card' in str(card.contradicts('privileges'))
+    assert 'the privileges of this card' in str(card.contradicts('level'))
+    quiet = _card(unreadable={'preset': 'it is away', 'level': 'so is this'})
+    assert 'could not be read: it is away' in str(quiet.contradicts('level'))
+    assert 'could not be read: so is this' in str(quiet.contradicts('preset'))
+    assert None is _card(level='Privileged').contradicts('level')
+    assert 'it is away; so is this' == quiet.why_not('preset', 'privileges', 'level')
+
+
+@pytest.mark.parametrize(
+    ('closed', 'rshim', 'state', 'reason'),
+    [
+        (True, 'Disabled', LockState.LOCKED_REPORTED, None),
+        (True, 'Enabled', LockState.PARTIAL, 'HostRshim is open or not shown'),
+        (True, MISSING, LockState.PARTIAL, 'HostRshim is open or not shown'),
+        (True, 'Sometimes', LockState.UNKNOWN, 'a value that is not known: {"HostRshim": "Sometimes"}'),
+        (False, None, LockState.UNKNOWN, 'a value that is not known: {"HostRshim": null}'),
+        (False, 'Disabled', LockState.PARTIAL, 'HostRshim alone is closed'),
+        (False, 'Enabled', LockState.UNLOCKED, None),
+        (False, MISSING, LockState.UNLOCKED, None),
+    ],
+)
+def test_the_console_port_is_a_way_of_its_own(closed: bool, rshim: Any, state: LockState, reason: str | None) -> None:
+    """Beside a closed interface, and beside an open one."""
+    assert (state, reason) == _card(rshim=rshim).with_rshim(closed=closed)
+
+
+# ---- where a card says it ----
+
+
+def _tree(**more: Any) -> Tree:
+    tree = Tree()
+    tree[SYSTEM] = {'Bios': {'@odata.id': f'{SYSTEM}/Bios'}, 'Oem': {'Nvidia': {'@odata.id': OEM}}}
+    tree[f'{SYSTEM}/Bios'] = {'Attributes': {'HostPrivilegeLevel': 'Restricted'}}
+    tree[f'{SYSTEM}/Bios/Settings'] = {'Attributes': {}}
+    tree[OEM] = {'HostRshim': 'Disabled', **more}
+    for name in ('A', 'B'):
+        tree[f'{ADAPTERS}/{name}'] = {'Oem': {'Nvidia': {'HostPrivilegeConfig': {'@odata.id': f'{CONFIG}/'}}}}
+    tree[CONFIG] = {'PrivilegeMode': 'Restricted'}
+    tree[f'{CONFIG}/Settings'] = {'PrivilegeMode': 'Restricted'}
+    return tree
+
+
+CARD = _device(f'{ADAPTERS}/A', f'{ADAPTERS}/B', '/redfish/v1/Chassis/Card1', SYSTEM)
+
+
+def test_an_adapter_that_is_linked_twice_has_one_preset() -> None:
+    """Two Chassis of a BlueField-3 show one adapter; its Settings are found without a link, too."""
+    tree = _tree()
+    ((card, reader),) = cards(CARD, [tree])
+    assert reader is tree
+    assert ['Restricted', 'Restricted'] == [b['PrivilegeMode'] for _, now, set_ in card.presets for b in (now, set_ or {})]
+    assert 1 == len(card.presets)
+    assert (1, {}) == (tree.asked.count(CONFIG), card.unreadable)
+
+
+def test_adapters_without_a_preset_and_of_other_bmcs_are_passed_over() -> None:
+    """The next one may have it; a reader is never asked for what another BMC has."""
+    tree, other = _tree(), Tree('host')
+    tree[f'{ADAPTERS}/A'] = {}
+    refs = (Ref(bmc=BmcName('host'), uri=f'{ADAPTERS}/C'), *CARD.refs)
+    ((card, _),) = cards(replace(CARD, refs=refs), [tree, other])
+    assert [CONFIG] == [ref.uri for ref, _, _ in card.presets]
+    assert [] == other.asked
+    assert f'{ADAPTERS}/C' not in tree.asked
+
+
+@pytest.mark.parametrize('gone', [f'{ADAPTERS}/A', CONFIG, f'{CONFIG}/Settings'])
+def test_a_preset_that_cannot_be_read_is_known_to_be_unread(gone: str) -> None:
+    """By its place, with the resource and the reason; what can be read is, all the same."""
+    tree = _tree()
+    tree[gone] = 'the BMC is busy'
+    ((card, _),) = cards(CARD, [tree])
+    assert {'preset': f'{gone}: the BMC is busy'} == {
+        k: v.replace(f'{CONFIG}/:', f'{CONFIG}:') for k, v in card.unreadable.items()
+    }
+    assert [(CONFIG, DPU)] == [(ref.uri, ref.bmc) for ref, _, _ in card.presets]
+    assert {LockState.UNKNOWN} == {r.state for r in HostPrivilegeConfig().read(CARD, [tree], NOW)}
+    assert {LockState.UNKNOWN} == {r.state for r in HostPrivilege().read(CARD, [tree], NOW)}
+
+
+def test_a_system_that_cannot_be_read_is_unknown_and_says_why() -> None:
+    """Also for the preset, of which the console port is a part."""
+    tree = _tree()
+    tree[SYSTEM] = 'the BMC is busy'
+    for mechanism in (HostPrivilege(), HostPrivilegeConfig()):
+        (found,) = mechanism.read(CARD, [tree], NOW)
+        assert (LockState.UNKNOWN, 'the BMC is busy') == (found.state, found.reason)
+    assert () == ExternalHostPrivilege().read(CARD, [tree], NOW)
+
+
+def test_privileges_are_read_where_the_extension_links_them() -> None:
+    """Without a @odata.id of their own, as the recording has them; the place is that of the link."""
+    link = f'{OEM}/Connectx/ExternalHostPrivileges'
+    tree = _tree(Connectx={'ExternalHostPrivilege': {'@odata.id': f'{link}/'}})
+    tree[f'{link}/'] = {'ExternalHostPrivilege': dict.fromkeys(('HostPrivFwUpdate', 'HostPrivFlashAccess'), 'Disabled')}
+    (found,) = ExternalHostPrivilege().read(CARD, [tree], NOW)
+    assert (LockState.LOCKED_REPORTED, Ref(bmc=DPU, uri=link)) == (found.state, found.ref)
+    assert (Ref(bmc=DPU, uri=SYSTEM), 'reading-session', NOW) == (found.reset, found.session, found.at)
+    shown = '{"HostPrivFlashAccess": "Disabled", "HostPrivFwUpdate": "Disabled"}'
+    assert f'{{"ExternalHostPrivilege": {shown}, "HostRshim": "Disabled"}}' == found.value
+
+
+def test_an_extension_that_stands_in_the_system_itself_is_read_there() -> None:
+    """Some firmware has no resource of its own for it."""
+    tree = _tree()
+    tree[SYSTEM] |= {'Oem': {'Nvidia': {'HostRshim': 'Enabled', '@odata.id': OEM}}}
+    ((card, _),) = cards(CARD, [tree])
+    assert ('Enabled', 0) == (card.rshim, tree.asked.count(OEM))
+
+
+def test_where_the_console_port_is_set() -> None:
+    """Nowhere on a card that shows none; one that is shown and cannot be set is refused."""
+    tree, system = _tree(), Ref(bmc=DPU, uri=SYSTEM)
+    with pytest.raises(BmcUnsupported, match=r'offers no action #HostRshim\.Set'):
+        rshim_target(tree, system)
+    tree[OEM] |= {'Actions': {'#HostRshim.Set': {'target': '/there'}}}
+    assert '/there' == rshim_target(tree, system)
+    tree[OEM] = {}
+    assert None is rshim_target(tree, system)
+    tree[SYSTEM] = {}
+    assert None is rshim_target(tree, system)
+
+
+# ---- domains ----
+
+TOP = '/redfish/v1'
+BOARD = f'{TOP}/Chassis/Board'
+DOMAINS = f'{BOARD}/Oem/Nvidia/WriteProtectDomains'
+GPU_0 = f'{TOP}/Systems/HGX/Processors/GPU_0'
+ITEM = f'{TOP}/UpdateService/FirmwareInventory/GPU_0'
+
+
+def _members(*uris: str) -> dict[str, Any]:
+    return {'Members': [{'@odata.id': uri} for uri in uris]}
+
+
+def _board(*domains: dict[str, Any]) -> Tree:
+    tree = Tree('host')
+    tree[TOP] = {'Chassis': {'@odata.id': f'{TOP}/Chassis'}}
+    tree[f'{TOP}/Chassis'] = _members(BOARD)
+    tree[BOARD] = {'Oem': {'Nvidia': {'WriteProtectDomains': {'@odata.id': DOMAINS}}}}
+    tree[DOMAINS] = _members(*(f'{DOMAINS}/{n}' for n in range(len(domains))))
+    for number, body in enumerate(domains):
+        tree[f'{DOMAINS}/{number}'] = body
+    for name in ('GPU_0', 'GPU_0b'):
+        tree[f'{TOP}/UpdateService/FirmwareInventory/{name}'] = {'WriteProtected': True}
+    return tree
+
+
+def _domain(value: object = True, *affected: str) -> dict[str, Any]:
+    return {'WriteProtected': value, 'AffectedComponents': [{'@odata.id': uri} for uri in affected]}
+
+
+def _domains(tree: Tree, *items: str) -> tuple[LockReading, ...]:
+    return WriteProtectDomain().read(_device(GPU_0, bmc='host', items=items or (ITEM,)), [tree], NOW)
+
+
+def test_several_items_that_follow_a_domain_are_several_places() -> None:
+    """A place is engaged for one part; where a domain names one of them, only that one follows it."""
+    found = _domains(_board(_domain(True, GPU_0)), ITEM, f'{ITEM}b')
+    assert [('GPU_0', 'WriteProtected/GPU_0'), ('GPU_0b', 'WriteProtected/GPU_0b')] == [(r.part, r.field) for r in found]
+    assert {LockState.LOCKED_REPORTED} == {r.state for r in found}
+    (found_one,) = _domains(_board(_domain(True, GPU_0, f'{ITEM}/')), ITEM, f'{ITEM}b')
+    assert ('GPU_0', 'WriteProtected', 'true') == (found_one.part, found_one.field, found_one.value)
+
+
+def test_a_domain_or_a_chassis_that_cannot_be_read_hides_no_other() -> None:
+    """Whom it protects is not known, so it protects nobody."""
+    tree = _board(_domain(True, GPU_0), _domain(True, GPU_0))
+    tree[f'{DOMAINS}/0'] = 'the BMC is busy'
+    tree[f'{TOP}/Chassis'] = _members(f'{TOP}/Chassis/Other', BOARD)
+    assert [f'{DOMAINS}/1'] == [r.ref.uri for r in _domains(tree)]
+
+
+@pytest.mark.parametrize('members', [None, {}, 7, [7], [{}], [{'@odata.id': 7}]])
+def test_lists_that_are_none_have_no_domains(members: Any) -> None:
+    """A BMC sends what it likes."""
+    tree = _board(_domain(True, GPU_0))
+    tree[DOMAINS] = {'Members': members}
+    assert () == _domains(tree)
+    strange = _board({'WriteProtected': True, 'AffectedComponents': members})
+    assert () == _domains(strange)
+
+
+def test_a_domain_that_no_longer_shows_the_property_is_not_written() -> None:
+    """It is another resource now."""
+    tree = _board(_domain(True, GPU_0))
+    (found,) = _domains(tree)
+    tree[f'{DOMAINS}/0'] = {}
+    with pytest.raises(BmcUnsupported, match='no longer shows WriteProtected'):
+        WriteProtectDomain().release(tree, found)
+    assert [] == tree.wrote
+
+
+# ---- drives ----
+
+STORAGE = f'{TOP}/Systems/1/Storage/1'
+DRIVE = f'{STORAGE}/Drives/0'
+CSD_ITEM = f'{TOP}/UpdateService/FirmwareInventory/CSD'
+COMMANDS = dict.fromkeys(('FirmwareCommit', 'FirmwareImageDownload', 'Lockdown'), 'Locked')
+
+
+def _drive(**more: Any) -> dict[str, Any]:
+    return {'ConfigurationLock': 'Enabled', 'NVMe': {'ConfigurationLockState': COMMANDS}, **more}
+
+
+def _locked(tree: Tree, *uris: str, items: tuple[str, ...] = (CSD_ITEM,)) -> tuple[LockReading, ...]:
+    return ConfigurationLock().read(_device(*uris, bmc='host', items=items), [tree], NOW)
+
+
+def _csd(*related: str) -> Tree:
+    tree = Tree('host')
+    tree[DRIVE] = _drive()
+    tree[STORAGE] = {}
+    tree[CSD_ITEM] = {'RelatedItem': [{'@odata.id': uri} for uri in related or (DRIVE,)]}
+    return tree
+
+
+@pytest.mark.parametrize('related', [DRIVE, f'{DRIVE}/', STORAGE, f'{DRIVE}#/Firmware'])
+def test_an_item_is_the_drives_by_its_drive_or_its_storage(related: str) -> None:
+    """However the link is written."""
+    (found,) = _locked(_csd(related), DRIVE)
+    assert (LockState.LOCKED_REPORTED, 'CSD', DRIVE, 'reading-session') == (
+        found.state,
+        found.part,
+        found.ref.uri,
+        found.session,
+    )
+
+
+def test_a_drive_outside_of_a_storage_has_a_lock_too() -> None:
+    """Chassis have Drives, and no Storage."""
+    tree, place = _csd(f'{TOP}/Chassis/1/Drives/0'), f'{TOP}/Chassis/1/Drives/0'
+    tree[place] = _drive()
+    (found,) = _locked(tree, place)
+    assert (LockState.LOCKED_REPORTED, place) == (found.state, found.ref.uri)
+
+
+def test_a_controller_leads_to_the_lock_of_its_storage() -> None:
+    """Only by its Storage: a controller has no such property."""
+    tree, controller = _csd(STORAGE), f'{STORAGE}/Controllers/0'
+    tree[STORAGE] = {'ConfigurationLock': 'Enabled', 'NVMeSubsystemProperties': {'ConfigurationLockState': COMMANDS}}
+    (found,) = _locked(tree, controller)
+    assert (LockState.LOCKED_REPORTED, STORAGE) == (found.state, found.ref.uri)
+    assert controller not in tree.asked
+
+
+def test_two_items_of_a_drive_are_two_places_and_an_unreadable_drive_has_no_value() -> None:
+    """Each is engaged for itself."""
+    tree = _csd()
+    tree[f'{CSD_ITEM}2'] = {'RelatedItem': [{'@odata.id': STORAGE}, {'@odata.id': DRIVE}, 7]}
+    found = _locked(tree, DRIVE, items=(CSD_ITEM, f'{CSD_ITEM}2'))
+    assert {('CSD', 'ConfigurationLock/CSD'), ('CSD2', 'ConfigurationLock/CSD2')} == {(r.part, r.field) for r in found}
+    tree[DRIVE] = 'the BMC is busy'
+    found = _locked(tree, DRIVE)
+    assert [(LockState.UNKNOWN, 'the BMC is busy', None)] == [(r.state, r.reason, r.value) for r in found]
+
+
+def test_the_value_is_all_that_a_drive_says_of_its_lock() -> None:
+    """For the evidence: the lock, the level and the commands by which firmware is written."""
+    tree = _csd()
+    tree[DRIVE] = _drive(TargetConfigurationLockLevel='Baseline', SerialNumber='S1')
+    (found,) = _locked(tree, DRIVE)
+    assert (
+        '{"ConfigurationLock": "Enabled", "FirmwareCommit": "Locked", "FirmwareImageDownload": "Locked", "Lockdown": "Locked", '
+        '"TargetConfigurationLockLevel": "Baseline"}'
+    ) == found.value
+
+
+def test_a_drive_that_no_longer_shows_the_lock_is_not_written() -> None:
+    """It is another drive now."""
+    tree = _csd()
+    (found,) = _locked(tree, DRIVE)
+    tree[DRIVE] = {}
+    with pytest.raises(BmcUnsupported, match='no longer shows ConfigurationLock'):
+        ConfigurationLock().engage(tree, found)
+    assert [] == tree.wrote
+
+
+# ---- second sources of a root of trust ----
+
+EROT = f'{TOP}/Chassis/ERoT_GPU_0'
+PARTS = f'{EROT}/Oem/NvidiaRoT/RoTProtectedComponents'
+
+
+def _root(parts: Any, *, under: str = 'Nvidia') -> Tree:
+    tree = Tree('host')
+    tree[TOP] = {'Chassis': {'@odata.id': f'{TOP}/Chassis'}}
+    tree[f'{TOP}/Chassis'] = _members(EROT)
+    oem: dict[str, Any] = {'Nvidia': {'InbandUpdatePolicyEnabled': False}}
+    oem.setdefault(under, {})['RoTProtectedComponents'] = {'@odata.id': PARTS}
+    protected = {'Nvidia': {'ComponentsProtected': [{'@odata.id': GPU_0}]}}
+    tree[EROT] = {'Status': {'State': 'Enabled', 'Health': 'OK'}, 'Oem': oem, 'Links': {'Oem': protected}}
+    tree[PARTS] = parts
+    tree[f'{PARTS}/AP'] = {'InbandUpdatePolicyEnabled': False}
+    return tree
+
+
+def _policy(tree: Tree) -> LockReading:
+    (found,) = InbandUpdatePolicy().read(_device(GPU_0, bmc='host'), [tree], NOW)
+    return found
+
+
+@pytest.mark.parametrize('under', ['Nvidia', 'NvidiaRoT'])
+def test_components_are_found_under_either_name(under: str) -> None:
+    """bmcweb has the link under Nvidia, and the resources under NvidiaRoT."""
+    assert LockState.LOCKED_REPORTED is _policy(_root(_members(f'{PARTS}/AP'), under=under)).state
+
+
+@pytest.mark.parametrize(
+    ('parts', 'words'),
+    [
+        ({}, 'is no list of up to 16 members'),
+        ({'Members': None}, 'is no list of up to 16 members'),
+        (_members(*[f'{PARTS}/AP'] * 17), 'is no list of up to 16 members'),
+        ({'Members': [7]}, 'has a member without a link'),
+        ({'Members': [{'@odata.id': 7}]}, 'has a member without a link'),
+        ('the BMC is busy', 'a second source for it could not be read: the BMC is busy'),
+        (_members(f'{PARTS}/gone'), 'a second source for it could not be read: it is not there'),
+    ],
+)
+def test_components_that_are_none_prove_nothing(parts: Any, words: str) -> None:
+    """They may have said otherwise."""
+    found = _policy(_root(parts))
+    assert (LockState.UNKNOWN, True) == (found.state, words in str(found.reason))
+
+
+def test_sixteen_components_are_asked() -> None:
+    """As many as there can be, and each."""
+    assert LockState.LOCKED_REPORTED is _policy(_root(_members(*[f'{PARTS}/AP'] * 16))).state
