@@ -23,6 +23,7 @@ from baremetal_acc.cli import exits, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.results import warn_of_waivers
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import certificate as decide
 from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, UsageError
@@ -119,6 +120,7 @@ class Issue(ReportCommand):
                     known=with_known.known,
                 ),
             )
+            warn_of_waivers(entry, verdict)
             return _keep(entry.name, certificate, by, arguments.out, folder)
 
         bodies, codes = [], []

@@ -376,3 +376,94 @@ def test_little_follows_from_little():
     unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
     doubtful = replace(measured, accelerators=(replace(measured.accelerators[0], measurements=(unknown,)),))
     assert 'by a signature of the device what it runs: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
+
+
+def test_every_word_of_the_occasion_is_in_it():
+    """Who asked, until when, by what, and how many of each kind had to be there."""
+    expires = OCCASION.issued + timedelta(days=1)
+    rules = Baseline(
+        rules=(
+            Rule(name='two', match=Match(kind=Kind.GPU), count=1),
+            Rule(name='other machines', match=Match(resource_class='silver'), count=7),
+            *v.baseline().rules,
+        )
+    )
+    certificate = issued(baseline=rules, occasion=replace(OCCASION, expires=expires, known=frozenset()))
+    for name in ('node', 'flow', 'issued', 'issuer', 'key', 'requester', 'baseline', 'catalogue', 'lifecycle', 'proven_in'):
+        assert getattr(OCCASION, name) == getattr(certificate, name), name
+    assert (expires, v.NOW, (v.GPU,)) == (certificate.expires, certificate.looked, certificate.expected.devices)
+    assert [('two', 1)] == [(c.rule, c.count) for c in certificate.expected.rules]
+    more = replace(OCCASION, known=frozenset({v.GPU}))
+    both = v.inventory(*GOOD.accelerators, v.fpga())
+    records = [v.engagement(r) for card in both.accelerators for r in card.locks]
+    assert (v.GPU,) == issued(both, engagements=records, verdict=ALL_MET, occasion=more).expected.devices
+
+
+def test_none_is_issued_without_a_word_of_what_follows():
+    """The hint, and each reason once."""
+    with pytest.raises(NotMet) as caught:
+        issued(v.inventory(v.gpu(locks=()), v.gpu(locks=())), verdict=ALL_MET)
+    assert 'no certificate is issued, and without one nothing is handed over' == caught.value.hint
+    assert ('H100 GPU_0, lock host-device: expected locked-verified, found unsupported (rule all)',) == caught.value.reasons
+
+
+def test_the_bounds_of_time_are_good_themselves():
+    """A look that is as old as may be, one of this very moment, a clock that is as far ahead as may be."""
+    for at in (OCCASION.issued - FRESH, OCCASION.issued):
+        card = v.gpu(firmware=(v.component(version=v.NEW),), locks=(v.reading(at=at),))
+        records = [v.engagement(at=at - timedelta(seconds=1))]
+        certificate = issued(v.inventory(card, at=at), engagements=records)
+        assert () == holds(certificate, now=OCCASION.issued - SKEW)
+    assert holds(replace(certificate, expires=LATER), now=LATER)
+    assert () == holds(replace(certificate, expires=LATER + timedelta(microseconds=1)), now=LATER)
+
+
+def test_a_deploy_counts_its_own_locks_and_the_command_line_all_of_this_life():
+    """Engaged in cleaning, they are good for a target of the command line."""
+    records = [v.engagement(flow='clean')]
+    assert 'found locked-reported' in refused(engagements=records, verdict=ALL_MET)
+    card = issued(engagements=records, occasion=replace(OCCASION, flow=Flow.CLI), verdict=ALL_MET).accelerators[0]
+    assert (LockState.LOCKED_VERIFIED, v.EARLIER) == (card.locks[0].state, card.locks[0].engaged)
+    later = v.EARLIER + timedelta(seconds=10)
+    card = issued(engagements=[v.engagement(), v.engagement(at=later), v.engagement(at=v.EARLIER)]).accelerators[0]
+    assert later == card.locks[0].engaged
+    other = [v.engagement(), v.engagement(lifecycle=1, at=later), v.engagement(flow='clean', at=later)]
+    other += [v.engagement(accelerator='uuid:x', at=later), v.engagement(part='x', at=later)]
+    assert v.EARLIER == issued(engagements=other).accelerators[0].locks[0].engaged
+
+
+def test_each_reason_is_said_word_by_word():
+    """Whoever has to find out why reads these sentences, and nothing else."""
+    certificate = issued()
+    twice = replace(certificate, accelerators=certificate.accelerators * 2)
+    nothing = replace(certificate, accelerators=(), expected=replace(certificate.expected, devices=()))
+    late = replace(certificate, expires=LATER)
+    assert ('it names an accelerator twice',) == holds(twice, now=LATER)
+    assert ('it names no accelerator',) == holds(nothing, now=LATER)
+    assert ('it has expired at 2027-12-26 12:01:00Z',) == holds(late, now=LATER)
+    assert (f'it is of node {UUID}, not of x',) == holds(certificate, node='x', now=LATER)
+    assert ('it is of lifecycle 8 of the node, not of 9: the node has come back since',) == (
+        holds(certificate, lifecycle=9, now=LATER)
+    )
+    assert ('it is of deployment d-1, not of x',) == holds(certificate, deployment='x', now=LATER)
+    assert ('it was issued in the future, at 2026-11-21 12:01:00Z',) == holds(certificate, now=v.NOW - SKEW)
+    assert ('it was issued at 2026-11-21 12:01:00Z from a look of 2026-11-21 11:30:00Z',) == (
+        holds(replace(certificate, looked=v.NOW - FRESH * 2), now=LATER)
+    )
+    gone = replace(certificate, expected=replace(certificate.expected, devices=('uuid:b', 'uuid:a', v.GPU)))
+    assert ('uuid:a had to be there, and it says nothing of it', 'uuid:b had to be there, and it says nothing of it') == (
+        holds(gone, now=LATER)
+    )
+    without_uuid = replace(certificate, node=replace(certificate.node, uuid=None))
+    assert () == holds(without_uuid, node='node-1', now=LATER)
+
+
+def test_each_reason_for_none_is_said_word_by_word():
+    """In the order in which they are found."""
+    gap = Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True)
+    odd = replace(GOOD, target='node-2', at=OCCASION.issued - FRESH * 2, accelerators=(), gaps=(gap,))
+    assert (
+        'the verdict is on node-1, and the look was at node-2; node-2 was looked at 2026-11-21 11:31:00Z, which is not now '
+        '(2026-11-21 12:01:00Z); node-2: no accelerator was seen; uuid:gpu-0: the card seen before is absent; '
+        'host:/redfish/v1/Chassis: devices may lie behind what could not be read: HTTP 500'
+    ) == refused(odd, verdict=ALL_MET)
