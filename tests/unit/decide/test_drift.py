@@ -342,3 +342,66 @@ def test_nothing_of_a_bmc_breaks_a_line():
     hostile = v.gpu(model='H100\n2026-01-01 INFO all is well', id=OTHER, location='Slot\r\n1')
     for change in drift(v.inventory(v.gpu()), look(hostile)):
         assert str(change).isprintable()
+
+
+def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():
+    """A node has little room for it: texts of mechanisms, sessions, health and traits are left out."""
+    gpu = v.gpu(
+        traits=frozenset({'CUSTOM_X'}),
+        health='OK',
+        health_rollup='OK',
+        state='Enabled',
+        system=v.SYSTEM,
+        functions=(v.slot(0).function,),
+        locks=(v.reading(reason='because', session='s1'),),
+        firmware=(replace(v.component(), staged='3.0', write_protected=True, software_id='0x1'),),
+    )
+    holds = replace(v.slot(0).function, name='n', type='t', manufacturer='m', state='Enabled', health='OK')
+    fpga = v.fpga(slots=(replace(v.slot(0), function=holds),))
+    kept = remembered(None, look(gpu, fpga))
+    found = {a.id: a for a in kept.accelerators}
+    lean = found[v.GPU]
+    assert (frozenset(), None, None, ()) == (lean.traits, lean.health, lean.system, lean.functions)
+    assert [('', None)] == [(r.session, r.reason) for r in lean.locks]
+    assert [('GPU_0', v.OLD, '3.0', None, None)] == [
+        (c.id, c.version, c.staged, c.write_protected, c.software_id) for c in lean.firmware
+    ]
+    (slot,) = found[v.FPGA].slots
+    assert ('gzip', v.NEW, v.SLOT_UUID) == (slot.function.id, slot.function.version, slot.function.uuid)
+    assert (None, None, None) == (slot.function.name, slot.function.type, slot.function.manufacturer)
+    assert ('Slot0', v.NEW) == (slot.item.id, slot.item.version)
+    assert [('', None, ())] == [(b.session, b.update, b.active_tasks) for b in kept.bmcs]
+    # Comparing it with the whole look finds no difference, and with a changed one finds it.
+    assert () == drift(kept, look(gpu, fpga))
+    assert ['firmware'] == kinds(drift(kept, look(replace(gpu, firmware=(replace(gpu.firmware[0], staged=None),)), fpga)))
+
+
+def test_what_of_a_slot_could_not_be_read_is_remembered_as_it_was():
+    """What it holds, the version of that, and whether its host may program it."""
+    before = remembered(None, look(v.fpga(slots=(replace(v.slot(0), programmable_from_host=False),))))
+    (was,) = before.accelerators[0].slots
+    unread = replace(v.slot(0), function=None, item=replace(was.item, version=None), programmable_from_host=None)
+    gaps = (hole(was.item.ref, hides=False, field='Version'), hole(was.function.ref, hides=False))
+    (now,) = remembered(before, look(v.fpga(slots=(unread,)), gaps=gaps)).accelerators[0].slots
+    assert (False, v.NEW) == (now.programmable_from_host, now.item.version)
+
+
+def test_two_items_of_one_name_are_told_apart_by_their_place():
+    """A BMC may call two things alike; each is compared with itself."""
+    twins = v.component(), replace(v.component(version=v.NEW), ref=v.ref('UpdateService/FirmwareInventory/Other'))
+    before = look(v.gpu(firmware=twins))
+    assert () == drift(before, look(v.gpu(firmware=twins)))
+    changed = (twins[0], replace(twins[1], version='9'))
+    (change,) = drift(before, look(v.gpu(firmware=changed)))
+    assert (v.NEW, '9', twins[1].ref) == (change.was, change.found, change.ref)
+    nameless = replace(v.component(version=None), id=None, staged='6')
+    (change,) = drift(look(v.gpu(firmware=(nameless,))), look(v.gpu(firmware=(replace(nameless, staged='7'),))))
+    assert ('firmware of the device', 'no version, with 7 staged for the next reset') == (change.subject, change.found)
+
+
+def test_two_slots_of_one_id_are_told_apart_by_their_position():
+    """As two items are."""
+    slots = v.slot(0), replace(v.slot(0), index=1)
+    before = look(v.fpga(slots=slots))
+    assert () == drift(before, look(v.fpga(slots=slots)))
+    assert () != drift(before, look(v.fpga(slots=slots[:1])))

@@ -467,3 +467,65 @@ def test_every_call_can_be_told():
         'n: set traits A, B',
         'delete provider n',
     ] == lines
+
+
+# ------------------------------------------------------------------------------------------------------------- words
+
+
+def told(exc: pytest.ExceptionInfo[UsageError]) -> tuple[str, str, str | None]:
+    return exc.value.argument, exc.value.message.removeprefix(f'{exc.value.argument}: '), exc.value.hint
+
+
+def test_what_placement_can_have_no_name_for_is_refused_word_by_word():
+    """An operator reads these, and they say what to do."""
+    with pytest.raises(UsageError) as exc:
+        providers.function_class('--')
+    what = 'has no letter and no digit, so placement can have no name for it'
+    assert ("function '--'", what, 'rename it in the catalogue') == told(exc)
+    with pytest.raises(UsageError) as exc:
+        providers.function_classes(['a-b', 'a_b'])
+    what = 'are both CUSTOM_ACC_FN_A_B in placement'
+    assert ("functions 'a-b' and 'a_b'", what, 'rename one of them in the catalogue') == told(exc)
+    with pytest.raises(UsageError) as exc:
+        tree(v.inventory(), verdict(), 'node-1', {})
+    assert ('node', "'node-1' is no UUID", 'placement knows a node by its UUID in Ironic') == told(exc)
+    with pytest.raises(UsageError) as exc:
+        wanted(v.gpu(traits=frozenset({'x' * 100})), functions={})
+    what = 'cannot be set on a device: no valid name, or a name that others give a meaning'
+    hint = 'the lists of known devices name it: use CUSTOM_ and capital letters, digits and underlines'
+    assert (f"trait '{'x' * 80}' of H100 GPU_0", what, hint) == told(exc)
+    others = frozenset(f'CUSTOM_{n}' for n in range(providers.NODE_TRAITS))
+    with pytest.raises(UsageError) as exc:
+        node_traits(v.inventory(v.gpu()), verdict(), {}, others=others)
+    what = f'its accelerators have 4 and it has {len(others)} others, but Ironic keeps {providers.NODE_TRAITS}'
+    hint = 'remove traits of your own from the node (baremetal node remove trait)'
+    assert ('traits of the node', what, hint) == told(exc)
+
+
+def test_a_name_of_just_the_length_that_placement_takes_stays_and_a_longer_one_ends_in_its_digest():
+    """Two long names that begin alike stay two, in capital letters as every class and trait has to be."""
+    room = providers.NAME_LENGTH - len('CUSTOM_ACC_FN_')
+    assert f'CUSTOM_ACC_FN_{"A" * room}' == providers.function_class('a' * room)
+    one, other = (providers.function_class('a' * room + last) for last in 'bc')
+    assert one != other
+    assert {providers.NAME_LENGTH} == {len(one), len(other)}
+    assert re.fullmatch(r'[A-Z0-9_]+_[0-9A-F]{12}', one)
+    assert 'CUSTOM_ACC_FN_A_B' == providers.function_class('__a-b__')
+
+
+def test_what_is_offered_is_told_with_what_is_reserved():
+    """One line for each call, and nothing reserved is not told."""
+    two = (
+        ProviderInventory(resource_class='PGPU', total=2, reserved=1),
+        ProviderInventory(resource_class='FPGA', total=1),
+    )
+    call = SetInventories(uuid=GPU_UUID, name='card', inventories=two)
+    assert 'card: offer PGPU 2 (1 reserved), FPGA 1' == describe(call)
+
+
+def test_what_is_gone_is_deleted_only_where_that_was_asked_for():
+    """A provider that somebody may still hold stays, with nothing on offer."""
+    actual = wanted()
+    fewer = replace(actual, providers=tuple(p for p in actual.providers if p.uuid != GPU_UUID))
+    assert [] == [c for c in diff(fewer, actual) if isinstance(c, DeleteProvider)]
+    assert [GPU_UUID] == [c.uuid for c in diff(fewer, actual, delete_gone=True) if isinstance(c, DeleteProvider)]
