@@ -24,7 +24,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Gap, Inventory
 from baremetal_acc.model.job import Action
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, WritePath
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
@@ -59,6 +59,7 @@ class Trouble:
     :ivar subject: what of it; together with kind and device it tells two troubles apart.
     :ivar certain: it was seen; else it is told only when it stays.
     :ivar lock: the place of the lock that is not closed.
+    :ivar of: the devices that a lock of a whole machine is for.
     """
 
     kind: TroubleKind
@@ -67,6 +68,7 @@ class Trouble:
     text: str
     certain: bool = True
     lock: tuple[str, Ref, str] | None = None
+    of: frozenset[AcceleratorId] = frozenset()
 
     @property
     def key(self) -> tuple[TroubleKind, AcceleratorId | None, str]:
@@ -124,7 +126,16 @@ def troubles(
         new = seen.accelerator(old.id)
         if new is not None:
             found += _locks(old, new, records, seen.gaps, lifecycle)
-    return tuple({t.key: t for t in found}.values())
+    return _once(found)
+
+
+def _once(found: Iterable[Trouble]) -> tuple[Trouble, ...]:
+    """Each trouble once: a lock of a whole machine is shown by all of its devices."""
+    known: dict[tuple[TroubleKind, AcceleratorId | None, str], Trouble] = {}
+    for trouble in found:
+        other = known.get(trouble.key)
+        known[trouble.key] = trouble if other is None else replace(other, of=other.of | trouble.of)
+    return tuple(known.values())
 
 
 _KINDS = {
@@ -172,8 +183,16 @@ def _locks(
             continue
         found = now.get(was.place)
         subject = shown(f'lock {was.mechanism} {was.ref} {was.field}', 2 * drift.CHARACTERS)
-        trouble = Trouble(kind=TroubleKind.LOCK, device=old.id, subject=subject, text='', lock=was.place)
-        name = f'{shown(new.label)} ({old.id}), {was.mechanism} at {was.ref} {shown(was.field)}'
+        whole = was.scope is Scope.BMC
+        trouble = Trouble(
+            kind=TroubleKind.LOCK,
+            device=None if whole else old.id,
+            subject=subject,
+            text='',
+            lock=was.place,
+            of=frozenset({old.id}) if whole else frozenset(),
+        )
+        name = _lock_name(new, was)
         if found is None:
             gap = next((g for g in gaps if g.hides or g.ref == was.ref), None)
             if gap is None:
@@ -195,6 +214,11 @@ def _locks(
             yield replace(trouble, text=text, certain=found.state is not LockState.PENDING_RESET)
 
 
+def _lock_name(a: Accelerator, r: LockReading) -> str:
+    whose = 'the machine' if r.scope is Scope.BMC else f'{shown(a.label)} ({a.id})'
+    return f'{whose}, {r.mechanism} at {r.ref} {shown(r.field)}'
+
+
 def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
     """A lock is closed as it was handed over.
 
@@ -206,17 +230,26 @@ def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
     return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
 
 
-def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[Trouble]:
+def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
     """Locks that the rules demand and that do not read closed, of a machine of which nobody knows how it was handed over."""
+    return _once(_open_locks(seen, baseline, node))
+
+
+def _open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[Trouble]:
     for a in seen.accelerators:
         for r in a.locks:
             if r.blocks & demands(baseline, a, node).block and r.state not in CLOSED:
-                name = f'{shown(a.label)} ({a.id}), {r.mechanism} at {r.ref} {shown(r.field)}'
                 subject = shown(f'lock {r.mechanism} {r.ref} {r.field}', 2 * drift.CHARACTERS)
                 known = r.state is not LockState.UNKNOWN
-                kind = TroubleKind.LOCK if known else TroubleKind.UNREADABLE
+                whole = r.scope is Scope.BMC
                 yield Trouble(
-                    kind=kind, device=a.id, subject=subject, text=f'{name}: is {r.state}', certain=known, lock=r.place
+                    kind=TroubleKind.LOCK if known else TroubleKind.UNREADABLE,
+                    device=None if whole else a.id,
+                    subject=subject,
+                    text=f'{_lock_name(a, r)}: is {r.state}',
+                    certain=known,
+                    lock=r.place,
+                    of=frozenset({a.id}) if whole else frozenset(),
                 )
 
 
@@ -294,7 +327,8 @@ def exposed(found: Iterable[Trouble], *, opened: bool = False) -> frozenset[Acce
     :param opened: we have opened locks ourselves, with the host held off: that they are open exposes nothing.
     """
     kinds = EXPOSING - {TroubleKind.LOCK} if opened else EXPOSING
-    return frozenset(t.device for t in found if t.kind in kinds and t.certain and t.device is not None)
+    certain = [t for t in found if t.kind in kinds and t.certain]
+    return frozenset(t.device for t in certain if t.device is not None).union(*(t.of for t in certain))
 
 
 # --------------------------------------------------------------------------------------------------------- what is done
@@ -318,15 +352,15 @@ def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReadi
     readings = []
     why = []
     for trouble in found:
-        device = None if trouble.device is None else seen.accelerator(trouble.device)
-        reading = next((r for r in (device.locks if device is not None else ()) if r.place == trouble.lock), None)
         if trouble.kind is not TroubleKind.LOCK or trouble.lock is None:
             continue
+        shown_by = [a for a in seen.accelerators if trouble.device in (None, a.id)]
+        device, reading = next(((a, r) for a in shown_by for r in a.locks if r.place == trouble.lock), (None, None))
         if reading is None or device is None:
-            why.append(f'{trouble.device}: {trouble.lock[0]} is not shown, so it cannot be closed')
+            why.append(f'{trouble.device or "the machine"}: {trouble.lock[0]} is not shown, so it cannot be closed')
         elif reading.needs is not ResetKind.NONE:
             why.append(
-                f'{shown(device.label)}: {reading.mechanism} comes in force with a {reading.needs} only, which is not forced '
+                f'{_lock_name(device, reading)}: it comes in force with a {reading.needs} only, which is not forced '
                 'on the host of somebody else: have the node serviced with lock_accelerators'
             )
         else:

@@ -17,7 +17,7 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flash, Program, Release
-from baremetal_acc.model.lock import LockState, ResetKind
+from baremetal_acc.model.lock import LockState, ResetKind, Scope
 from baremetal_acc.model.ref import AcceleratorId
 from tests.unit.decide import values as v
 
@@ -127,6 +127,22 @@ def test_a_function_changes_only_where_the_host_may_program():
         before = handed(v.fpga(slots=(replace(v.slot(0), programmable_from_host=may),)), records=())
         now = v.fpga(slots=(replace(v.slot(0, 'aes'), programmable_from_host=may),))
         assert expected == [t.kind for t in wrong(before, now, records=()) if t.kind is not TroubleKind.LOCK][:1]
+
+
+def test_a_lock_of_a_whole_machine_is_one_trouble_and_exposes_all_of_its_devices():
+    """However many devices show it; it is closed once."""
+    both = [v.reading(accelerator=a, scope=Scope.BMC, mechanism='kcs', place='Managers/1') for a in (v.GPU, v.FPGA)]
+    record = (v.engagement(both[0]),)
+    before = handed(v.gpu(locks=(both[0],)), v.fpga(locks=(both[1],)), records=record)
+    now = [replace(r, state=LockState.UNLOCKED, **FRESH) for r in both]
+    seen = v.inventory(v.gpu(locks=(now[0],)), v.fpga(locks=(now[1],)))
+    (found,) = watch.troubles(before, seen, record, lifecycle=v.LIFECYCLE)
+    assert (None, {v.GPU, v.FPGA}) == (found.device, found.of)
+    assert 'the machine, kcs at' in found.text
+    assert {v.GPU, v.FPGA} == watch.exposed([found])
+    readings, why = watch.closable([found], seen)
+    assert (1, ()) == (len(readings), why)
+    assert 1 == len(watch.open_locks(seen, v.baseline(), v.NODE))
 
 
 # ---------------------------------------------------------------------------------------------------------------- rounds
