@@ -236,6 +236,7 @@ def _node(conductor: Conductor, number: int, bmc: dict[str, Any], parallel: int)
         traits=trait.TraitList(objects=[]),
         power_state=states.POWER_ON,
         provision_state=states.CLEANING,
+        target_provision_state=states.AVAILABLE,
         clean_step={'interface': 'firmware', 'step': 'reconcile_accelerators', 'priority': 90},
         firmware_interface='redfish-acc',
     )
