@@ -173,10 +173,8 @@ class Switch(OfWholeMachine):
 
 
 def _is_one_of(value: object, words: tuple[object, ...]) -> bool:
-    """JSON's true is no 1, and texts are compared without case."""
-    if isinstance(value, str):
-        return value.casefold() in {w.casefold() for w in words if isinstance(w, str)}
-    return any(value is w for w in words if not isinstance(w, str))
+    """JSON's true is no 1."""
+    return any(type(value) is type(word) and value == word for word in words)
 
 
 def _nested(path: tuple[str, ...], value: object) -> JsonObject:

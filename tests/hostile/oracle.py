@@ -18,6 +18,19 @@ LARGEST = 20_000_000
 """Bytes of an answer that is judged. No recording has one of a tenth of it; what is larger was sent for its size alone."""
 
 
+SWITCHES: dict[str, tuple[Any, ...]] = {
+    'host_interface': ((False,), 'InterfaceEnabled'),
+    'dell_system_lockdown': (('Enabled',), 'Attributes', 'Lockdown.1.SystemLockdown'),
+    'supermicro_kcs': (('Callback',), 'Privilege'),
+    'supermicro_sys_lockdown': ((True,), 'SysLockdownEnabled'),
+    'hpe_kcs': ((False,), 'Oem', 'Hpe', 'KcsEnabled'),
+    'hpe_virtual_nic': ((False,), 'Oem', 'Hpe', 'VirtualNICEnabled'),
+    'hpe_host_authentication': ((True,), 'Oem', 'Hpe', 'RequireHostAuthentication'),
+    'lenovo_kcs': ((False, 'Disabled', 'false'), 'Oem', 'Lenovo', 'KCSEnabled'),
+}
+"""Locks of whole machines: what closed is, and where it stands."""
+
+
 class Pairs(list[tuple[str, Any]]):
     """An object with all its names, also those that are there twice."""
 
@@ -116,6 +129,11 @@ def closed(reading: LockReading, served: Served) -> bool:
                 held = says(document, False, 'Oem', 'Nvidia', 'InbandUpdatePolicyEnabled')
             case 'bluefield_host_privilege':
                 held = _card_closed(reading.ref.bmc, document, served)
+            case name if name in SWITCHES:
+                wanted, *path = SWITCHES[name]
+                held = any(says(document, value, *path) for value in wanted)
+            case 'ami_kcs':
+                held = says(document, 'Deny All', 'Attributes', 'KCSACP')
             case _:
                 raise AssertionError(f'the oracle does not know {reading.mechanism}')
         if held:
