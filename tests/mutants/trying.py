@@ -58,7 +58,13 @@ TESTS: Mapping[str, tuple[str, ...]] = {
     'decide': ('tests/unit/decide', 'tests/unit/run'),
     'decide/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
     'decide/images.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
-    'locks': ('tests/unit/locks', 'tests/wire/test_locks.py', 'tests/wire/test_card_locks.py', 'tests/hostile/test_locks.py'),
+    'locks': (
+        'tests/unit/locks',
+        'tests/wire/test_locks.py',
+        'tests/wire/test_card_locks.py',
+        'tests/wire/test_whole_locks.py',
+        'tests/hostile/test_locks.py',
+    ),
 }
 """The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
 thousand changes.
