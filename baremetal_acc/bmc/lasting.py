@@ -29,6 +29,22 @@ def digest(body: Mapping[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
+def tells_as_much(other: Mapping[str, object], body: Mapping[str, object]) -> bool:
+    """Another answer for a resource says all that the first one said, with the same values, and perhaps more.
+
+    BMCs show a resource with less in it where it is read together with its collection.
+    """
+    return _within(_lasting(body), _lasting(other))
+
+
+def _within(value: object, other: object) -> bool:
+    if isinstance(value, dict) and isinstance(other, dict):
+        return all(name in other and _within(item, other[name]) for name, item in value.items())
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_within, value, other))
+    return type(value) is type(other) and value == other
+
+
 def _lasting(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(name): _lasting(item) for name, item in value.items() if name not in BY_ITSELF}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.bmc.api import BmcAddress, Connection, Document, Look, Reader
-from baremetal_acc.bmc.lasting import digest
+from baremetal_acc.bmc.lasting import digest, tells_as_much
 from baremetal_acc.errors import BmcError
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.accelerator import Accelerator
@@ -28,11 +28,18 @@ from baremetal_acc.run.tools import Target
 
 
 def witnesses(
-    looks: Iterable[Look], inventory: Inventory, mechanisms: Iterable[Mechanism], now: datetime
+    looks: Iterable[Look],
+    inventory: Inventory,
+    mechanisms: Iterable[Mechanism],
+    now: datetime,
+    heard: Mapping[Ref, Document] | None = None,
 ) -> tuple[Witness, ...]:
     """What a look rests on, sorted. Asks no BMC: all of it was read by that look.
 
     :param looks: those that the inventory was made of.
+    :param heard: what a glance right before that look was answered. A BMC may show a resource in another way when it is read
+        with its collection, and the next glance will be answered as this one was; so that is what it is compared with. But only
+        where it says all that the look has judged: a lock that was open for the moment of the glance is none to go by.
     """
     readers = {look.facts.name: look.reader for look in looks}
     locks = {r.ref for a in inventory.accelerators for r in a.locks} | {r.ref for r in inventory.platform_locks}
@@ -43,7 +50,9 @@ def witnesses(
     for ref in sorted(locks | others):
         document = readers[ref.bmc].peek(ref.uri) if ref.bmc in readers else None
         if document is not None:
-            found.append(Witness(ref=ref, said=digest(document.body), lock=ref in locks))
+            other = (heard or {}).get(ref)
+            body = other.body if other is not None and tells_as_much(other.body, document.body) else document.body
+            found.append(Witness(ref=ref, said=digest(body), lock=ref in locks))
     return tuple(found)
 
 
@@ -124,19 +133,19 @@ class _Offline:
 class Glance:
     """What a glance has seen.
 
-    :ivar now: the witnesses with what they say now; without those that could not be read.
+    :ivar heard: what the witnesses say now; without those that could not be read.
     :ivar changed: those that say something else.
     :ivar unread: those that could not be read, with the reason.
     """
 
-    now: tuple[Witness, ...]
+    heard: Mapping[Ref, Document]
     changed: tuple[Ref, ...]
     unread: tuple[tuple[Ref, str], ...]
 
     @property
     def quiet(self) -> bool:
         """Everything was read and says what it said. A glance at nothing is not quiet."""
-        return bool(self.now) and not self.changed and not self.unread
+        return bool(self.heard) and not self.changed and not self.unread
 
 
 def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: timedelta) -> Glance:
@@ -147,7 +156,7 @@ def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: 
     """
     known = tuple(before)
     addresses = {b.name: b for b in target.bmcs}
-    now: list[Witness] = []
+    heard: dict[Ref, Document] = {}
     changed: list[Ref] = []
     unread: list[tuple[Ref, str]] = []
     for name in sorted({w.ref.bmc for w in known}):
@@ -156,13 +165,12 @@ def glance(target: Target, sessions: 'Kept', before: Iterable[Witness], within: 
         for witness in mine:
             answer = answers.get(witness.ref.uri)
             if isinstance(answer, Document):
-                said = digest(answer.body)
-                now.append(replace(witness, said=said))
-                if said != witness.said:
+                heard[witness.ref] = answer
+                if digest(answer.body) != witness.said:
                     changed.append(witness.ref)
             else:
                 unread.append((witness.ref, 'was not asked' if answer is None else answer.what))
-    return Glance(now=tuple(now), changed=tuple(changed), unread=tuple(unread))
+    return Glance(heard=heard, changed=tuple(changed), unread=tuple(unread))
 
 
 def _answers(
@@ -179,16 +187,6 @@ def _answers(
             return answers
     except BmcError as exc:
         return dict.fromkeys(uris, exc)
-
-
-def anew(of_look: Iterable[Witness], seen: Glance | None) -> tuple[Witness, ...]:
-    """The witnesses of a look that found everything as it should be, with what a glance right before it has heard them say.
-
-    A BMC may show a resource in another way when it is read with its collection. What a glance was answered is what the next
-    one will be answered, and the look that came after it has judged it.
-    """
-    heard = {} if seen is None else {w.ref: w.said for w in seen.now}
-    return tuple(replace(w, said=heard.get(w.ref, w.said)) for w in of_look)
 
 
 class Sessions:

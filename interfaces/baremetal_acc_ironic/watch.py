@@ -163,11 +163,12 @@ class _Round:
                 if seen.quiet:
                     LOG.debug('Node %s: accelerators are as they were handed over', self._task.node.uuid)
                     return
-            inventory = self._look()
+            inventory = self._look(seen)
         except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
             self._say([watch.unreadable(str(exc))], None, None, blind=True)
             return
-        self._judge(inventory, seen)
+        handed = memory.handed_over(self._task.node, self._mind)
+        self._say(list(self._troubles(handed, inventory)), handed, inventory)
 
     @property
     def _may_glance(self) -> bool:
@@ -192,26 +193,23 @@ class _Round:
             LOG.info('Node %s: a glance is followed by a look: %s', uuid, ', '.join(odd[:8]))
         return found
 
-    def _look(self) -> Inventory:
-        """A whole look; what it rests on is kept."""
+    def _look(self, seen: Glance | None = None) -> Inventory:
+        """A whole look; what it rests on is kept.
+
+        :param seen: the glance right before it.
+        """
         tools = self._tools
         if tools is None:
             raise AssertionError('there are no tools to look with')
         now = work.now()
 
         def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
-            self._witnesses = glancing.witnesses(looks, inventory, tools.mechanisms, now)
+            heard = None if seen is None else seen.heard
+            self._witnesses = glancing.witnesses(looks, inventory, tools.mechanisms, now, heard)
 
         return run.observe(target_of(self._task), tools, now, looked=looked)
 
     # ---- what it means ----
-
-    def _judge(self, inventory: Inventory, seen: Glance | None) -> None:
-        handed = memory.handed_over(self._task.node, self._mind)
-        found = list(self._troubles(handed, inventory))
-        if not found:
-            self._witnesses = glancing.anew(self._witnesses, seen)
-        self._say(found, handed, inventory)
 
     def _troubles(self, handed: Inventory | None, inventory: Inventory) -> Iterator[Trouble]:
         mind = self._mind

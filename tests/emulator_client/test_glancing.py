@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does a quiet round cost, and what does it notice? Glances at emulated machines over HTTPS."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from baremetal_acc.bmc.api import BmcAddress, Look
 from baremetal_acc.bmc.find import for_address
+from baremetal_acc.bmc.lasting import digest
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.find import mechanisms
@@ -128,8 +130,9 @@ def test_a_glance_notices_an_open_lock_other_firmware_and_a_card_that_is_gone_an
         seen = watched.glance()
         assert [root] == [ref.uri for ref in seen.changed]
         assert not seen.quiet
-        assert root in {w.ref.uri for w in seen.now}
-        watched.witnesses = seen.now
+        assert root in {ref.uri for ref in seen.heard}
+        said = {ref: digest(document.body) for ref, document in seen.heard.items()}
+        watched.witnesses = tuple(replace(w, said=said[w.ref]) for w in watched.witnesses if w.ref in said)
         assert watched.glance().quiet
         gone = watched.machine.fault('device-absent', device='GPU_1')
         seen = watched.glance()

@@ -1245,7 +1245,7 @@ GUARDS = (
     Guard(
         name='call a glance at nothing quiet',
         file='baremetal_acc/run/glancing.py',
-        guard='        return bool(self.now) and not self.changed and not self.unread\n',
+        guard='        return bool(self.heard) and not self.changed and not self.unread\n',
         gone='        return not self.changed\n',
         tests='tests/unit/run/test_glancing.py',
     ),

@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.lasting import BY_ITSELF, digest
+from baremetal_acc.bmc.lasting import BY_ITSELF, digest, tells_as_much
 
 ROOT_OF_TRUST = {
     '@odata.etag': '"1"',
@@ -51,3 +51,21 @@ def test_no_property_that_a_lock_a_version_or_an_identity_is_read_from_is_left_o
         'InterfaceEnabled', 'ServiceEnabled', 'State', 'Health', 'Updateable',
     }  # fmt: skip
     assert not read & BY_ITSELF
+
+
+@pytest.mark.parametrize(
+    ('other', 'as_much'),
+    [
+        (ROOT_OF_TRUST, True),
+        (ROOT_OF_TRUST | {'Actions': {}, '@odata.etag': '"9"'}, True),
+        (ROOT_OF_TRUST | {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': True, 'BackgroundCopyStatus': 'Completed'}}}, False),
+        (ROOT_OF_TRUST | {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': 0, 'BackgroundCopyStatus': 'Completed'}}}, False),
+        (ROOT_OF_TRUST | {'Oem': {'Nvidia': {'BackgroundCopyStatus': 'Completed'}}}, False),
+        (ROOT_OF_TRUST | {'Oem': None}, False),
+        (ROOT_OF_TRUST | {'Sensors': []}, False),
+        ({}, False),
+    ],
+)
+def test_an_answer_tells_as_much_if_it_says_all_of_the_other_with_the_same_values(other, as_much):
+    """More may be in it; nothing may be missing, or be something else."""
+    assert as_much is tells_as_much(other, ROOT_OF_TRUST)

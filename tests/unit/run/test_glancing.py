@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Target, glancing
 from baremetal_acc.run.glancing import Glance, Sessions
+from tests.unit.decide import values as v
 
 LOCK, OTHER = (Ref(bmc=HOST, uri=f'/redfish/v1/Chassis/{n}') for n in ('RoT', 'Card'))
 ADDRESS = BmcAddress(name=HOST, address='https://192.0.2.1')
@@ -80,7 +82,7 @@ def test_what_has_changed_what_is_gone_and_a_bmc_that_is_silent_are_not_quiet(bm
     assert 0 == bmc.closed
     bmc.silent = True
     seen = look()
-    assert (2, (), False) == (len(seen.unread), seen.now, seen.quiet)
+    assert (2, {}, False) == (len(seen.unread), seen.heard, seen.quiet)
     assert 1 == bmc.closed
     assert frozenset() == look.sessions.owners()
 
@@ -88,18 +90,38 @@ def test_what_has_changed_what_is_gone_and_a_bmc_that_is_silent_are_not_quiet(bm
 def test_a_glance_at_nothing_and_one_without_its_bmc_are_not_quiet(look):
     """Nothing passes because it was not asked."""
     assert not look(before=()).quiet
-    assert not Glance(now=(), changed=(), unread=()).quiet
+    assert not Glance(heard={}, changed=(), unread=()).quiet
     lost = look(target=replace(look.target, bmcs=()))
     assert (2, False) == (len(lost.unread), lost.quiet)
 
 
-def test_the_next_glance_compares_with_what_one_right_before_a_look_has_heard(look):
-    """A BMC may show a resource in another way when it is read with its collection."""
-    heard = Glance(now=(Witness(ref=LOCK, said='other'),), changed=(LOCK,), unread=())
-    lock, other = glancing.anew(look.witnesses, heard)
-    assert ('other', True) == (lock.said, lock.lock)
-    assert look.witnesses[1] == other
-    assert look.witnesses == glancing.anew(look.witnesses, None)
+@pytest.mark.parametrize(
+    ('heard', 'goes_by'),
+    [
+        ({'Closed': True, 'Actions': {}}, 'heard'),
+        ({'Closed': True}, 'look'),
+        ({'Closed': False, 'Actions': {}}, 'look'),
+        ({'Closed': 1, 'Actions': {}}, 'look'),
+        ({'Actions': {}}, 'look'),
+        (None, 'look'),
+    ],
+)
+def test_the_next_glance_compares_with_what_one_before_the_look_has_heard_if_the_look_has_judged_it(heard, goes_by):
+    """A BMC may show a resource in another way with its collection; what was so for a moment only does not count."""
+    judged = {'Closed': True, '@odata.etag': '"1"'}
+    card = v.gpu(locks=(v.reading(place='Chassis/RoT'),))
+
+    class Read:
+        name, session = HOST, 's'
+
+        def peek(self, uri):
+            return Document(ref=LOCK, body=judged) if uri == LOCK.uri else None
+
+    look = SimpleNamespace(facts=SimpleNamespace(name=HOST), reader=Read())
+    before = {} if heard is None else {LOCK: Document(ref=LOCK, body=heard)}
+    (witness,) = glancing.witnesses([look], v.inventory(card), (), v.NOW, before)
+    assert (LOCK, True) == (witness.ref, witness.lock)
+    assert digest(judged if goes_by == 'look' else heard) == witness.said
 
 
 def test_a_session_is_for_one_address_of_one_target(bmc, look):
