@@ -10,7 +10,7 @@ from ironic.conf import CONF
 
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import requester, rights, steps
+from baremetal_acc_ironic import outcome, requester, rights, steps
 
 VOUCHED = {'token': {'methods': ['password']}}
 
@@ -94,6 +94,16 @@ def test_names_are_bounded_and_stay_in_one_line():
     assert all(c.isprintable() for c in found.by)
     assert 300 > len(found.by)
     assert 32 == len(found.requester.roles)
+
+
+@pytest.mark.parametrize('user', ['u' * 1000, None])
+def test_no_record_is_lost_for_a_long_name(user: str | None, monkeypatch: pytest.MonkeyPatch):
+    """MySQL takes none that is longer than its column, and the user of a heartbeat is what its client says."""
+    kept = []
+    monkeypatch.setattr(outcome.manager_utils, 'node_history_record', lambda *_, **given: kept.append(given['user']))
+    monkeypatch.setattr(outcome.oslo_context, 'get_current', lambda: SimpleNamespace(user_id='f' * 1000))
+    outcome.told(None, 'text', user=user)
+    assert [(user or 'f' * 64)[:64]] == kept
 
 
 @pytest.mark.usefixtures('strategy')

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from ironic import objects
 from ironic.common import states
-from ironic.conductor import rpcapi
+from ironic.conductor import rpcapi, task_manager
 
 from baremetal_acc_ironic import certificate, requester
+from baremetal_acc_ironic.work import StepFailed
 from tests.ironic.case import GPU_OLD
 from tests.ironic.roles_case import LESSEE, OWNER, VERSION, RolesCase
 
@@ -66,7 +67,7 @@ class RoundCase(RolesCase):
         ordered = [{'order': n, **step} for n, step in enumerate(steps)]
         made = objects.Runbook(
             self.context,
-            uuid=requester_uuid(len(self.made)),
+            uuid=numbered_uuid(len(self.made)),
             name=f'CUSTOM_R{len(self.made)}',
             steps=ordered,
             owner=owner,
@@ -105,7 +106,13 @@ class RoundCase(RolesCase):
         return [(e['event'], e['user']) for e in sorted(entries, key=lambda e: e['id']) if e['event_type'] == 'accelerator']
 
 
-def requester_uuid(number: int) -> str:
+def operators_context(like: Any) -> Any:
+    """As a request of the system's admin has it."""
+    like.user_id, like.system_scope, like.auth_token_info = 'operator', 'all', {'token': {}}
+    return like
+
+
+def numbered_uuid(number: int) -> str:
     """Of a runbook."""
     return f'{UUID[:-2]}{number:02d}'
 
@@ -159,6 +166,25 @@ class TestRunbooks(RoundCase):
         assert self.untouched()
 
 
+class TestChildren(RoundCase):
+    """Ironic lets a step of one node run on its child nodes, such as a DPU, and asks for the rights on the parent."""
+
+    baseline = NO_FIRMWARE
+
+    def test_a_step_reaches_no_child_that_is_in_no_flow(self) -> None:
+        """Not even the operator's: nothing would lead the child's job to its end. The API asks our rules for it, too."""
+        step = OPERATORS[0] | {'execute_on_child_nodes': True}
+        body = {'target': 'service', 'service_steps': [step]}
+        assert 403 == self.ask(TENANT, 'PUT', self.provision, body).status_int
+        child = self.make_node(uuid=numbered_uuid(90), name='child', parent_node=self.node.uuid, provision_state=states.ACTIVE)
+        operator = operators_context(self.context)
+        # As Ironic's execute_step_on_child_nodes does; 39.0.0 drops such steps before it comes to that.
+        said = r'node child: unlock_accelerators: .*active: no flow has steps in it'
+        with task_manager.acquire(operator, child.uuid, shared=False) as task, pytest.raises(StepFailed, match=said):
+            task.driver.firmware.execute_service_step(task, step)
+        assert self.untouched()
+
+
 class TestTemplates(RoundCase):
     """Ironic asks no rule for the steps of a deploy template; the instance's traits choose it, and its admins set those."""
 
@@ -170,7 +196,7 @@ class TestTemplates(RoundCase):
         for number, step in enumerate((OPERATORS[2], OPERATORS[5], by_half)):
             name = f'CUSTOM_T{number}'
             template = objects.DeployTemplate(
-                self.context, uuid=requester_uuid(number), name=name, steps=[step | {'priority': 115}], extra={}
+                self.context, uuid=numbered_uuid(number), name=name, steps=[step | {'priority': 115}], extra={}
             )
             template.create()
             self.lend(states.AVAILABLE)
