@@ -145,6 +145,24 @@ def test_the_recorded_locked_dpu_reads_locked_but_not_verified(recording: Callab
     )
 
 
+def test_every_lock_of_the_recorded_dpu_has_the_verdict_that_was_worked_out_by_hand(
+    recording: Callable[[str], Any], shared: Path
+) -> None:
+    """Default of a privilege beside a level that is Restricted is unknown; policy and write protection are the card's BMC's."""
+    expected = yaml.safe_load((shared / 'recordings' / 'nvidia' / 'bluefield3' / 'expected.yaml').read_text())
+    said = {lock['uri']: lock['verdict'] for lock in expected['accelerators'][0]['locks'] if 'verdict' in lock}
+    words = {LockState.LOCKED_REPORTED: 'locked', LockState.UNLOCKED: 'unlocked', LockState.UNKNOWN: 'unknown'}
+    (card,) = observe(recording('nvidia/bluefield3'))
+    # The level and the console port are one reading, of the System that both belong to.
+    judged = {}
+    for r in card.locks:
+        uri = f'{r.ref.uri}/Bios' if r.mechanism == 'bluefield_host_privilege' else r.ref.uri
+        if uri in said:
+            judged[r.mechanism] = (said[uri], words[r.state])
+    assert {'bluefield_host_privilege', 'bluefield_external_host_privilege', 'nvidia_inband_update_policy'} <= set(judged)
+    assert [] == [mechanism for mechanism, (wanted, found) in judged.items() if wanted != found]
+
+
 @pytest.mark.shows(mechanisms=('write_protected',), on='recording')
 def test_write_protected_on_every_item_is_unknown(recording: Callable[[str], Any]) -> None:
     """A BMC that says true on all 43 items, Updateable ones too, proves nothing."""
@@ -178,7 +196,7 @@ WHOLE = {
     'dmtf/rackmount': {('host_interface', LockState.UNLOCKED)},
     'dmtf/smartnic': set(),
 }
-"""What each recorded BMC says of the locks of its whole machine (platform_locks of expected.yaml, and the standard resource)."""
+"""What each recorded BMC says of the locks of its machine (platform_locks of expected.yaml, and the standard resource)."""
 
 
 @pytest.mark.shows(
