@@ -83,10 +83,14 @@ class WriteProtectDomain:
                     )
         return tuple(found)
 
-    def follows(self, accelerator: Accelerator, item: Component, reader: Reader) -> bool:
-        """The item's own WriteProtected is what a domain comes to: it is no place of its own."""
-        domains = self._domains.of(reader, '/redfish/v1').of(accelerator, reader.name)
-        return any(item in tuple(_items(accelerator, domain)) for domain in domains)
+    def followers(self, accelerator: Accelerator, readers: Iterable[Reader]) -> frozenset[Ref]:
+        """The items of a device whose own WriteProtected is what a domain comes to: they are no places of their own."""
+        return frozenset(
+            item.ref
+            for reader in Readers(readers).bmcs(accelerator)
+            for domain in self._domains.of(reader, '/redfish/v1').of(accelerator, reader.name)
+            for item in _items(accelerator, domain)
+        )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
         """PATCH true.

@@ -26,6 +26,7 @@ from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.ref import Ref
 
 PROPERTY = 'WriteProtected'
 
@@ -54,7 +55,9 @@ class WriteProtected:
 
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each item, of firmware or of a slot, that shows the property."""
+        readers = tuple(readers)
         by_bmc = Readers(readers)
+        followers: frozenset[Ref] | None = None
         found = []
         for component, scope, part in _places(accelerator):
             reader = by_bmc.of(component.ref.bmc)
@@ -62,7 +65,9 @@ class WriteProtected:
             value = value_at(document.body, PROPERTY) if document is not None else None
             if value is MISSING or (document is None and component.write_protected is None):
                 continue
-            if reader is not None and self._domains.follows(accelerator, component, reader):
+            if followers is None:
+                followers = self._domains.followers(accelerator, readers)
+            if component.ref in followers:
                 continue
             state, reason = LockState.UNKNOWN, why
             if value is False:
