@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often is the node saved in each flow in which a crash is tried? A test of each flow counts anew."""
 
-FLASH = 42
-RESTORE = 44
-SERVICE = 43
+FLASH = 43
+RESTORE = 45
+SERVICE = 44
 RECOVERY = 13
 
 TWICE = 2 * (FLASH - 1)
