@@ -228,7 +228,8 @@ class Extract(ReportCommand):
         kept = _kept(_read(arguments.file, _MOST), label)
         packed, digest = kept.get('packed'), kept.get('digest')
         if not isinstance(packed, str):
-            places = [str(place) for place in kept.get('where') or ()]
+            where = kept.get('where')
+            places = [str(place) for place in where] if isinstance(where, list) else []
             hint = f'it is kept at {", ".join(places)}' if places else None
             raise CertificateInvalid('the certificate itself is not kept with the node', where=label, hint=hint)
         data = seal.unpacked(packed)

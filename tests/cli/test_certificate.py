@@ -216,6 +216,7 @@ def test_extract_takes_it_out_of_what_ironic_shows(files, tree, capsys):
         (b'[]', CertificateInvalid, 'keeps no certificate'),
         (b'{"driver_internal_info":{"baremetal_acc":{}}}', CertificateInvalid, 'keeps no certificate'),
         (node_show(packed=None, where=['/srv/7-d.json']), CertificateInvalid, 'it is kept at /srv/7-d.json'),
+        (node_show(packed=7, where=7, digest=[]), CertificateInvalid, 'not kept with the node'),
         (node_show(packed='AAAA'), CertificateInvalid, 'cannot be read'),
         (node_show(digest='sha256:0'), CertificateInvalid, 'sha256:0 was issued'),
     ],
