@@ -14,7 +14,10 @@ from baremetal_acc.errors import DocumentError
 
 GROUP = 'baremetal_acc'
 
-OF_IRONIC = frozenset({'worker_share', 'turn_timeout', 'trust_ramdisk', 'certificate_container'})
+OF_IRONIC = frozenset({
+    'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'certificate_container', 'known_shortcomings',
+    'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
+})  # fmt: skip
 """Options of the group that only Ironic's plugin has; one file may serve it and the command line."""
 
 OPTIONS = [
