@@ -162,7 +162,7 @@ def _read_extension(card: Card, reader: Reader, system: Document) -> None:
 def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:
     seen: set[str] = set()
     for ref in accelerator.refs:
-        if ref.bmc != reader.name or ref.uri.rsplit('/', 2)[-2:-1] != ['NetworkAdapters']:
+        if ref.bmc != reader.name or ref.uri.split('/')[-2:-1] != ['NetworkAdapters']:
             continue
         adapter = _linked(card, 'preset', reader, ref.uri)
         link = value_at(adapter.body, 'Oem', 'Nvidia', 'HostPrivilegeConfig', '@odata.id') if adapter is not None else MISSING

@@ -222,6 +222,20 @@ def test_a_preset_that_cannot_be_read_is_known_to_be_unread(gone: str) -> None:
     assert {LockState.UNKNOWN} == {r.state for r in HostPrivilege().read(CARD, [tree], NOW)}
 
 
+def test_what_is_set_is_read_and_written_where_the_bmc_says() -> None:
+    """SettingsObject leads elsewhere on some BMCs; what stands at the usual place is not asked."""
+    tree = _tree(Actions={'#HostRshim.Set': {'target': '/there'}})
+    tree[CONFIG] = {'PrivilegeMode': 'Restricted', '@Redfish.Settings': {'SettingsObject': {'@odata.id': '/elsewhere'}}}
+    tree['/elsewhere'] = {'PrivilegeMode': 'Privileged'}
+    (found,) = HostPrivilegeConfig().read(CARD, [tree], NOW)
+    assert (LockState.PENDING_RESET, 'Restricted now, Privileged after the next reset of the card') == (
+        found.state,
+        found.reason,
+    )
+    HostPrivilegeConfig().engage(tree, found)
+    assert [('/elsewhere', {'PrivilegeMode': 'Restricted'}), ('/there', {'HostRshim': 'Disabled'})] == tree.wrote
+
+
 def test_a_system_that_cannot_be_read_is_unknown_and_says_why() -> None:
     """Also for the preset, of which the console port is a part."""
     tree = _tree()
@@ -255,7 +269,7 @@ def test_an_extension_that_stands_in_the_system_itself_is_read_there() -> None:
 def test_where_the_console_port_is_set() -> None:
     """Nowhere on a card that shows none; one that is shown and cannot be set is refused."""
     tree, system = _tree(), Ref(bmc=DPU, uri=SYSTEM)
-    with pytest.raises(BmcUnsupported, match=r'offers no action #HostRshim\.Set'):
+    with pytest.raises(BmcUnsupported, match=r'BMC dpu, .*/Bluefield: it offers no action #HostRshim\.Set'):
         rshim_target(tree, system)
     tree[OEM] |= {'Actions': {'#HostRshim.Set': {'target': '/there'}}}
     assert '/there' == rshim_target(tree, system)
@@ -306,6 +320,7 @@ def test_several_items_that_follow_a_domain_are_several_places() -> None:
     assert {LockState.LOCKED_REPORTED} == {r.state for r in found}
     (found_one,) = _domains(_board(_domain(True, GPU_0, f'{ITEM}/')), ITEM, f'{ITEM}b')
     assert ('GPU_0', 'WriteProtected', 'true') == (found_one.part, found_one.field, found_one.value)
+    assert ('reading-session', NOW, None) == (found_one.session, found_one.at, found_one.reason)
 
 
 def test_a_domain_or_a_chassis_that_cannot_be_read_hides_no_other() -> None:
@@ -331,7 +346,7 @@ def test_a_domain_that_no_longer_shows_the_property_is_not_written() -> None:
     tree = _board(_domain(True, GPU_0))
     (found,) = _domains(tree)
     tree[f'{DOMAINS}/0'] = {}
-    with pytest.raises(BmcUnsupported, match='no longer shows WriteProtected'):
+    with pytest.raises(BmcUnsupported, match=r'BMC host, .*/WriteProtectDomains/0: it no longer shows WriteProtected'):
         WriteProtectDomain().release(tree, found)
     assert [] == tree.wrote
 
@@ -411,12 +426,47 @@ def test_the_value_is_all_that_a_drive_says_of_its_lock() -> None:
     ) == found.value
 
 
+@pytest.mark.parametrize(
+    ('changed', 'reason'),
+    [
+        ({'ConfigurationLock': 'Disabled'}, 'Disabled, and FirmwareCommit is Locked'),
+        ({'ConfigurationLock': 7}, 'a value that is not known: 7'),
+        ({'ConfigurationLock': 'Partial'}, 'some of its commands are not locked'),
+        ({'TargetConfigurationLockLevel': 'High'}, 'a level of the lock that is not known: "High"'),
+        ({'NVMe': {}}, 'it does not show whether FirmwareCommit, FirmwareImageDownload, Lockdown is locked'),
+        (
+            {'FirmwareCommit': 'Unlocked', 'FirmwareImageDownload': 'Unlocked'},
+            'Enabled, and FirmwareCommit, FirmwareImageDownload is Unlocked',
+        ),
+        (
+            {'FirmwareCommit': 'Open'},
+            'a state that is not known: {"FirmwareCommit": "Open", "FirmwareImageDownload": "Locked", "Lockdown": "Locked"}',
+        ),
+        (
+            {'FirmwareCommit': 'LockdownUnsupported', 'Lockdown': 'Unlocked'},
+            'its host may still send FirmwareCommit, Lockdown: '
+            '{"FirmwareCommit": "LockdownUnsupported", "Lockdown": "Unlocked"}',
+        ),
+    ],
+)
+def test_a_drive_says_why_its_lock_is_none(changed: dict[str, Any], reason: str) -> None:
+    """Which command, and what of it: an operator has to know what to ask the maker."""
+    tree = _csd()
+    body = _drive()
+    states = {name: state for name, state in changed.items() if name in COMMANDS}
+    tree[DRIVE] = (
+        body | {'NVMe': {'ConfigurationLockState': COMMANDS | states}} | {n: v for n, v in changed.items() if n not in states}
+    )
+    (found,) = _locked(tree, DRIVE)
+    assert reason == found.reason
+
+
 def test_a_drive_that_no_longer_shows_the_lock_is_not_written() -> None:
     """It is another drive now."""
     tree = _csd()
     (found,) = _locked(tree, DRIVE)
     tree[DRIVE] = {}
-    with pytest.raises(BmcUnsupported, match='no longer shows ConfigurationLock'):
+    with pytest.raises(BmcUnsupported, match=r'BMC host, .*/Drives/0: it no longer shows ConfigurationLock'):
         ConfigurationLock().engage(tree, found)
     assert [] == tree.wrote
 
