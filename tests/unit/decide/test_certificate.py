@@ -12,7 +12,7 @@ from baremetal_acc.decide.certificate import FRESH, SKEW, Occasion, claims, hold
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import CertificateInvalid, NotMet
 from baremetal_acc.model import canonical
-from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.accelerator import Function, Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper, document, read
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Verdict
@@ -467,3 +467,30 @@ def test_each_reason_for_none_is_said_word_by_word():
         '(2026-11-21 12:01:00Z); node-2: no accelerator was seen; uuid:gpu-0: the card seen before is absent; '
         'host:/redfish/v1/Chassis: devices may lie behind what could not be read: HTTP 500'
     ) == refused(odd, verdict=ALL_MET)
+
+
+def test_a_card_is_named_by_all_that_names_it():
+    """Who checks it against the machine in front of him needs each of these."""
+    names = {'part_number': '900-1', 'serial': '165', 'uuid': 'u-1', 'location': 'GPU1'}
+    [card] = issued(v.inventory(v.gpu(firmware=(v.component(version=v.NEW),), **names))).accelerators
+    assert names == {name: getattr(card, name) for name in names}
+    seen = v.gpu()
+    for name in ('id', 'identity', 'kind', 'label', 'vendor', 'model', 'pci'):
+        assert getattr(seen, name) == getattr(card, name), name
+    assert seen.primary == card.ref
+
+
+def test_functions_are_told_once_in_their_slots_or_beside_them():
+    """With name, version and UUID; what a slot holds is no function beside the slots."""
+    inside = replace(v.slot(0).function, name='Gzip')
+    outside = Function(ref=v.ref('Processors/FPGA1/AccelerationFunctions/x'), id='x', name='X', version='7', uuid='u-x')
+    slots = (replace(v.slot(0), function=inside), v.slot(1, None, None))
+    inventory = v.inventory(v.fpga(slots=slots, functions=(inside, outside)))
+    records = [v.engagement(r) for r in v.fpga().locks]
+    how = {'verdict': ALL_MET, 'occasion': replace(OCCASION, known=frozenset()), 'engagements': records}
+    [card] = issued(inventory, baseline=v.baseline(firmware=None), **how).accelerators
+    assert [
+        ('Slot0', 'gzip', 'Gzip', v.NEW, v.SLOT_UUID),
+        ('Slot1', None, None, None, None),
+        (None, 'x', 'X', '7', 'u-x'),
+    ] == [(f.slot, f.id, f.name, f.version, f.uuid) for f in card.functions]
