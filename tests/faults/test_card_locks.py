@@ -223,6 +223,18 @@ def desk(emulated_machine: Callable[..., Any]) -> Callable[..., Desk]:
     return make
 
 
+@pytest.mark.shows(
+    'lock host path',
+    hardware=('hgx-gpu', 'bluefield', 'drive'),
+    how='core',
+    mechanisms=(
+        'bluefield_external_host_privilege',
+        'bluefield_host_privilege_config',
+        'drive_configuration_lock',
+        'nvidia_inband_update_policy',
+        'nvidia_write_protect_domain',
+    ),
+)
 @pytest.mark.parametrize('name', ROWS)
 def test_a_lock_locks_what_it_declares_and_nothing_else(desk: Callable[..., Desk], name: str) -> None:
     """Engaged, read back, kept over a reboot, tried, released, engaged again; alone it is not enough for a tenant's node."""

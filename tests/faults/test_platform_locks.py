@@ -148,6 +148,29 @@ def test_every_mechanism_has_its_row() -> None:
     assert {m.name: m.about.needs for m in mechanisms() if m.name in ROWS} == {n: WAITS.get(n, ResetKind.NONE) for n in ROWS}
 
 
+@pytest.mark.shows(
+    'lock BMC path',
+    hardware=('hgx-gpu',),
+    how='core',
+    mechanisms=(
+        'ami_kcs',
+        'dell_system_lockdown',
+        'host_interface',
+        'hpe_host_authentication',
+        'hpe_kcs',
+        'hpe_virtual_nic',
+        'lenovo_kcs',
+        'supermicro_kcs',
+        'supermicro_sys_lockdown',
+        'write_protected',
+    ),
+)
+@pytest.mark.shows(
+    'lock host path',
+    hardware=('fpga', 'bluefield'),
+    how='core',
+    mechanisms=('bluefield_host_privilege', 'fpga_programmable_from_host'),
+)
 @pytest.mark.parametrize('name', ROWS)
 def test_a_lock_locks_what_it_declares_and_nothing_else(desk: Callable[..., Deploy], name: str) -> None:
     """Engaged, read back, kept over a reboot, tried, released, engaged again; and alone it is no more than it declares."""
@@ -243,6 +266,7 @@ def test_a_bmc_with_more_ways_than_locks_is_refused(emulated_machine: Callable[.
     assert {False} == found.written((*_WAYS['kcs'], *_WAYS['redfish'], *_VNIC, *_CHIF), 'h100')
 
 
+@pytest.mark.shows('flash', hardware=('hgx-gpu',), how='core')
 def test_an_image_is_written_past_a_lockdown_and_the_host_is_off_meanwhile(
     emulated_machine: Callable[..., Any], tmp_path: Path
 ) -> None:

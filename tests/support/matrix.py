@@ -50,7 +50,8 @@ NOT_FOR = {
 }
 """What there is nothing to do of: only an FPGA has slots."""
 
-HOW = {'ironic': 'standalone Ironic', 'nova': 'Ironic with Nova', 'cli': 'command line'}
+HOW = {'ironic': 'standalone Ironic', 'nova': 'Ironic with Nova', 'cli': 'command line', 'core': 'what all of these call'}
+"""The tables. A test of the core plans and turns jobs as they do, without them."""
 
 ON = ('emulator', 'recording', 'hardware')
 
@@ -158,7 +159,8 @@ def _top(about: dict[str, str], shown: Sequence[Shown]) -> Iterator[str]:
     yield from _text(
         "*emulator*: a test does it against ``baremetal-acc emulate``. *recording*: replies of a real BMC, or of DMTF's "
         'mockups, were read; a recording takes no writes. *hardware*: a real machine. *not tried* says no more than that. '
-        '*nothing to do*: such hardware has nothing of the kind.'
+        '*nothing to do*: such hardware has nothing of the kind. *Host path* is the way of the host to the card itself, *BMC '
+        'path* its way by the BMC: the system interface, the host interface, and what vendors add to them.'
     )
 
 

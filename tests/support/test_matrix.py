@@ -40,7 +40,7 @@ def test_a_cell_says_where_it_was_tried_and_nothing_more() -> None:
     assert [['recording', 'emulator', *['not tried'] * 4]] == cells
     assert 'Standalone Ironic\n-----------------\n\nNot tried' in text
     assert {'program'} == {verb for verb, _ in NOT_FOR}
-    assert {'ironic', 'nova', 'cli'} == set(HOW)
+    assert {'ironic', 'nova', 'cli', 'core'} == set(HOW)
     at = text.index('``host_interface``\n   :Hardware')
     assert ':Tried on: recording' in text[at : text.index('Source', at)]
     assert 1 == text.count('Tried on: recording')

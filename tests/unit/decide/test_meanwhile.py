@@ -102,3 +102,13 @@ def test_a_card_that_shows_no_property_is_programmed_while_the_host_is_held_or_i
 def test_no_other_flow_and_no_other_reset_holds(flow, purpose):
     """A host that is only restarted or given back is not held."""
     assert ask(job(replace(HOLD, purpose=purpose), flow=flow), accelerator=v.fpga(locks=()))
+
+
+def test_every_open_way_is_named_with_what_to_do():
+    """Word by word: an operator reads it in the reasons of a job."""
+    slot, firmware = (replace(r, state=LockState.UNLOCKED) for r in v.fpga().locks if r.part in ('Slot1', None))
+    expected = (
+        "a tenant's host runs and could program it meanwhile (host-device: FPGA1 is unlocked, Slot1 is unlocked): "
+        'let the host be powered off, or lock the card first'
+    )
+    assert expected == ask(accelerator=v.fpga(locks=(slot, firmware)))
