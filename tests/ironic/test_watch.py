@@ -8,6 +8,7 @@ Rounds of a real conductor over an emulated machine, at moments that the test na
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 from ironic.common import rpc, states
 from ironic.conductor import task_manager
@@ -149,9 +150,14 @@ class TestLostLock(WatchCase):
         gpu = self.gpu(0)
         self.open_root()
         assert False is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled']
-        self.round()
+        with mock.patch.object(alarm.METRICS, 'send_counter') as counter:
+            self.round()
         assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
+        counted = [call.args[0] for call in counter.call_args_list]
+        assert ['baremetal_acc.alarms.lock', 'baremetal_acc.alarms_over.lock'] == [
+            name[name.index('baremetal_acc.') :] for name in counted
+        ]
         assert [] == self.alarms()
         (text,) = [e for e in self.history() if e.startswith('alarm: ')]
         assert gpu in text
