@@ -48,7 +48,7 @@ GUARDS = (
     Guard(
         name='take evidence of another card',
         file=EVIDENCE,
-        guard='[e for e in ours if e.accelerator == reading.accelerator]',
+        guard='[e for e in ours if whole or e.accelerator == reading.accelerator]',
         gone='list(ours)',
         tests='tests/unit/decide/test_evidence.py',
     ),
@@ -440,8 +440,8 @@ GUARDS = (
     Guard(
         name='send a reset again whose answer was lost',
         file=f'{RUN}/power.py',
-        guard='            except BmcUnreachable as exc:\n                # Whether',
-        gone='            except KeyError as exc:\n                # Whether',
+        guard='    except BmcUnreachable as exc:\n        # Whether',
+        gone='    except KeyError as exc:\n        # Whether',
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
@@ -741,7 +741,7 @@ GUARDS = (
     Guard(
         name='keep the evidence of before something was put back',
         file=RESTORE,
-        guard='if e.accelerator not in devices)',
+        guard='if e.accelerator not in devices or e.scope is Scope.BMC)',
         gone='if True)',
         tests='tests/unit/run/test_restore.py',
     ),
