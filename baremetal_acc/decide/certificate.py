@@ -323,9 +323,7 @@ def _proves(c: Certificate) -> Iterator[str]:
         cards = [card.label for card in c.accelerators for p in card.paths if p.path is path and p.state in DEPLOY_ACCEPTS]
         if cards:
             yield f'{path} was blocked by locks that were engaged in this life of the node, and read back: {", ".join(cards)}'
-    firmware = [
-        f'{card.label} {f.id or "device"} {f.version}' for card in c.accelerators for f in card.firmware if f.rule is not None
-    ]
+    firmware = [f'{card.label} {f.id} {f.version}' for card in c.accelerators for f in card.firmware if f.rule is not None]
     if firmware:
         yield f'this firmware ran, as the BMC says and as rules demand: {", ".join(firmware)}'
     functions = [f'{card.label} {f.slot} {f.name or f.id}' for card in c.accelerators for f in card.functions if f.rule]

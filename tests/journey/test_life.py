@@ -3,10 +3,13 @@
 """A node's whole life: enrolled, inspected, cleaned, deployed, serviced, undeployed; Ironic, placement and the truth agree."""
 
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from baremetal_acc.decide.certificate import holds
+from baremetal_acc.handover import seal
 from tests.journey.api import Services
 from tests.journey.conftest import DPU_NEW, DPU_OLD, FPGA_NEW, FPGA_OLD, GPU_NEW, GPU_OLD, Enrol
 
@@ -82,6 +85,17 @@ def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: 
     assert closed <= engaged
     assert 'power on' == found['power_state']
 
+    # Its certificate, as somebody checks it who has nothing but the key of the issuer, and Ironic's answer.
+    kept = node.show()['driver_internal_info']['baremetal_acc']['certificate']
+    state = Path(services.logs['ironic']).parent
+    signed = seal.opened(seal.unpacked(kept['packed']), seal.load(state / 'certificate.pem').trust)
+    assert () == holds(
+        signed, now=datetime.now(UTC), node=node.uuid, lifecycle=kept['lifecycle'], deployment=kept['deployment']
+    )
+    assert instance == signed.node.instance
+    assert {FPGA_NEW} == {f.version for card in signed.accelerators for f in card.firmware if f.id == 'FPGA1_FW'}
+    [current] = (state / 'certificates' / node.uuid).glob('*.json')
+
     # A service step under a tenant who has claimed a function of the very card: host off before anything is open.
     before = documents.joinpath('baseline.toml').read_text()
     documents.joinpath('baseline.toml').write_text(before.replace(f'"FPGA1_FW" = "{FPGA_NEW}"', f'"FPGA1_FW" = "{FPGA_OLD}"'))
@@ -130,6 +144,10 @@ def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: 
     services.placement.take('DELETE', f'/allocations/{instance}')
     found = node.settle()
     assert 'available' == found['provision_state'], found['last_error']
+    assert [True, True] == [
+        node.show()['driver_internal_info']['baremetal_acc']['certificate'][k] for k in ('superseded', 'away')
+    ]
+    assert (False, True) == (current.exists(), (current.parent / 'superseded' / current.name).exists())
     assert ([ITEM], FPGA_NEW) == ([e['body']['Targets'][0] for e in node.uploads()], node.versions()['host/FPGA1_FW'])
     assert [] == node.open_ways()
     assert OFFERS == node.offers()

@@ -84,6 +84,7 @@ def test_it_says_what_was_proven():
     assert (v.LIFECYCLE + 1, v.LIFECYCLE, 'd-1') == (certificate.lifecycle, certificate.proven_in, certificate.deployment)
     assert (v.GPU,) == certificate.expected.devices
     assert 'tenant' == certificate.exposure
+    assert (None, v.reading().needs, 'reading-session') == (lock.reason, lock.needs, lock.session)
 
 
 def test_a_lock_of_the_whole_machine_is_said_to_be_ours_for_each_card():
@@ -113,6 +114,8 @@ def test_slots_and_what_they_hold_are_in_it():
     verdict = Verdict(target='node-1', findings=())
     certificate = issued(inventory, baseline=rules, engagements=records, verdict=verdict, occasion=occasion)
     found = certificate.accelerators[0].functions
+    locks = certificate.accelerators[0].locks
+    assert [('firmware', None), ('slot', 'Slot0'), ('slot', 'Slot1')] == [(str(r.scope), r.part) for r in locks]
     assert [('Slot0', 'gzip', 'all'), ('Slot1', None, None)] == [(f.slot, f.id, f.rule) for f in found]
 
 
@@ -323,14 +326,15 @@ def test_a_node_of_the_operator_gets_one_too():
 def test_what_follows_from_it_is_said_word_by_word():
     """A reader who relies on it relies on these sentences."""
     inventory = replace(
-        v.inventory(FULL, v.fpga()), gaps=(Gap(ref=v.ref('Chassis/1'), reason='HTTP 404', field='Sensors'), GAP)
+        v.inventory(FULL, v.fpga(slots=(v.slot(0), v.slot(1)))),
+        gaps=(Gap(ref=v.ref('Chassis/1'), reason='HTTP 404', field='Sensors'), GAP),
     )
     records = [v.engagement(r) for card in (FULL, v.fpga()) for r in card.locks]
     relaxed = Relaxation(kind=Relaxed.PATHS, rule='all', text='lets host-bmc-redfish be open')
     rules = Baseline(
         rules=(
-            Rule(name='gpus', match=Match(kind=Kind.GPU), firmware=(('GPU_0', v.NEW),), block=TWO),
-            Rule(name='fpgas', match=Match(kind=Kind.FPGA), functions=(('Slot0', 'gzip'),), block=v.HOST_DEVICE),
+            Rule(name='gpus', match=Match(kind=Kind.GPU), firmware=(('GPU_*', v.NEW),), block=TWO),
+            Rule(name='fpgas', match=Match(kind=Kind.FPGA), functions=(('Slot*', 'gzip'),), block=v.HOST_DEVICE),
         )
     )
     certificate = issued(
@@ -342,8 +346,8 @@ def test_what_follows_from_it_is_said_word_by_word():
         'accelerators, those that had to be there among them',
         f'all was as baseline.toml (sha256:{"1" * 64}) and catalogue.toml (sha256:{"2" * 64}) demand',
         'host-device was blocked by locks that were engaged in this life of the node, and read back: H100 GPU_0, Stratix FPGA1',
-        'this firmware ran, as the BMC says and as rules demand: H100 GPU_0 GPU_0 2.0',
-        'these functions were in their slots, as rules demand: Stratix FPGA1 Slot0 gzip',
+        'this firmware ran, as the BMC says and as rules demand: H100 GPU_0 GPU_0 2.0, H100 GPU_0 GPU_1 1.0',
+        'these functions were in their slots, as rules demand: Stratix FPGA1 Slot0 gzip, Stratix FPGA1 Slot1 gzip',
         'what runs was measured and signed by roots of trust of these devices themselves: H100 GPU_0',
     ) == said.proves
     assert (
@@ -494,3 +498,12 @@ def test_functions_are_told_once_in_their_slots_or_beside_them():
         ('Slot1', None, None, None, None),
         (None, 'x', 'X', '7', 'u-x'),
     ] == [(f.slot, f.id, f.name, f.version, f.uuid) for f in card.functions]
+
+
+def test_why_a_reading_is_not_better_is_in_it():
+    """One that nobody demands may read as it likes, and says why."""
+    ipmi = frozenset({WritePath.HOST_BMC_IPMI})
+    odd = v.reading(LockState.UNKNOWN, mechanism='kcs', blocks=ipmi, place='M/1', reason='HTTP 500')
+    card = v.gpu(firmware=(v.component(version=v.NEW),), locks=(v.reading(), odd))
+    [_, found] = issued(v.inventory(card)).accelerators[0].locks
+    assert ('HTTP 500', None, None) == (found.reason, found.engaged, found.lifecycle)
