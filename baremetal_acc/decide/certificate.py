@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide import evidence
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands
+from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
 from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.accelerator import Accelerator
@@ -338,9 +338,7 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     yield f'anything after {_time(c.looked)}: that is what the watch is for'
     yield 'that a write from the host fails: what is read back is what is configured'
     yield 'what a BMC does not show, or shows and is not so, unless a device has signed it'
-    for path in WritePath:
-        if path is WritePath.BMC_NETWORK:
-            continue  # the operator's own way: nobody asks for it to be closed
+    for path in sorted(HOST_PATHS):  # nobody asks for the operator's own way to be closed
         cards = [
             f'{card.label} ({p.state}, rule {p.rule})'
             for card in c.accelerators
