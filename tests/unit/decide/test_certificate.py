@@ -376,7 +376,7 @@ def test_little_follows_from_little():
     assert 'looked at node-1 at 2026' in said.proves[0]
     assert 'what could not be read: host:/redfish/v1/Chassis/1: HTTP 404' == said.does_not_prove[-1]
     measured = replace(certificate, accelerators=(replace(certificate.accelerators[0], measurements=(MEASURED,)),), gaps=())
-    assert 'host-bmc-redfish is blocked' in claims(measured).does_not_prove[-1]
+    assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-1]
     unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
     doubtful = replace(measured, accelerators=(replace(measured.accelerators[0], measurements=(unknown,)),))
     assert 'by a signature of the device what it runs: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
