@@ -146,7 +146,8 @@ class Inventory(ReportCommand):
                     raise
                 error = AccError(f'internal error: {type(exc).__name__}: {exc}', hint='run it again with --debug and report it')
                 return Found(part=form.part(render.inventory(entry.name, None, error)), error=error)
-            unsure = any(reading['state'] == 'unknown' for a in body['accelerators'] for reading in a['locks'])
+            readings = [*(r for a in body['accelerators'] for r in a['locks']), *body['platform_locks']]
+            unsure = any(reading['state'] == 'unknown' for reading in readings)
             return Found(part=form.part(body), gaps=_gaps(body), unsure=unsure, warnings=tuple(warnings))
 
         return one, limits, connections

@@ -185,6 +185,8 @@ def test_a_lock_locks_what_it_declares_and_nothing_else(desk: Callable[..., Depl
     assert all((r.mechanism, r.ref.uri, r.value, r.session) for r in readings)
     if {Scope.BMC} == {r.scope for r in readings}:
         assert len(found.engagements) == len({r.place for r in readings})
+        seen = run.observe(found.target, found.tools, found.now)
+        assert sorted({r.place for r in readings}) == [r.place for r in seen.platform_locks]
     found.reboot()
     assert {LockState.LOCKED_VERIFIED} == found.states()
     assert found.holds()

@@ -82,6 +82,15 @@ def test_an_inventory_has_the_promised_keys():
     assert body == json.loads(json.dumps(body))
 
 
+def test_a_lock_of_the_machine_is_shown_once_and_as_no_card_s():
+    """A platform lock never makes a device locked (recordings/README.md)."""
+    whole = v.reading(blocks=frozenset({WritePath.HOST_BMC_REDFISH}), mechanism='host_interface', scope=Scope.BMC)
+    seen = v.inventory(v.gpu(locks=(whole,)), platform_locks=(whole,))
+    body = render.inventory('node-1', seen)
+    assert ['host_interface'] == [lock['mechanism'] for lock in body['platform_locks']]
+    assert [([], 'none')] == [(a['locks'], a['device_lock']) for a in body['accelerators']]
+
+
 @pytest.mark.parametrize(
     ('blocks', 'slot', 'expected'),
     [
