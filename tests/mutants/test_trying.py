@@ -8,7 +8,12 @@ from types import ModuleType
 import pytest
 
 from tests.mutants import trying
-from tests.mutants.trying import SURVIVORS, TESTS, TREE, Source, Survivor, modules, noticed_by_mypy
+from tests.mutants.trying import SURVIVORS, TESTS, TREE, Source, Survivor, chosen, modules, noticed_by_mypy, outcomes
+
+SAMPLED = ('decide/flash.py', 'decide/meanwhile.py', 'decide/merge.py')
+"""What the sample in make test is of: their own tests take a second."""
+
+SEED, SAMPLE = 20261122, 8
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +38,19 @@ def test_what_survives_is_still_in_the_code() -> None:
     assert [] == [s for s in listed if len(s.why.split()) < 3]
     assert len(listed) == len(set(listed))
     assert SURVIVORS.is_file()
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_changes_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are listed are not asked of: all others of the sample are noticed, by a test or by mypy."""
+    tests = tuple(f'tests/unit/decide/test_{Path(module).stem}.py' for module in SAMPLED)
+    monkeypatch.setattr(trying, 'TESTS', dict.fromkeys(SAMPLED, tests))
+    work = chosen(SAMPLED, seed=SEED, sample=SAMPLE)
+    listed = trying.survivors()
+    found = outcomes(work, tmp_path, 1)
+    assert SAMPLE == len(found)
+    left = [m for mutants in work.values() for m in mutants if found[m.name] is None]
+    assert [] == [m for m in left if not any(s.fits(m) for s in listed)]
 
 
 def test_a_changed_function_is_the_one_that_is_called() -> None:

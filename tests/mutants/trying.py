@@ -57,6 +57,7 @@ histories cannot run for each of a thousand changes.
 TESTS: Mapping[str, tuple[str, ...]] = {
     'decide': ('tests/unit/decide', 'tests/unit/run'),
     'decide/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
+    'decide/evidence.py': ('tests/unit/decide', 'tests/unit/run', 'tests/wire/test_locks.py', 'tests/wire/test_card_locks.py'),
     'decide/images.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
     'locks': (
         'tests/unit/locks',
@@ -400,7 +401,8 @@ def tried(mutants: Sequence[Mutant], tests: Sequence[str], folder: Path, process
 def tried_afresh(mutant: Mutant, text: str, folder: Path) -> str | None:
     """What notices a change of a function that no test calls: the tests of that very module, with the changed text imported."""
     own = f'test_{Path(mutant.module).stem}.py'
-    files = [str(f) for path in tests_of(mutant.module) for f in (TREE / path).glob(f'**/{own}')]
+    places = [TREE / path for path in tests_of(mutant.module)]
+    files = [str(f) for p in places for f in ([p] if p.name == own else p.glob(f'**/{own}'))]
     if not files:
         return None
     changed = folder / f'{mutant.name.replace("/", "-").replace(":", "-")}.py'
@@ -428,7 +430,8 @@ def run_changed(dotted: str, changed: str, *files: str) -> int:
             return importlib.util.spec_from_file_location(name, changed) if name == dotted else None
 
     sys.meta_path.insert(0, Finder)  # type: ignore[arg-type]
-    return int(pytest.main(['-x', '-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', *files]))
+    # pytest would import the package of its plugins by itself, to rewrite its assertions.
+    return int(pytest.main(['--assert=plain', '-x', '-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', *files]))
 
 
 def noticed_by_mypy(source: Source, mutants: Sequence[Mutant], folder: Path) -> set[str]:
