@@ -559,7 +559,7 @@ GUARDS = (
     Guard(
         name='BlueField: overlook that another place says the card is open',
         file=f'{LOCKS}/bluefield.py',
-        guard='            if place != mechanism and says is False:\n',
+        guard='            if place != mechanism and says:\n',
         gone='            if False:\n',
         tests=f'{CARD_LOCK_TESTS}::test_what_a_card_says_in_several_places_has_to_agree',
     ),
