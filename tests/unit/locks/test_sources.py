@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What do the places of a card amount to, one by one? Values and documents only, without HTTP."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,12 @@ from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPr
 from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
 from baremetal_acc.locks.bluefield_host_privilege_config import HostPrivilegeConfig
 from baremetal_acc.locks.drive_configuration_lock import ConfigurationLock
+from baremetal_acc.locks.fpga_programmable_from_host import WHOLE, ProgrammableFromHost
 from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
 from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
+from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockReading, LockState
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.decide import values
 
@@ -522,3 +525,273 @@ def test_components_that_are_none_prove_nothing(parts: Any, words: str) -> None:
 def test_sixteen_components_are_asked() -> None:
     """As many as there can be, and each."""
     assert LockState.LOCKED_REPORTED is _policy(_root(_members(*[f'{PARTS}/AP'] * 16))).state
+
+
+@pytest.mark.parametrize(
+    ('status', 'signs', 'words'),
+    [
+        ({'State': 'Enabled', 'Health': 'OK'}, {}, 'AutomaticBackgroundCopyEnabled, BackgroundCopyStatus'),
+        ({'State': 'Enabled'}, {'BackgroundCopyStatus': ''}, 'BackgroundCopyStatus, Status.Health OK'),
+        ({'State': 'Disabled', 'Health': 'OK'}, {'BackgroundCopyStatus': 'Completed'}, 'Status.State Enabled'),
+    ],
+)
+def test_a_root_of_trust_without_a_second_source_says_which_sign_is_missing(status: Any, signs: Any, words: str) -> None:
+    """Of those that it was asked at all."""
+    tree = _root({})
+    oem = {'InbandUpdatePolicyEnabled': False, **({'AutomaticBackgroundCopyEnabled': True} if signs else {}), **signs}
+    tree[EROT] = tree[EROT] | {'Status': status, 'Oem': {'Nvidia': oem}}
+    found = _policy(tree)
+    assert (LockState.UNKNOWN, True) == (found.state, str(found.reason).endswith(f': {words}'))
+
+
+def _protects_manager(image: object, *items: str) -> tuple[LockReading, ...]:
+    """A root of trust that says it protects the card's BMC, whose Manager runs that image."""
+    manager = f'{TOP}/Managers/Card_BMC'
+    tree = _root({})
+    oem = {'InbandUpdatePolicyEnabled': True}
+    protected = {'Nvidia': {'ComponentsProtected': [{'@odata.id': manager}]}}
+    tree[EROT] = tree[EROT] | {'Oem': {'Nvidia': oem}, 'Links': {'Oem': protected}}
+    tree[manager] = {'Links': {'ActiveSoftwareImage': {'@odata.id': image}}}
+    return InbandUpdatePolicy().read(_device(GPU_0, manager, bmc='host', items=items), [tree], NOW)
+
+
+def test_a_root_of_trust_of_a_cards_bmc_protects_the_image_of_that_bmc_alone() -> None:
+    """As on a BlueField-3: Manager, its active image, the item of the card."""
+    (found,) = _protects_manager(f'{ITEM}/', f'{ITEM}b', ITEM)
+    assert (LockState.UNLOCKED, Scope.COMPONENT, 'GPU_0') == (found.state, found.scope, found.part)
+    assert () == _protects_manager(f'{ITEM}c', ITEM)
+    assert () == _protects_manager(7, ITEM)
+
+
+def test_two_roots_of_trust_of_a_device_are_two_ways_to_it() -> None:
+    """The one that is open leaves the other one partial, and is named there."""
+    tree, other = _root(_members(f'{PARTS}/AP')), f'{TOP}/Chassis/IRoT_GPU_0'
+    tree[f'{TOP}/Chassis'] = _members(other, EROT)
+    tree[other] = tree[EROT] | {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': True}}}
+    found = InbandUpdatePolicy().read(_device(GPU_0, bmc='host'), [tree], NOW)
+    states = {r.ref.uri: (r.state, r.reason) for r in found}
+    assert {
+        other: (LockState.UNLOCKED, None),
+        EROT: (LockState.PARTIAL, f'{other} protects it too, and is unlocked'),
+    } == states
+
+
+def test_a_root_of_trust_that_is_found_by_its_name_proves_nothing_and_another_devices_is_not_ours() -> None:
+    """Its name says which device it may be for; that it is closed needs the BMC's word."""
+    tree = _root(_members(f'{PARTS}/AP'))
+    tree[EROT] = {name: value for name, value in tree[EROT].items() if name != 'Links'}
+    assert LockState.UNKNOWN is _policy(tree).state
+    assert () == InbandUpdatePolicy().read(_device(f'{GPU_0}1', bmc='host'), [tree], NOW)
+    tree[TOP] = {}
+    assert [f'{TOP}/Chassis'] == [uri for uri in tree.asked if uri == f'{TOP}/Chassis'][:1]
+    assert LockState.UNKNOWN is InbandUpdatePolicy().read(_device(GPU_0, bmc='host'), [tree], NOW)[0].state
+
+
+def test_a_root_of_trust_that_no_longer_shows_the_policy_is_not_written() -> None:
+    """It is another chassis now."""
+    tree = _root(_members(f'{PARTS}/AP'))
+    found = _policy(tree)
+    tree[EROT] = {}
+    with pytest.raises(BmcUnsupported, match=r'BMC host, .*/ERoT_GPU_0: it no longer shows InbandUpdatePolicyEnabled'):
+        InbandUpdatePolicy().engage(tree, found)
+    assert [] == tree.wrote
+
+
+# ---- whole readings, and what is refused untouched ----
+
+LINK = f'{OEM}/Connectx/ExternalHostPrivileges'
+
+
+def _closed() -> Tree:
+    """A card that is closed in all three places, and whose settings can be written."""
+    actions = {'#HostRshim.Set': {'target': '/rshim'}}
+    tree = _tree(Connectx={'ExternalHostPrivilege': {'@odata.id': LINK}}, Actions=actions)
+    privileges = dict.fromkeys(('HostPrivFwUpdate', 'HostPrivFlashAccess'), 'Disabled')
+    tree[LINK] = {'ExternalHostPrivilege': privileges, 'Actions': {'#ExternalHostPrivileges.Set': {'target': '/privileges'}}}
+    return tree
+
+
+@pytest.mark.parametrize(
+    ('mechanism', 'uri', 'field', 'value'),
+    [
+        (
+            HostPrivilege(),
+            SYSTEM,
+            'Bios/HostPrivilegeLevel+HostRshim',
+            {'HostPrivilegeLevel': 'Restricted', 'HostRshim': 'Disabled'},
+        ),
+        (
+            ExternalHostPrivilege(),
+            LINK,
+            'ExternalHostPrivilege+HostRshim',
+            {
+                'ExternalHostPrivilege': {'HostPrivFlashAccess': 'Disabled', 'HostPrivFwUpdate': 'Disabled'},
+                'HostRshim': 'Disabled',
+            },
+        ),
+        (
+            HostPrivilegeConfig(),
+            CONFIG,
+            'PrivilegeMode+HostRshim',
+            {'HostRshim': 'Disabled', 'PrivilegeMode': 'Restricted', 'PrivilegeMode pending': 'Restricted'},
+        ),
+    ],
+)
+def test_a_reading_says_all_that_evidence_needs(mechanism: Any, uri: str, field: str, value: Any) -> None:
+    """Mechanism, card, place, value, session, time, and the System whose power cycle it needs."""
+    (found,) = mechanism.read(CARD, [_closed()], NOW)
+    assert found == LockReading(
+        mechanism=mechanism.name,
+        accelerator=CARD.id,
+        blocks=values.HOST_DEVICE,
+        ref=Ref(bmc=DPU, uri=uri),
+        field=field,
+        value=json.dumps(value, sort_keys=True),
+        state=LockState.LOCKED_REPORTED,
+        at=NOW,
+        session='reading-session',
+        needs=ResetKind.POWER_CYCLE,
+        reset=Ref(bmc=DPU, uri=SYSTEM),
+    )
+
+
+@pytest.mark.parametrize(
+    ('mechanism', 'uri', 'body', 'words'),
+    [
+        (HostPrivilege(), SYSTEM, {}, r'BMC dpu, .*/Bluefield: this System has no Bios'),
+        (HostPrivilege(), f'{SYSTEM}/Bios', {}, r'BMC dpu, .*/Bios: has no attribute HostPrivilegeLevel'),
+        (HostPrivilege(), OEM, {}, r'BMC dpu, .*/Bluefield: it offers no action #HostRshim\.Set'),
+        (
+            ExternalHostPrivilege(),
+            LINK,
+            {},
+            r'BMC dpu, .*/ExternalHostPrivileges: it offers no action #ExternalHostPrivilege\.Set',
+        ),
+        (
+            ExternalHostPrivilege(),
+            LINK,
+            {'Actions': {'#ExternalHostPrivilege.Set': {'target': '/there'}}},
+            r'BMC dpu, .*/ExternalHostPrivileges: it does not show HostPrivFwUpdate and HostPrivFlashAccess',
+        ),
+        (HostPrivilegeConfig(), CONFIG, {}, r'BMC dpu, .*/HostPrivilegeConfig: it no longer shows PrivilegeMode'),
+    ],
+)
+def test_a_card_that_lacks_a_part_is_refused_untouched(mechanism: Any, uri: str, body: Any, words: str) -> None:
+    """It says which BMC, which resource, and what of it is missing."""
+    tree = _closed()
+    (found,) = mechanism.read(CARD, [tree], NOW)
+    tree[uri] = body
+    with pytest.raises(BmcUnsupported, match=words):
+        mechanism.engage(tree, found)
+    assert [] == tree.wrote
+
+
+@pytest.mark.parametrize(
+    ('mechanism', 'place'), [(ExternalHostPrivilege(), '/privileges'), (HostPrivilegeConfig(), f'{CONFIG}/Settings')]
+)
+def test_a_card_without_a_console_port_is_written_without_it(mechanism: Any, place: str) -> None:
+    """Of a reading that knows no System, and of a System that shows no HostRshim."""
+    for without in (True, False):
+        tree = _closed()
+        (found,) = mechanism.read(CARD, [tree], NOW)
+        if without:
+            tree[OEM] = {name: value for name, value in tree[OEM].items() if name != 'HostRshim'}
+        mechanism.engage(tree, found if without else replace(found, reset=None))
+        assert [place] == [uri for uri, _ in tree.wrote]
+
+
+@pytest.mark.parametrize(
+    ('mode', 'rshim', 'state', 'reason'),
+    [
+        ('Custom', 'Enabled', LockState.PARTIAL, 'Custom: put together by hand'),
+        ('Custom', 'Disabled', LockState.PARTIAL, 'HostRshim alone is closed'),
+        ('Privileged', 'Enabled', LockState.UNLOCKED, None),
+        (
+            7,
+            'Enabled',
+            LockState.UNKNOWN,
+            'a value that is not known: {"HostRshim": "Enabled", "PrivilegeMode": 7, "PrivilegeMode pending": 7}',
+        ),
+    ],
+)
+def test_a_preset_says_why_it_is_none(mode: object, rshim: str, state: LockState, reason: str | None) -> None:
+    """An operator has to know what is left to do."""
+    tree = _tree()
+    tree[OEM] = {'HostRshim': rshim}
+    tree[CONFIG] = tree[f'{CONFIG}/Settings'] = {'PrivilegeMode': mode}
+    (found,) = HostPrivilegeConfig().read(CARD, [tree], NOW)
+    assert (state, reason) == (found.state, found.reason)
+
+
+def test_a_level_that_cannot_be_read_is_a_reading_even_beside_a_preset() -> None:
+    """It may be there."""
+    tree = _tree()
+    tree[f'{SYSTEM}/Bios'] = 'the BMC is busy'
+    (found,) = HostPrivilege().read(CARD, [tree], NOW)
+    assert (LockState.UNKNOWN, f'{SYSTEM}/Bios: the BMC is busy') == (found.state, found.reason)
+
+
+# ---- the FPGA of a drive ----
+
+
+@pytest.mark.parametrize('other', [f'{TOP}/Chassis/1/Drives/0', f'{STORAGE}/Controllers/0', DRIVE])
+def test_the_lock_of_an_fpga_is_for_the_items_of_its_processor_where_there_is_a_drive(other: str) -> None:
+    """However the BMC shows the drive; two items are two places, and an FPGA alone is protected as a whole."""
+    tree = Tree('host')
+    tree[GPU_0] = {'FPGA': {'ProgrammableFromHost': False}}
+    items = (ITEM, f'{ITEM}b')
+    for item in items:
+        tree[item] = {'RelatedItem': [{'@odata.id': GPU_0}]}
+    lock = ProgrammableFromHost()
+    found = lock.read(_device(GPU_0, other, bmc='host', items=items), [tree], NOW)
+    assert [('GPU_0', f'{WHOLE}/GPU_0'), ('GPU_0b', f'{WHOLE}/GPU_0b')] == [(r.part, r.field) for r in found]
+    assert {(Scope.COMPONENT, lock.name, 'reading-session')} == {(r.scope, r.mechanism, r.session) for r in found}
+    lock.release(tree, found[1])
+    assert [(GPU_0, {'FPGA': {'ProgrammableFromHost': True}})] == tree.wrote
+    (whole,) = lock.read(_device(GPU_0, bmc='host', items=items), [tree], NOW)
+    assert (Scope.FIRMWARE, None, WHOLE) == (whole.scope, whole.part, whole.field)
+
+
+# ---- write protection that says nothing ----
+
+ITEMS = f'{TOP}/UpdateService/FirmwareInventory'
+
+
+def _items(*bodies: Any) -> Tree:
+    tree = Tree('host')
+    tree[TOP] = {'UpdateService': {'@odata.id': f'{TOP}/UpdateService'}}
+    tree[f'{TOP}/UpdateService'] = {'FirmwareInventory': {'@odata.id': f'{ITEMS}/'}}
+    tree[ITEMS] = _members(*(f'{ITEMS}/{n}' for n in range(len(bodies))))
+    for number, body in enumerate(bodies):
+        tree[f'{ITEMS}/{number}'] = body
+    return tree
+
+
+_ON = {'WriteProtected': True, 'Updateable': True}
+
+
+@pytest.mark.parametrize(
+    ('bodies', 'says'),
+    [
+        ((_ON, _ON), True),
+        ((_ON, _ON, _ON), False),
+        ((_ON, _ON, {'WriteProtected': False}), True),
+        ((_ON, {'WriteProtected': True}, {'WriteProtected': True}), False),
+        ((_ON | {'Updateable': False}, {'WriteProtected': True}, {'WriteProtected': True}), True),
+        ((_ON | {'Updateable': False}, {'WriteProtected': True}, 'the BMC is busy'), False),
+    ],
+)
+def test_write_protection_of_every_item_says_nothing(bodies: tuple[Any, ...], says: bool) -> None:
+    """Where one is open, or none is called Updateable, or there are but two, it says what it says."""
+    (found,) = WriteProtected().read(_device(GPU_0, bmc='host', items=(f'{ITEMS}/0',)), [_items(*bodies)], NOW)
+    assert (LockState.LOCKED_REPORTED if says else LockState.UNKNOWN) is found.state
+    assert says is (found.reason is None)
+
+
+@pytest.mark.parametrize('value', [None, 'true', 1])
+def test_what_is_neither_true_nor_false_is_no_write_protection(value: object) -> None:
+    """And says so."""
+    (found,) = WriteProtected().read(
+        _device(GPU_0, bmc='host', items=(f'{ITEMS}/0',)), [_items({'WriteProtected': value})], NOW
+    )
+    assert (LockState.UNKNOWN, 'neither true nor false') == (found.state, found.reason)
