@@ -1,6 +1,5 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: T201
 """Which changes of the code that decides, and of the locks, would nobody notice? Mutation testing of decide/ and locks/.
 
 mutmut says what can be changed (a comparison turned round, an argument left out, a text altered); its own runner would take a
@@ -14,6 +13,7 @@ replaced, and the tests that call it run, the quick ones first, till one fails. 
 :file:`survivors.toml` names what nobody notices, with the reason why that is no harm; test_survivors.py asks whether it is
 still true of the code.
 """
+# ruff: noqa: T201
 
 import argparse
 import difflib
@@ -40,6 +40,7 @@ from typing import Any
 
 import libcst
 import pytest
+from hypothesis import HealthCheck, settings
 from mutmut.mutation.file_mutation import create_mutations
 
 TREE = Path(__file__).parents[2]
@@ -391,6 +392,9 @@ def tried(mutants: Sequence[Mutant], tests: Sequence[str], folder: Path, process
     """
     sources = {name: Source(name) for name in sorted({m.module for m in mutants})}
     trial = Trial(sources, mutants, folder, processes)
+    # Under a profile, on a machine that is busy, everything is slower than its tests expect.
+    settings.register_profile('trying', deadline=None, suppress_health_check=list(HealthCheck))
+    settings.load_profile('trying')
     quiet = ['-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', '--no-header', '--no-summary']
     code = pytest.main([*quiet, *tests], plugins=[trial])
     if {m.name for m in mutants} != set(trial.outcome):
