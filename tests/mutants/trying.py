@@ -10,7 +10,7 @@ replaced, and the tests that call it run, the quick ones first, till one fails. 
 
     python -m tests.mutants.trying [--only decide/flash.py ...] [--seed N --sample K] [--processes 2]
 
-:file:`survivors.toml` names what nobody notices, with the reason why that is no harm; test_survivors.py asks whether it is
+:file:`survivors.toml` names what nobody notices, with the reason why that is no harm; test_trying.py asks whether it is
 still true of the code.
 """
 # ruff: noqa: T201
