@@ -232,7 +232,7 @@ class Connection(Protocol):
         """
 
     def last_reset(self, system: Ref) -> str | None:
-        """LastResetTime of a System or a Manager as text, None when it has none; only compared for being another one than before.
+        """LastResetTime of a System or a Manager as text, None when it has none; only compared for being another than before.
 
         :raises BmcError: it could not be read.
         """

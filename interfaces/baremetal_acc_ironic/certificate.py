@@ -289,7 +289,7 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> N
     """
     node = objects.Node.get_by_uuid(task.context, task.node.uuid)
     found = memory.load(node).certificate
-    where = f"driver_internal_info['{memory.KEY}'] of node {node.uuid}"
+    where = f'{memory.PLACE} of node {node.uuid}'
     if found != kept:
         raise StateError(f'{where}: another certificate was read back')
     if kept.packed is not None:

@@ -40,6 +40,9 @@ LOG = log.getLogger(__name__)
 KEY = 'baremetal_acc'
 FORMAT = 1
 
+PLACE = f"driver_internal_info['{KEY}']"
+"""Of a node, for texts."""
+
 LIMIT_BYTES = 48 * 1024
 """Of 64 KiB; the rest is Ironic's. Source: ironic/db/sqlalchemy/models.py, JsonEncodedDict is TEXT, 65535 bytes on MySQL."""
 
@@ -258,7 +261,7 @@ def load(node: Any) -> Memory:
         return Memory()
     if not isinstance(stored, dict) or stored.get('format') != FORMAT:
         raise StaleJob(
-            f"node {node.uuid}: driver_internal_info['{KEY}'] has another format than {FORMAT}",
+            f'node {node.uuid}: {PLACE} has another format than {FORMAT}',
             hint='finish the job with the version of baremetal-acc that began it, or remove the key and clean the node',
         )
     packed = stored.get('packed')
@@ -308,7 +311,7 @@ def store(node: Any, memory: Memory) -> None:
         size = len(json.dumps(value))
     if size > LIMIT_BYTES:
         raise AccError(
-            f"node {node.uuid}: the job needs {size} bytes of driver_internal_info['{KEY}'], {LIMIT_BYTES} are allowed",
+            f'node {node.uuid}: the job needs {size} bytes of {PLACE}, {LIMIT_BYTES} are allowed',
             hint="give the step fewer devices (argument 'devices')",
         )
     node.set_driver_internal_info(KEY, value)
@@ -400,4 +403,4 @@ def _unpack(node: Any, packed: object) -> object:
             raise ValueError('too long, or cut')
         return json.loads(data)
     except (ValueError, zlib.error) as exc:
-        raise StaleJob(f"node {node.uuid}: driver_internal_info['{KEY}'] cannot be read: {exc}") from exc
+        raise StaleJob(f'node {node.uuid}: {PLACE} cannot be read: {exc}') from exc

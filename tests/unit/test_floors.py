@@ -21,7 +21,18 @@ FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide',)
 FLOOR_2 = ('bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf')
 FLOOR_3 = ('run', 'fleet', 'assemble')
-CONTRACTS = ('bmc.api', 'bmc.find', 'bmc.wait', 'locks.api', 'locks.find', 'catalogue', 'placement', 'handover', 'conf')
+CONTRACTS = (
+    'bmc.api',
+    'bmc.find',
+    'bmc.lasting',
+    'bmc.wait',
+    'locks.api',
+    'locks.find',
+    'catalogue',
+    'placement',
+    'handover',
+    'conf',
+)
 """What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
 
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
