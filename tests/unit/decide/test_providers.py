@@ -529,3 +529,14 @@ def test_what_is_gone_is_deleted_only_where_that_was_asked_for():
     fewer = replace(actual, providers=tuple(p for p in actual.providers if p.uuid != GPU_UUID))
     assert [] == [c for c in diff(fewer, actual) if isinstance(c, DeleteProvider)]
     assert [GPU_UUID] == [c.uuid for c in diff(fewer, actual, delete_gone=True) if isinstance(c, DeleteProvider)]
+
+
+def test_an_x_at_an_end_of_a_name_is_a_letter_of_it():
+    """Blanks and punctuation are taken off the ends, and nothing else."""
+    assert 'CUSTOM_ACC_FN_XTS_X' == providers.function_class('-XTS X-')
+
+
+def test_a_parent_that_is_not_there_counts_as_the_root():
+    """A tree that somebody has torn still has an order."""
+    torn = Provider(uuid=SLOT0, name='slot', parent_uuid=SLOT1)
+    assert (torn,) == providers._parents_first(NODE, [torn])
