@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does this chain of certificates lead from the signer to a trust root? Stricter than RFC 5280: see :func:`check`."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
@@ -54,11 +55,11 @@ def check(chain: tuple[x509.Certificate, ...], authorities: tuple[x509.Certifica
         if not chain:
             raise Untrusted('it is the certificate of a CA, not of a signer')
     last = chain[-1]
-    roots = [a for a in authorities if a.subject == last.issuer and _issued(last, a)]
+    roots = [a for a in authorities if a.subject == last.issuer and issued(last, a)]
     if not roots:
         raise Untrusted(f'{name_of(last)} was issued by no trust root')
     # A CA that was renewed has two certificates of one key: the one counts that is valid.
-    root = next((a for a in roots if _is_valid(a, now)), roots[0])
+    root = next((a for a in roots if is_valid(a, now)), roots[0])
     check_path((*chain, root), now)
 
 
@@ -69,7 +70,7 @@ def check_path(path: tuple[x509.Certificate, ...], now: datetime) -> None:
     """
     for depth, certificate in enumerate(path):
         name = 'it' if depth == 0 else name_of(certificate)
-        if not _is_valid(certificate, now):
+        if not is_valid(certificate, now):
             until = f'{certificate.not_valid_before_utc:%Y-%m-%d %H:%M}Z to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M}Z'
             raise Untrusted(f'{name} is valid from {until} only')
         unknown = [e.oid.dotted_string for e in certificate.extensions if e.critical and e.oid not in _KNOWN_CRITICAL]
@@ -77,7 +78,7 @@ def check_path(path: tuple[x509.Certificate, ...], now: datetime) -> None:
             raise Untrusted(f'{name} demands what is not understood here (critical extension {unknown[0]})')
         if depth > 0:
             _check_issuer(certificate, depth - 1, name)
-            if not _issued(path[depth - 1], certificate):
+            if not issued(path[depth - 1], certificate):
                 raise Untrusted(f'{name_of(path[depth - 1])} was not issued by {name}')
     check_leaf(path[0])
 
@@ -109,13 +110,15 @@ def check_leaf(certificate: x509.Certificate) -> None:
         raise Untrusted('it is not for code signing')
 
 
-def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
+def is_valid(certificate: x509.Certificate, now: datetime) -> bool:
+    """Neither too early nor too late."""
     return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
-def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+def issued(certificate: x509.Certificate, issuer: x509.Certificate, allowed: Collection[str] = _HASHES) -> bool:
+    """It bears a signature of the issuer, over a digest of one of these algorithms."""
     algorithm = certificate.signature_hash_algorithm
-    if algorithm is not None and algorithm.name not in _HASHES:
+    if algorithm is not None and algorithm.name not in allowed:
         return False
     try:
         certificate.verify_directly_issued_by(issuer)

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from baremetal_acc.catalogue import roots, transcript
-from baremetal_acc.catalogue.chains import extension, name_of
+from baremetal_acc.catalogue.chains import extension, is_valid, issued, name_of
 from baremetal_acc.catalogue.keys import PublicKey, Untrusted, fingerprint, usable
 from baremetal_acc.catalogue.transcript import HASHES, Transcript
 from baremetal_acc.errors import DocumentError
@@ -118,7 +118,7 @@ class Attestor:
             above = [a for a in self.authorities if a.subject == top.issuer and _issued(top, a)]
             if not above:
                 raise Untrusted(f'{name_of(top)} was issued by no pinned root')
-            path = (*path, next((a for a in above if _is_valid(a, now)), above[0]))
+            path = (*path, next((a for a in above if is_valid(a, now)), above[0]))
         if len(path) < 2:
             raise Untrusted('the certificate of a root signs no measurements')
         for depth, certificate in enumerate(path):
@@ -268,7 +268,7 @@ def _check(certificate: x509.Certificate, depth: int, now: datetime) -> None:
     :raises Untrusted: it does not.
     """
     name = name_of(certificate)
-    if not _is_valid(certificate, now):
+    if not is_valid(certificate, now):
         until = f'{certificate.not_valid_before_utc:%Y-%m-%d %H:%M}Z to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M}Z'
         raise Untrusted(f'the certificate of {name} is valid from {until} only')
     usable(certificate.public_key())
@@ -293,19 +293,8 @@ def _check(certificate: x509.Certificate, depth: int, now: datetime) -> None:
         raise Untrusted(f'the certificate of {name} is for those who ask, not for those who answer')
 
 
-def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
-    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
-
-
 def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    algorithm = certificate.signature_hash_algorithm
-    if algorithm is not None and algorithm.name not in _GOOD_HASHES:
-        return False
-    try:
-        certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True
+    return issued(certificate, issuer, _GOOD_HASHES)
 
 
 def _digest(certificate: x509.Certificate) -> str:

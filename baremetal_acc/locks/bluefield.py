@@ -14,13 +14,15 @@ NvidiaHostPrivilegeConfig v1_0_0; recording nvidia/bluefield3.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.locks.place import MISSING, Readers, literal, value_at, where
+from baremetal_acc.locks.api import About
+from baremetal_acc.locks.place import MISSING, Readers, literal, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.lock import LockReading, LockState
 from baremetal_acc.model.ref import Ref
 
 LEVELS = ('HostPrivilegeLevel', 'Host Privilege Level')
@@ -176,6 +178,41 @@ def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:
             continue
         settings = _linked(card, 'preset', reader, settings_of(config))
         card.presets.append((config.ref, config.body, settings.body if settings is not None else None))
+
+
+def shown(
+    mechanism: str,
+    about: About,
+    accelerator: Accelerator,
+    card: Card,
+    reader: Reader,
+    now: datetime,
+    *,
+    ref: Ref,
+    field: str,
+    value: Mapping[str, object],
+    judged: tuple[LockState, str | None],
+) -> LockReading:
+    """The reading of one of the three places of a card. Each comes in force with a power cycle of the card's System.
+
+    :param value: what it shows, by name; parts that are ``MISSING`` are left out.
+    :param judged: the state, and why it is none better.
+    """
+    state, reason = judged
+    return reading(
+        mechanism=mechanism,
+        accelerator=accelerator,
+        blocks=about.blocks,
+        ref=ref,
+        field=field,
+        value={name: part for name, part in value.items() if part is not MISSING},
+        state=state,
+        now=now,
+        session=reader.session,
+        needs=about.needs,
+        reset=card.system,
+        reason=reason,
+    )
 
 
 def _linked(card: Card, place: str, reader: Reader, link: object) -> Document | None:

@@ -37,8 +37,9 @@ from baremetal_acc.locks.bluefield import (
     Card,
     cards,
     rshim_target,
+    shown,
 )
-from baremetal_acc.locks.place import MISSING, literal, reading, value_at
+from baremetal_acc.locks.place import literal, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 
@@ -64,23 +65,20 @@ class ExternalHostPrivilege:
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each System of the device whose extension links the privileges."""
         return tuple(
-            reading(
-                mechanism=self.name,
-                accelerator=accelerator,
-                blocks=self.about.blocks,
+            shown(
+                self.name,
+                self.about,
+                accelerator,
+                card,
+                reader,
+                now,
                 ref=card.privileges_at,
                 field=f'{PROPERTY}+{RSHIM}',
-                value=_value(card),
-                state=state,
-                now=now,
-                session=reader.session,
-                needs=self.about.needs,
-                reset=card.system,
-                reason=reason,
+                value={PROPERTY: card.privileges, RSHIM: card.rshim},
+                judged=_state(card),
             )
             for card, reader in cards(accelerator, readers)
             if card.privileges_at is not None
-            for state, reason in [_state(card)]
         )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
@@ -98,31 +96,26 @@ class ExternalHostPrivilege:
         _write(writer, reading, DEFAULT, ENABLED)
 
 
-def _value(card: Card) -> dict[str, object]:
-    parts = {PROPERTY: card.privileges, RSHIM: card.rshim}
-    return {name: value for name, value in parts.items() if value is not MISSING}
-
-
 def _state(card: Card) -> tuple[LockState, str | None]:
     unreadable = card.why_not('privileges', 'rshim')
     if unreadable is not None:
         return LockState.UNKNOWN, unreadable
-    shown = card.privileges
-    if not isinstance(shown, Mapping):
+    privileges = card.privileges
+    if not isinstance(privileges, Mapping):
         return LockState.UNKNOWN, f'it shows no {PROPERTY}'
-    missing = [name for name in WRITES if name not in shown]
+    missing = [name for name in WRITES if name not in privileges]
     if missing:
         return LockState.UNKNOWN, f'it does not show {", ".join(missing)}'
-    if any(value not in (DISABLED, ENABLED, DEFAULT) for value in shown.values()):
-        return LockState.UNKNOWN, f'a value that is not known: {literal(shown)}'
-    left = sorted(name for name, value in shown.items() if value != DISABLED and name not in HARMLESS)
+    if any(value not in (DISABLED, ENABLED, DEFAULT) for value in privileges.values()):
+        return LockState.UNKNOWN, f'a value that is not known: {literal(privileges)}'
+    left = sorted(name for name, value in privileges.items() if value != DISABLED and name not in HARMLESS)
     if not left:
         state, reason = card.with_rshim(closed=True)
         contradicted = card.contradicts('privileges') if state is LockState.LOCKED_REPORTED else None
         return (state, reason) if contradicted is None else (LockState.UNKNOWN, contradicted)
-    if all(shown[name] == DISABLED for name in WRITES):
+    if all(privileges[name] == DISABLED for name in WRITES):
         return LockState.PARTIAL, f'{", ".join(left)} not Disabled'
-    if not any(shown[name] == ENABLED for name in WRITES) and not card.level_is_open:
+    if not any(privileges[name] == ENABLED for name in WRITES) and not card.level_is_open:
         return LockState.UNKNOWN, f'{", ".join(n for n in WRITES if n in left)} Default: nothing says what that comes to'
     return card.with_rshim(closed=False)
 
@@ -134,8 +127,8 @@ def _write(writer: Writer, reading: LockReading, word: str, rshim: str) -> None:
     target = next((t for t in targets if isinstance(t, str)), None)
     if target is None:
         raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it offers no action {ACTIONS[0]}')
-    shown = value_at(body, PROPERTY)
-    names = [name for name in shown if name not in HARMLESS] if isinstance(shown, Mapping) else []
+    privileges = value_at(body, PROPERTY)
+    names = [name for name in privileges if name not in HARMLESS] if isinstance(privileges, Mapping) else []
     if not set(WRITES) <= set(names):
         raise BmcUnsupported(bmc=writer.name, uri=reading.ref.uri, what=f'it does not show {" and ".join(WRITES)}')
     console = rshim_target(writer, reading.reset) if reading.reset is not None else None

@@ -37,8 +37,9 @@ from baremetal_acc.locks.bluefield import (
     level,
     rshim_target,
     settings_of,
+    shown,
 )
-from baremetal_acc.locks.place import MISSING, literal, reading, value_at
+from baremetal_acc.locks.place import MISSING, literal, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import Ref
@@ -61,23 +62,20 @@ class HostPrivilege:
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each System of the device that shows either of the two; on real cards there is one."""
         return tuple(
-            reading(
-                mechanism=self.name,
-                accelerator=accelerator,
-                blocks=self.about.blocks,
+            shown(
+                self.name,
+                self.about,
+                accelerator,
+                card,
+                reader,
+                now,
                 ref=card.system,
                 field=f'Bios/{LEVELS[0]}+{RSHIM}',
                 value=_value(card),
-                state=state,
-                now=now,
-                session=reader.session,
-                needs=self.about.needs,
-                reset=card.system,
-                reason=reason,
+                judged=_state(card),
             )
             for card, reader in cards(accelerator, readers)
             if _shows_any(card)
-            for state, reason in [_state(card)]
         )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:

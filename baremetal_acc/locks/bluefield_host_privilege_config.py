@@ -36,8 +36,9 @@ from baremetal_acc.locks.bluefield import (
     cards,
     rshim_target,
     settings_of,
+    shown,
 )
-from baremetal_acc.locks.place import MISSING, literal, reading, value_at
+from baremetal_acc.locks.place import MISSING, literal, value_at
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
 
@@ -65,23 +66,20 @@ class HostPrivilegeConfig:
     def read(self, accelerator: Accelerator, readers: Iterable[Reader], now: datetime) -> tuple[LockReading, ...]:
         """One reading for each configuration that an adapter of the device links."""
         return tuple(
-            reading(
-                mechanism=self.name,
-                accelerator=accelerator,
-                blocks=self.about.blocks,
+            shown(
+                self.name,
+                self.about,
+                accelerator,
+                card,
+                reader,
+                now,
                 ref=ref,
                 field=f'{MODE}+{RSHIM}',
                 value=_value(card, body, settings),
-                state=state,
-                now=now,
-                session=reader.session,
-                needs=self.about.needs,
-                reset=card.system,
-                reason=reason,
+                judged=_state(card, body, settings),
             )
             for card, reader in cards(accelerator, readers)
             for ref, body, settings in card.presets
-            for state, reason in [_state(card, body, settings)]
         )
 
     def engage(self, writer: Writer, reading: LockReading) -> None:
