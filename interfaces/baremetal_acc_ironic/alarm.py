@@ -11,19 +11,18 @@ from datetime import datetime
 from typing import Any
 
 from ironic.common import metrics_utils
-from ironic.conf import CONF
 from ironic.objects import base, fields
 from ironic.objects import notification as ironic_notification
 from oslo_log import log
 
 from baremetal_acc.decide.baseline import DriftAction
 from baremetal_acc.decide.watch import Alarm, Trouble
-from baremetal_acc_ironic import outcome
+from baremetal_acc_ironic import notification, outcome
 
 LOG = log.getLogger(__name__)
 METRICS = metrics_utils.get_metrics_logger(__name__)
 
-OBJECT, ACTION = 'accelerator', 'alarm'
+ACTION = 'alarm'
 
 BETWEEN = 'changed between verify and hand-over'
 """What the first look after a hand-over finds: it was proven, and was not so any more when the node became active."""
@@ -41,10 +40,7 @@ class AcceleratorAlarmPayload(ironic_notification.NotificationPayloadBase):
     VERSION = '1.0'
 
     fields = {  # noqa: RUF012
-        'node_uuid': fields.UUIDField(),
-        'node_name': fields.StringField(nullable=True),
-        'provision_state': fields.StringField(nullable=True),
-        'resource_class': fields.StringField(nullable=True),
+        **notification.NODE,
         'instance_uuid': fields.UUIDField(nullable=True),
         'lifecycle': fields.IntegerField(),
         'kind': fields.StringField(),
@@ -123,16 +119,12 @@ def _emit(
     lifecycle: int,
     now: datetime,
 ) -> None:
-    """What of it fails is logged: the alarm stands in the log and in the history."""
-    node = task.node
     begins = status == fields.NotificationStatus.START
-    try:
-        payload = AcceleratorAlarmPayload(
-            node_uuid=node.uuid,
-            node_name=node.name,
-            provision_state=node.provision_state,
-            resource_class=node.resource_class,
-            instance_uuid=node.instance_uuid,
+
+    def payload() -> AcceleratorAlarmPayload:
+        return AcceleratorAlarmPayload(
+            **notification.about(task.node),
+            instance_uuid=task.node.instance_uuid,
             lifecycle=lifecycle,
             kind=str(alarm.trouble.kind),
             accelerator=alarm.trouble.device,
@@ -143,11 +135,6 @@ def _emit(
             first_look=first,
             reactions=sorted(reactions),
         )
-        AcceleratorAlarmNotification(
-            publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=CONF.host),
-            event_type=ironic_notification.EventType(object=OBJECT, action=ACTION, status=status),
-            level=fields.NotificationLevel.ERROR if begins else fields.NotificationLevel.INFO,
-            payload=payload,
-        ).emit(task.context)
-    except Exception:
-        LOG.exception('Node %s: the notification baremetal.%s.%s could not be sent', node.uuid, OBJECT, ACTION)
+
+    level = fields.NotificationLevel.ERROR if begins else fields.NotificationLevel.INFO
+    notification.send(task, AcceleratorAlarmNotification, payload, ACTION, level=level, status=status)

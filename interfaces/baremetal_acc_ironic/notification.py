@@ -7,7 +7,7 @@ They are versioned as Ironic's own are, and go where those go (``[DEFAULT] notif
 what BMCs show of their devices and what waivers say, and nothing of ``driver_info``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,10 +21,19 @@ from baremetal_acc.decide.drift import Change
 
 LOG = log.getLogger(__name__)
 
-OBJECT, ACTION, WAIVER = 'accelerator', 'drift', 'waiver'
+OBJECT, DRIFT, WAIVER = 'accelerator', 'drift', 'waiver'
 
 LIMIT = 200
 """Changes in one notification: about 100 KiB, below what message brokers take by default."""
+
+
+NODE = {
+    'node_uuid': fields.UUIDField(),
+    'node_name': fields.StringField(nullable=True),
+    'provision_state': fields.StringField(nullable=True),
+    'resource_class': fields.StringField(nullable=True),
+}
+"""Fields of every payload."""
 
 
 @base.IronicObjectRegistry.register
@@ -55,10 +64,7 @@ class AcceleratorDriftPayload(ironic_notification.NotificationPayloadBase):
     VERSION = '1.0'
 
     fields = {  # noqa: RUF012
-        'node_uuid': fields.UUIDField(),
-        'node_name': fields.StringField(nullable=True),
-        'provision_state': fields.StringField(nullable=True),
-        'resource_class': fields.StringField(nullable=True),
+        **NODE,
         'found_by': fields.StringField(),
         'at': fields.DateTimeField(),
         'since': fields.DateTimeField(),
@@ -102,10 +108,7 @@ class AcceleratorWaiverPayload(ironic_notification.NotificationPayloadBase):
     VERSION = '1.0'
 
     fields = {  # noqa: RUF012
-        'node_uuid': fields.UUIDField(),
-        'node_name': fields.StringField(nullable=True),
-        'provision_state': fields.StringField(nullable=True),
-        'resource_class': fields.StringField(nullable=True),
+        **NODE,
         'by': fields.StringField(),
         'at': fields.DateTimeField(),
         'in_use': fields.BooleanField(),
@@ -143,13 +146,10 @@ def waivers(task: Any, found: Iterable[Waiving], *, by: str, at: datetime, in_us
 
     :param in_use: the node was just found as it should be with them; else they were given or taken back, and these are left.
     """
-    node = task.node
-    try:
-        payload = AcceleratorWaiverPayload(
-            node_uuid=node.uuid,
-            node_name=node.name,
-            provision_state=node.provision_state,
-            resource_class=node.resource_class,
+
+    def payload() -> AcceleratorWaiverPayload:
+        return AcceleratorWaiverPayload(
+            **about(task.node),
             by=by,
             at=at,
             in_use=in_use,
@@ -165,42 +165,62 @@ def waivers(task: Any, found: Iterable[Waiving], *, by: str, at: datetime, in_us
                 for w in found
             ],
         )
-        AcceleratorWaiverNotification(
-            publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=CONF.host),
-            event_type=ironic_notification.EventType(object=OBJECT, action=WAIVER, status=fields.NotificationStatus.SUCCESS),
-            level=fields.NotificationLevel.WARNING,
-            payload=payload,
-        ).emit(task.context)
-    except Exception:
-        # Whatever the transport raises: the waivers stand in the log and in the node's history.
-        LOG.exception('Node %s: the notification baremetal.%s.%s could not be sent', node.uuid, OBJECT, WAIVER)
+
+    send(task, AcceleratorWaiverNotification, payload, WAIVER, level=fields.NotificationLevel.WARNING)
 
 
 def emit(task: Any, changes: Iterable[Change], *, by: str, at: datetime, since: datetime, grave: bool) -> None:
     """Send it if Ironic's configuration asks for it. What of it fails is logged: no step fails for it."""
-    node = task.node
     found = tuple(changes)
-    try:
-        payload = AcceleratorDriftPayload(
-            node_uuid=node.uuid,
-            node_name=node.name,
-            provision_state=node.provision_state,
-            resource_class=node.resource_class,
+
+    def payload() -> AcceleratorDriftPayload:
+        return AcceleratorDriftPayload(
+            **about(task.node),
             found_by=by,
             at=at,
             since=since,
             changes=[_change(c) for c in found[:LIMIT]],
             more=max(0, len(found) - LIMIT),
         )
-        AcceleratorDriftNotification(
+
+    level = fields.NotificationLevel.WARNING if grave else fields.NotificationLevel.INFO
+    send(task, AcceleratorDriftNotification, payload, DRIFT, level=level)
+
+
+def about(node: Any) -> dict[str, Any]:
+    """What every payload says of its node; its class has ``NODE`` among its fields."""
+    return {
+        'node_uuid': node.uuid,
+        'node_name': node.name,
+        'provision_state': node.provision_state,
+        'resource_class': node.resource_class,
+    }
+
+
+def send(
+    task: Any,
+    notification: Any,
+    payload: Callable[[], Any],
+    action: str,
+    *,
+    level: str,
+    status: str = fields.NotificationStatus.SUCCESS,
+) -> None:
+    """Send a notification. What of it fails is logged, whatever the transport raises: log and history of the node have it too.
+
+    :param notification: its class.
+    :param payload: makes what it tells.
+    :param action: the third word of its name.
+    """
+    try:
+        notification(
             publisher=ironic_notification.NotificationPublisher(service='ironic-conductor', host=CONF.host),
-            event_type=ironic_notification.EventType(object=OBJECT, action=ACTION, status=fields.NotificationStatus.SUCCESS),
-            level=fields.NotificationLevel.WARNING if grave else fields.NotificationLevel.INFO,
-            payload=payload,
+            event_type=ironic_notification.EventType(object=OBJECT, action=action, status=status),
+            level=level,
+            payload=payload(),
         ).emit(task.context)
     except Exception:
-        # Whatever the transport raises: the drift stands in the log and in the node's history.
-        LOG.exception('Node %s: the notification baremetal.%s.%s could not be sent', node.uuid, OBJECT, ACTION)
+        LOG.exception('Node %s: the notification baremetal.%s.%s could not be sent', task.node.uuid, OBJECT, action)
 
 
 def _change(change: Change) -> AcceleratorChange:
