@@ -15,7 +15,7 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, WritePath
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waived, moment
 
@@ -298,10 +298,21 @@ def _no_longer_shown(accelerator: Accelerator, wanted: Demands, engagements: Ite
     """A lock that we engaged and that the BMC does not show is no lock that never was: nobody knows whether it holds."""
     shown = {r.place for r in accelerator.locks}
     for e in engagements:
-        if wanted.block and e.accelerator == accelerator.id and e.place not in shown:
+        if _rests_on(accelerator, wanted, e) and e.place not in shown:
             expected, found = f'{e.field} at {e.ref}, as it was engaged', 'the BMC does not show it any more'
             subject = f'lock {e.mechanism}'
             yield _finding(accelerator, subject, expected, found, Met.NO, wanted.block_rule, LockState.UNKNOWN)
+
+
+def _rests_on(accelerator: Accelerator, wanted: Demands, engaged: Engagement) -> bool:
+    """What the rules demand of a device depends on a lock that we engaged.
+
+    That of a whole machine is recorded in the name of one device, whichever: it is for all that its BMC shows.
+    """
+    if engaged.scope is not Scope.BMC:
+        return bool(wanted.block) and engaged.accelerator == accelerator.id
+    through = engaged.ref.bmc in {ref.bmc for ref in accelerator.refs}
+    return through and bool(wanted.block & (engaged.blocks or wanted.block))
 
 
 def _open(found: evidence.Coverage) -> str:

@@ -132,6 +132,7 @@ class Engagement:
     :ivar part: of the card, as in the reading that was engaged: places are positions, and a BMC may renumber them.
     :ivar reset: the System whose reset it needs; ``reset_at`` when that was seen done, or None.
     :ivar scope: as in the reading. A lock of scope ``bmc`` is engaged once for all devices: ``accelerator`` is but one of them.
+    :ivar blocks: as in the reading; empty where nobody knows, as in records of earlier versions: it may be any path.
     """
 
     mechanism: str
@@ -147,6 +148,7 @@ class Engagement:
     reset: Ref | None = None
     reset_at: datetime | None = None
     scope: Scope = Scope.DEVICE
+    blocks: frozenset[WritePath] = frozenset()
 
     @property
     def place(self) -> tuple[str, Ref, str]:

@@ -71,6 +71,7 @@ def engage(
         needs=action.needs,
         reset=reading.reset,
         scope=reading.scope,
+        blocks=reading.blocks,
     )
     # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
     others = tuple(e for e in job.engagements if not _replaces(record, e))

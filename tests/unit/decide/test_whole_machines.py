@@ -11,9 +11,11 @@ from baremetal_acc.decide.advance import Patience, Sight, advance, begin, curren
 from baremetal_acc.decide.baseline import Baseline, Match, Rule
 from baremetal_acc.decide.evidence import Subject, coverage, doubted, in_the_way, judge
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Release, Reset, ResetPurpose, Stage
-from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
-from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import values as v
 
 IPMI, REDFISH, NETWORK = WritePath.HOST_BMC_IPMI, WritePath.HOST_BMC_REDFISH, WritePath.BMC_NETWORK
@@ -109,6 +111,55 @@ def test_one_engagement_is_proof_for_every_device_of_the_bmc():
     own = v.reading()
     assert LOCKED is judge(own, [v.engagement(own, accelerator=v.FPGA)], lifecycle=v.LIFECYCLE).state
     assert LOCKED is judge(mine, [v.engagement(_on(mine, OTHER))], lifecycle=v.LIFECYCLE).state
+
+
+WAYS = ('interface', 'nic')
+FIRST, SECOND = AcceleratorId('uuid:a'), AcceleratorId('uuid:b')
+
+
+def judged_after(*shown, asks=SECOND, records=None, **other):
+    """The verdict of a deploy on two devices of which one has to be closed; both ways were engaged, in the name of the first."""
+    engaged = (
+        [v.engagement(whole(w, place=w), accelerator=FIRST, scope=Scope.BMC) for w in WAYS] if records is None else records
+    )
+    locks = tuple(whole(w, place=w) for w in shown)
+    cards = [
+        v.gpu(id=i, model='asked' if i == asks else 'free', locks=tuple(replace(r, accelerator=i) for r in locks), **other)
+        for i in (FIRST, SECOND)
+    ]
+    baseline = Baseline(
+        rules=(
+            Rule(name='free', match=Match(model='free'), block=frozenset({IPMI})),
+            Rule(name='asked', match=Match(), block=frozenset({IPMI, REDFISH})),
+        )
+    )
+    found = verify(v.inventory(*cards), baseline, v.NODE, (), engaged, lifecycle=v.LIFECYCLE, flow=Flow.DEPLOY)
+    return [(f.accelerator, f.subject) for f in found.unmet if 'ipmi' not in f.subject]
+
+
+@pytest.mark.parametrize('asks', [FIRST, SECOND])
+def test_a_way_that_vanishes_is_missed_on_every_device_that_needs_it_closed(asks):
+    """Whichever device the one record names: of that one the rules may demand nothing, or only other paths."""
+    assert [] == judged_after(*WAYS, asks=asks)
+    assert [(asks, 'lock nic')] == judged_after('interface', asks=asks)
+
+
+def test_a_way_of_a_bmc_that_does_not_show_the_device_is_not_missed():
+    """It is none to that device."""
+    elsewhere = [v.engagement(whole(w, place=w, bmc=OTHER), accelerator=FIRST, scope=Scope.BMC) for w in WAYS]
+    mine = [v.engagement(whole(w, place=w), accelerator=FIRST, scope=Scope.BMC) for w in WAYS]
+    assert [] == judged_after(*WAYS, records=mine + elsewhere)
+    both = (v.ref('Systems/1/Processors/GPU_0'), Ref(bmc=OTHER, uri='/redfish/v1/Systems/Card'))
+    assert (SECOND, 'lock nic') in judged_after(*WAYS, records=mine + elsewhere, refs=both)
+
+
+def test_a_record_that_does_not_say_what_it_blocks_is_of_every_path():
+    """Earlier versions have kept none: a lock that has vanished is missed wherever anything is demanded."""
+    old = [v.engagement(whole(w, place=w), accelerator=FIRST, scope=Scope.BMC, blocks=frozenset()) for w in WAYS]
+    assert [(FIRST, 'lock nic'), (SECOND, 'lock nic')] == judged_after('interface', records=old)
+    stored = encode(old[0])
+    del stored['blocks']
+    assert old[0] == decode(Engagement, stored)
 
 
 def test_what_comes_with_the_start_of_a_host_counts_for_giving_it_back_and_for_nothing_else():

@@ -73,6 +73,7 @@ def engagement(of: LockReading | None = None, **changes) -> Engagement:
         session='writing-session',
         at=EARLIER,
         part=of.part,
+        blocks=of.blocks,
         needs=of.needs,
         reset=of.reset,
         reset_at=EARLIER + timedelta(seconds=30) if of.needs is not ResetKind.NONE else None,
