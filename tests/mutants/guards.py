@@ -349,9 +349,23 @@ GUARDS = (
     Guard(
         name='forget a lock that we engaged and that is not shown any more',
         file=VERIFY,
-        guard='e.accelerator == accelerator.id and e.place not in shown:',
+        guard='_rests_on(accelerator, wanted, e) and e.place not in shown:',
         gone='False:',
         tests='tests/unit/decide/test_attacks.py',
+    ),
+    Guard(
+        name="miss a machine's lock that has vanished on no device but the one its record names",
+        file=VERIFY,
+        guard='    through = engaged.ref.bmc in {ref.bmc for ref in accelerator.refs}\n',
+        gone='    through = engaged.accelerator == accelerator.id\n',
+        tests='tests/unit/decide/test_whole_machines.py',
+    ),
+    Guard(
+        name="waive a machine's lock that has vanished",
+        file='baremetal_acc/decide/waiver.py',
+        guard='    return (*evidence.subjects(accelerator), *(evidence.Subject(scope=Scope.BMC, part=bmc) for bmc in bmcs))\n',
+        gone='    return evidence.subjects(accelerator)\n',
+        tests='tests/unit/decide/test_waiver.py',
     ),
     Guard(
         name='let a device out of a rule by not showing its model',
