@@ -661,7 +661,7 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         what = ', '.join(sorted(str(s) for s in uncovered))
         now = draft.inventory.at
         let = waiver.used(accelerator, path, (str(s) for s in uncovered), wanted.waivers, now)
-        if let is not None and not any((accelerator.id, path, str(s)) in draft.blockable for s in uncovered):
+        if let is not None and not waiver.hidden(accelerator, path, draft.blockable):
             draft.waived.append(let)
             continue
         why = f'; {waiver.HIDDEN}' if let is not None else waiver.shortfall(wanted.waivers, path, now)

@@ -274,7 +274,7 @@ def _lock(
     missing = all(c.state is LockState.UNSUPPORTED for c in open_ones)
     parts = [str(c.subject) for c in open_ones]
     let = waiver.used(accelerator, path, parts, wanted.waivers, now) if missing else None
-    if let is not None and not any((accelerator.id, path, part) in blockable for part in parts):
+    if let is not None and not waiver.hidden(accelerator, path, blockable):
         found = f'no mechanism, waived until {moment(let.expires)} by {let.role} (rule {let.rule}): {let.reason}'
         rule = wanted.block_rule
         return _finding(accelerator, f'lock {path}', expected, found, Met.YES, rule, LockState.UNSUPPORTED), let

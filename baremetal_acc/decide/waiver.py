@@ -12,7 +12,7 @@ from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, ON_DRIFT, Demands, Exposure, Measure, NodeFacts
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Note
-from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed, Waived, Waiver, moment
 
@@ -41,18 +41,43 @@ def shortfall(waivers: Iterable[tuple[str, Waiver]], path: WritePath, now: datet
 
 
 Blockable = frozenset[tuple[AcceleratorId, WritePath, str]]
-"""Devices, each with a path to a part of it, by name, that a mechanism could block."""
+"""Devices, each with a path to a part of it, or to all of it by way of a BMC, by name, that a mechanism could block."""
 
 
 def blockable(accelerators: Iterable[Accelerator]) -> Blockable:
     """What mechanisms that are shown now could block. Where one of them is hidden later, no waiver stands in for it."""
-    return frozenset(
-        (a.id, path, str(found.subject))
-        for a in accelerators
-        for path in WritePath
-        for found in evidence.coverage(a, path, a.locks)
-        if found.state is not LockState.UNSUPPORTED
-    )
+    return frozenset((a.id, path, name) for a in accelerators for path in WritePath for name in _blockable(a, path))
+
+
+def hidden(accelerator: Accelerator, path: WritePath, before: Blockable) -> bool:
+    """A mechanism could block this path to something of the device that is there, and is not shown any more."""
+    gone = {str(s) for s in _reached(accelerator)} - _blockable(accelerator, path)
+    return any((accelerator.id, path, name) in before for name in gone)
+
+
+def _blockable(accelerator: Accelerator, path: WritePath) -> frozenset[str]:
+    """What of a device mechanisms could block on a path.
+
+    Parts and BMCs each for itself: how :func:`~baremetal_acc.decide.evidence.coverage` sums them up depends on what is shown.
+    """
+    readings = [
+        r
+        for r in accelerator.locks
+        if path in r.blocks and r.accelerator == accelerator.id and r.state is not LockState.UNSUPPORTED
+    ]
+    return frozenset(str(s) for s in _reached(accelerator) if any(_protects(r, s, path) for r in readings))
+
+
+def _protects(reading: LockReading, subject: evidence.Subject, path: WritePath) -> bool:
+    if reading.scope is not Scope.BMC:
+        return subject.scope is not Scope.BMC and evidence.covers(reading, subject)
+    return path is not WritePath.HOST_DEVICE and evidence.covers(reading, subject)
+
+
+def _reached(accelerator: Accelerator) -> tuple[evidence.Subject, ...]:
+    """Everything of a device that can be written, and each BMC by way of which it can."""
+    bmcs = sorted({ref.bmc for ref in accelerator.refs})
+    return (*evidence.subjects(accelerator), *(evidence.Subject(scope=Scope.BMC, part=bmc) for bmc in bmcs))
 
 
 def used(

@@ -325,6 +325,10 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
     assert [] == reasons(seen, v.waiving())
     (found,) = reasons(seen, v.waiving(), blockable=before)
     assert found.endswith(waiver.HIDDEN)
+    ipmi = frozenset({WritePath.HOST_BMC_IPMI})
+    before = frozenset({(v.GPU, WritePath.HOST_BMC_IPMI, 'all by way of BMC host')})
+    (found,) = reasons(baseline=v.waiving(*ipmi, block=ipmi), blockable=before)
+    assert found.endswith(waiver.HIDDEN)
 
 
 def test_what_is_asked_less_of_is_said_once_for_all_devices():

@@ -176,6 +176,17 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
         assert verdict(seen, rules, engagements=[], blockable=frozenset({other})).met
 
 
+def test_a_waiver_is_for_no_lock_of_a_machine_that_has_vanished():
+    """With it the device is judged by way of its BMC, without it part by part: the same path, and no waiver for either."""
+    kcs = v.reading(LockState.UNLOCKED, mechanism='kcs', blocks=frozenset({IPMI}), place='Managers/1', scope=Scope.BMC)
+    rules = v.waiving(IPMI, block=frozenset({IPMI}))
+    before = waiver.blockable((replace(GOOD, locks=(*GOOD.locks, kcs)),))
+    result = verdict(baseline=rules, blockable=before)
+    ((subject, found),) = [(f.subject, f.found) for f in result.unmet]
+    assert ('lock host-bmc-ipmi', True, ()) == (subject, found.endswith(waiver.HIDDEN), result.waived)
+    assert verdict(baseline=rules, blockable=waiver.blockable((GOOD,))).met
+
+
 def test_a_waiver_ends():
     """A verdict of a look that begins at that moment refuses, and says whose waiver it was."""
     rules = v.waiving(waiver=v.waiver(IPMI, expires=v.NOW), block=frozenset({IPMI}))

@@ -12,8 +12,8 @@ from baremetal_acc.decide.baseline import Baseline, Downgrade, DriftAction, Expo
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Note, Verdict
-from baremetal_acc.model.lock import LockState, WritePath
-from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
 from baremetal_acc.model.waiver import LONGEST, Relaxed
 from tests.unit.decide import values as v
 
@@ -41,6 +41,37 @@ def test_why_none_covers_it_is_told_of_all_that_name_the_path():
         '2027-12-26 12:00:00 UTC, and none holds for more than 366 days'
     ) == said
     assert '' == waiver.shortfall((('c', v.waiver()), ('d', v.waiver(IPMI))), IPMI, v.NOW)
+
+
+def whole(state=LockState.UNLOCKED, bmc=HOST, path=IPMI):
+    found = v.reading(state, mechanism='kcs', blocks=frozenset({path}), place='Managers/1', scope=Scope.BMC)
+    return replace(found, ref=replace(found.ref, bmc=bmc))
+
+
+def test_what_could_be_blocked_is_known_part_by_part_and_bmc_by_bmc():
+    """Whatever else is shown: a lock of the machine hides none of the card's own, nor the other way round."""
+    own = v.reading(blocks=frozenset({IPMI}))
+    part, by_bmc = (v.GPU, IPMI, 'GPU_0'), (v.GPU, IPMI, 'all by way of BMC host')
+    for locks, known in (((own,), {part}), ((whole(),), {by_bmc}), ((own, whole()), {part, by_bmc})):
+        assert known == waiver.blockable([v.gpu(locks=locks)])
+    for locks in (
+        (whole(LockState.UNSUPPORTED),),
+        (whole(bmc=BmcName('dpu')),),
+        (whole(path=WritePath.HOST_DEVICE),),
+        (replace(own, accelerator=v.FPGA),),
+    ):
+        assert frozenset() == waiver.blockable([v.gpu(locks=locks)])
+
+
+def test_hidden_is_what_was_known_of_something_that_is_there_still():
+    """Of the machine's lock as of the card's own; a lock that cannot be read is there."""
+    own = v.reading(blocks=frozenset({IPMI}))
+    before = waiver.blockable([v.gpu(locks=(own, whole()))])
+    for locks, gone in (((own,), True), ((whole(),), True), ((), True), ((own, whole(LockState.UNKNOWN)), False)):
+        assert gone is waiver.hidden(v.gpu(locks=locks), IPMI, before)
+    assert not waiver.hidden(v.gpu(locks=()), WritePath.HOST_BMC_REDFISH, before)
+    assert not waiver.hidden(v.fpga(locks=()), IPMI, before)
+    assert not waiver.hidden(v.gpu(locks=(whole(),), firmware=(v.component('GPU_9'),)), IPMI, before)
 
 
 DEVICES = (v.gpu(), v.fpga())

@@ -118,7 +118,7 @@ FIRST, SECOND = AcceleratorId('uuid:a'), AcceleratorId('uuid:b')
 
 
 def judged_after(*shown, asks=SECOND, records=None, **other):
-    """The verdict of a deploy on two devices of which one has to be closed; both ways were engaged, in the name of the first."""
+    """What a deploy misses of two devices, one of which has to be closed; both ways were engaged in the name of the first."""
     engaged = (
         [v.engagement(whole(w, place=w), accelerator=FIRST, scope=Scope.BMC) for w in WAYS] if records is None else records
     )
