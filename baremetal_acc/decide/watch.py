@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from baremetal_acc.decide import drift, evidence, images
-from baremetal_acc.decide.baseline import ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
+from baremetal_acc.decide.baseline import HOST_PATHS, ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
 from baremetal_acc.decide.drift import Change, ChangeKind, shown
 from baremetal_acc.decide.verify import components_wanted
 from baremetal_acc.model.accelerator import Accelerator
@@ -126,6 +126,7 @@ def troubles(
         new = seen.accelerator(old.id)
         if new is not None:
             found += _locks(old, new, records, seen.gaps, lifecycle)
+            found += _ways(old, new, records, seen.gaps, lifecycle)
     return _once(found)
 
 
@@ -214,6 +215,49 @@ def _locks(
             yield replace(trouble, text=text, certain=found.state is not LockState.PENDING_RESET)
 
 
+def _ways(
+    old: Accelerator, new: Accelerator, records: tuple[Engagement, ...] | None, gaps: tuple[Gap, ...], lifecycle: int
+) -> Iterator[Trouble]:
+    """Ways of a host that were closed when the device was handed over, and are not: by something that was not there then.
+
+    What has become of the locks of then is told of each of them. So here they count as they were.
+    """
+    before = {r.place: r for r in old.locks if r.state in CLOSED}
+    judged = {r.place: r if records is None else evidence.judge(r, records, lifecycle=lifecycle) for r in new.locks}
+    shown_now = judged | {place: replace(judged.get(place, r), state=r.state) for place, r in before.items()}
+    told = set()
+    for path in sorted(HOST_PATHS):
+        if evidence.weakest(evidence.coverage(old, path, old.locks)).state not in CLOSED:
+            continue
+        while (found := evidence.weakest(evidence.coverage(new, path, shown_now.values()))).state not in CLOSED:
+            by = found.reading
+            if by is not None and by.place in told:
+                break
+            yield _way(new, path, found, gaps)
+            if by is None:
+                break
+            told.add(by.place)
+            shown_now[by.place] = replace(by, state=LockState.LOCKED_REPORTED)
+
+
+def _way(a: Accelerator, path: WritePath, found: evidence.Coverage, gaps: tuple[Gap, ...]) -> Trouble:
+    by = found.reading
+    whole = by is not None and by.scope is Scope.BMC
+    what = f'{shown(a.label)} ({a.id}), {found.subject}' if by is None else _lock_name(a, by)
+    why = '' if by is None or by.reason is None else f', {shown(by.reason)}'
+    hidden = found.state is LockState.UNKNOWN or (by is None and bool(gaps))
+    place = '' if by is None else f' lock {by.mechanism} {by.ref} {by.field}'
+    return Trouble(
+        kind=TroubleKind.UNREADABLE if hidden else TroubleKind.LOCK,
+        device=None if whole else a.id,
+        subject=shown(f'write path {path}{place}', 2 * drift.CHARACTERS),
+        text=f'{what}: the way {path} was closed, and this, which was not there then, is {found.state}{why}',
+        certain=not hidden and found.state is not LockState.PENDING_RESET,
+        lock=None if by is None else by.place,
+        of=frozenset({a.id}) if whole else frozenset(),
+    )
+
+
 def _lock_name(a: Accelerator, r: LockReading) -> str:
     whose = 'the machine' if r.scope is Scope.BMC else f'{shown(a.label)} ({a.id})'
     return f'{whose}, {r.mechanism} at {r.ref} {shown(r.field)}'
@@ -222,12 +266,12 @@ def _lock_name(a: Accelerator, r: LockReading) -> str:
 def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
     """A lock is closed as it was handed over.
 
-    One that came in force with the start of the host has no reset in our records: for such a one it counts that it reads
-    closed, and that the record is of this very card.
+    One that came in force with the start of the host has no reset in our records: for such a one it counts that its BMC shows
+    it in force, and that the record is of this very card. What shows only what is set says nothing of that.
     """
     if judged.state is LockState.LOCKED_VERIFIED or (was.state, judged.state) == (LockState.LOCKED_REPORTED,) * 2:
         return True
-    return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET
+    return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET and found.in_force
 
 
 def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
@@ -376,7 +420,8 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
     """What later looks are compared with, after a job of ours on a machine that is somebody else's.
 
     What the job did itself counts as handed over; of a device with any other change nothing does. A lock that was closed when
-    the machine was handed over has to be closed again, whatever the job has opened.
+    the machine was handed over has to be closed again, whatever the job has opened; and one that is new and open does not count
+    as handed over, so that it stays a way that was not there.
 
     :param seen: a whole look, its locks judged.
     :param actions: those that were begun.
@@ -395,7 +440,11 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
         places = {r.place: r for r in old.locks}
         locks = {
             **places,
-            **{r.place: r for r in judged.locks if r.state is LockState.LOCKED_VERIFIED or r.place not in places},
+            **{
+                r.place: r
+                for r in judged.locks
+                if r.state is LockState.LOCKED_VERIFIED or (r.place not in places and r.state in CLOSED)
+            },
         }
         devices.append(replace(new, locks=tuple(replace(r, session='', reason=None) for r in locks.values())))
     return replace(handed, accelerators=tuple(devices))

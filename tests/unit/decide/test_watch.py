@@ -17,7 +17,7 @@ from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flash, Program, Release
-from baremetal_acc.model.lock import LockState, ResetKind, Scope
+from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from tests.unit.decide import values as v
 
@@ -80,7 +80,7 @@ def test_a_lock_that_nobody_can_read_is_no_certain_trouble_and_not_nothing():
 
 def test_a_lock_that_came_in_force_with_the_start_of_the_host_holds_without_a_reset_in_our_records():
     """Closed since, by the record of this card; pending still is not certain, for the host may not have started yet."""
-    needs = {'needs': ResetKind.SYSTEM_RESET, 'reset': v.SYSTEM}
+    needs = {'needs': ResetKind.SYSTEM_RESET, 'reset': v.SYSTEM, 'in_force': True}
     record = v.engagement(v.reading(**needs), reset_at=None)
     before = handed(records=(record,))
     before = replace(
@@ -90,6 +90,73 @@ def test_a_lock_that_came_in_force_with_the_start_of_the_host_holds_without_a_re
     assert () == wrong(before, gpu(lock=needs), records=(record,))
     (found,) = wrong(before, gpu(LockState.PENDING_RESET, lock=needs), records=(record,))
     assert (TroubleKind.LOCK, False) == (found.kind, found.certain)
+    only_set = gpu(lock=needs | {'in_force': False})
+    (found,) = wrong(before, only_set, records=(record,))
+    assert (TroubleKind.LOCK, True) == (found.kind, found.certain)
+    assert 'is pending-reset' in found.text, 'closed again without the reset that it needs: the alarm is not over'
+
+
+def interface(number, state=LockState.LOCKED_REPORTED, accelerator=v.GPU, **changes):
+    """A way of the host to the BMC."""
+    place = f'Managers/1/HostInterfaces/{number}'
+    blocks = frozenset({WritePath.HOST_BMC_REDFISH})
+    return v.reading(
+        state, mechanism='host_interface', place=place, blocks=blocks, scope=Scope.BMC, accelerator=accelerator, **changes
+    )
+
+
+def test_a_way_that_was_not_there_at_the_hand_over_and_is_open_is_a_trouble_and_is_closed():
+    """A second interface: the way was closed, and no lock of then says anything. Each is told once, however many cards show it."""
+    records = (v.engagement(interface(1), scope=Scope.BMC), v.engagement(interface(1), scope=Scope.BMC, accelerator=v.FPGA))
+    before = handed(v.gpu(locks=(interface(1),)), v.fpga(locks=(interface(1, accelerator=v.FPGA),), slots=()), records=records)
+
+    def look(*further, first=LockState.LOCKED_REPORTED):
+        both = {
+            card: tuple(replace(r, accelerator=card) for r in (interface(1, first, **FRESH), *further))
+            for card in (v.GPU, v.FPGA)
+        }
+        return v.inventory(v.gpu(locks=both[v.GPU]), v.fpga(locks=both[v.FPGA], slots=()))
+
+    def found(seen):
+        return watch.troubles(before, seen, records, lifecycle=v.LIFECYCLE)
+
+    assert () == found(look())
+    assert () == found(look(interface(2)))
+    opened = interface(2, LockState.UNLOCKED)
+    (one,) = found(look(opened))
+    assert (TroubleKind.LOCK, None, True, opened.place) == (one.kind, one.device, one.certain, one.lock)
+    assert one.subject.startswith('write path host-bmc-redfish')
+    assert {v.GPU, v.FPGA} == watch.exposed([one])
+    assert [opened.place] == [r.place for r in watch.closable([one], look(opened))[0]]
+    for state, kind in ((LockState.UNKNOWN, TroubleKind.UNREADABLE), (LockState.PENDING_RESET, TroubleKind.LOCK)):
+        (one,) = found(look(interface(2, state)))
+        assert (kind, False) == (one.kind, one.certain)
+    three = found(look(opened, interface(3, LockState.UNLOCKED), first=LockState.UNLOCKED))
+    assert {interface(n).place for n in (1, 2, 3)} == {t.lock for t in three}
+    assert 3 == len(three), 'one that was lost hides none that is new'
+
+
+def test_a_part_that_nothing_closes_is_a_new_way_too():
+    """Where something could not be read, it is not certain."""
+    lock = {'scope': Scope.COMPONENT, 'part': 'GPU_0'}
+    record = (v.engagement(v.reading(**lock)),)
+    before = handed(v.gpu(locks=(v.reading(**lock),)), records=record)
+    more = gpu(lock=lock, firmware=(v.component(), v.component('ROT')))
+    assert (TroubleKind.LOCK, True) in {(t.kind, t.certain) for t in wrong(before, more, records=record)}
+    less = gpu(lock=lock, firmware=())
+    gap = Gap(ref=v.component().ref, reason='HTTP 500')
+    ways = [t for t in wrong(before, less, records=record, gaps=(gap,)) if t.subject.startswith('write path')]
+    assert [(TroubleKind.UNREADABLE, False)] == [(t.kind, t.certain) for t in ways]
+
+
+def test_a_job_of_ours_hands_over_no_way_that_was_opened_beside_it():
+    """What is new and open stays a trouble; what is new and closed does not."""
+    records = (v.engagement(interface(1), scope=Scope.BMC),)
+    before = handed(v.gpu(locks=(interface(1),)), records=records)
+    for state, expected in ((LockState.UNLOCKED, 1), (LockState.LOCKED_REPORTED, 0)):
+        seen = v.inventory(v.gpu(locks=(interface(1, **FRESH), interface(2, state, **FRESH))))
+        after = watch.accepted(before, judged(seen, records, lifecycle=v.LIFECYCLE), [flash()])
+        assert expected == len(watch.troubles(after, seen, records, lifecycle=v.LIFECYCLE))
 
 
 @pytest.mark.parametrize(
