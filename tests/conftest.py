@@ -67,7 +67,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(autouse=True)
 def loggers_that_speak() -> None:
-    """The tests of real services set up logging as those do, which silences every logger that there is by then."""
+    """Tests of real services and of commands set up logging as those do, which silences loggers for whoever comes after."""
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith('baremetal_acc') and isinstance(logger, logging.Logger):
             logger.disabled = False
+    logging.getLogger('baremetal_acc').setLevel(logging.NOTSET)  # a command that was run in this process has set it

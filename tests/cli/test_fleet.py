@@ -103,7 +103,7 @@ def test_a_defect_that_one_machine_brings_to_light_costs_no_other(desk: Desk, ra
     """It is our own fault and says so, with its code; the other targets are read."""
     real = inventory.look
 
-    def look(target: Any, *rest: Any) -> Any:
+    def look(target: Any, *rest: Any, **how: Any) -> Any:
         if target.name == 'node-001':
             raise KeyError('a defect')
         return real(target, *rest)
@@ -179,7 +179,7 @@ def test_what_stopping_itself_has_broken_off_is_no_failure(desk: Desk, rack: Rac
     """A target whose connection we refused to open was not read; nobody shall look for a fault at its BMC."""
     real = inventory.look
 
-    def look(target: Any, store: Any, tools: Any, warn: Any) -> Any:
+    def look(target: Any, store: Any, tools: Any, warn: Any, **how: Any) -> Any:
         if target.name == 'node-001':
             os.kill(os.getpid(), signal.SIGINT)
             while True:  # until that has arrived
