@@ -3,7 +3,8 @@
 """What may the tenant of a machine have done to its cards? At most a function programmed, and only where a rule says so.
 
 Firmware belongs to the operator, and so does every lock (DESIGN, rule 7). A lock that is opened for the very slot that is
-programmed is closed by the same job; one that is opened for anything else is a release.
+programmed is closed by the same job; one that is opened for anything else is a release. So is one of a whole machine: while it
+is open, so is every device of the machine, whichever of them a plan names.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Plan, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.ref import AcceleratorId
 
 
@@ -36,6 +38,8 @@ def _objections(
         match action:
             case Flash():
                 yield f"{_label(there, action.accelerator)}: its firmware is the operator's"
+            case Release() if action.scope is Scope.BMC:
+                yield f"BMC {action.ref.bmc}: {action.mechanism} has to be opened, and locks of a machine are the operator's"
             case Release() if action.accelerator not in programmed:
                 yield f"{_label(there, action.accelerator)}: its locks are the operator's"
             case Program():

@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tenant may have done: functions, where a rule says so; never firmware, never a lock for its own sake."""
 
+from dataclasses import replace
+
 import pytest
 
 from baremetal_acc.decide import baseline as rules
 from baremetal_acc.decide.baseline import Baseline, Match, Rule, demands
+from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.tenants import objections
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.job import Engage, Flash, Plan, Program, Publish, Release, Reset, ResetPurpose, Withdraw
-from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.lock import ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
 from tests.unit.decide import values as v
 
@@ -83,6 +86,25 @@ def test_a_lock_is_never_a_tenants():
     """One that is opened on a card which is not programmed; also beside another card that is."""
     assert (f"{LABEL}: its locks are the operator's",) == why(release())
     assert (f"{GPU_LABEL}: its locks are the operator's",) == why(release(v.GPU), program())
+
+
+@pytest.mark.parametrize('gpu', ['uuid:aaa', 'uuid:zzz'])
+def test_a_lock_of_the_machine_is_never_a_tenants(gpu):
+    """A lockdown that is in the way of the slot stands before all devices, and is opened in the name of any of them."""
+    lockdown = v.reading(
+        mechanism='lockdown', blocks=frozenset(WritePath), place='Managers/1/Lockdown', scope=Scope.BMC, wraps=True
+    )
+    other = v.gpu(id=AcceleratorId(gpu), locks=(replace(lockdown, accelerator=AcceleratorId(gpu)),))
+    card = v.fpga(slots=(v.slot(0, None, v.OLD),), locks=(replace(lockdown, accelerator=v.FPGA),))
+    seen = v.inventory(other, card)
+    rule = Rule(name='theirs', match=Match(), functions=(('Slot0', 'gzip'),), tenants_program=True, block=frozenset())
+    allowed, parts = Baseline(rules=(rule,)), frozenset({Part.FUNCTIONS, Part.LOCK})
+    made = plan(seen, allowed, v.NODE, (v.function_image(),), parts=parts, only=frozenset({v.FPGA}), hold=True)
+    assert [min(v.FPGA, gpu)] == [a.accelerator for a in made.actions if isinstance(a, Release)]
+    assert [v.FPGA] == [a.accelerator for a in made.actions if isinstance(a, Program)]
+    assert ("BMC host: lockdown has to be opened, and locks of a machine are the operator's",) == objections(
+        made, seen, allowed, v.NODE
+    )
 
 
 def test_a_card_that_is_not_there_is_nobodys():
