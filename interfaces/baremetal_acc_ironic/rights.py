@@ -79,9 +79,17 @@ def _keep(task: Any, flow: Flow) -> None:
     except StaleJob as exc:
         LOG.warning('%s', exc)  # no step can begin then, either
         return
-    found = requester.asked(task.context, flow, _what(task.node, flow))
-    if found != mind.asked:
-        memory.store(task.node, replace(mind, asked=found))
+    begun = replace(_anew(mind, flow), asked=requester.asked(task.context, flow, _what(task.node, flow)))
+    if begun != mind:
+        memory.store(task.node, begun)
+
+
+def _anew(mind: Memory, flow: Flow) -> Memory:
+    """Without what a deploy that was cut off has proven: the next one may leave out the step that engages the locks."""
+    if flow is not Flow.DEPLOY:
+        return mind
+    # How a node that is somebody else's was handed over is of an earlier lifecycle, and the watch goes by it.
+    return replace(mind, evidence=tuple(e for e in mind.evidence if (e.flow, e.lifecycle) != (flow, mind.lifecycle)))
 
 
 def _what(node: Any, flow: Flow) -> str:

@@ -2,20 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Can a deploy be made to go without its verification? Whoever may deploy may send deploy steps, so it must not."""
 
+from dataclasses import replace
 from typing import Any
 
 from ironic import objects
 from ironic.common import states
 
+from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import node as memory
 from tests.ironic.case import IronicCase
 
 NAME = 'verify_accelerators'
 UUID = 'b5a9f3a0-5f0d-4f6e-9d58-0a9a4b1c2d3e'
 
 
-def step(priority: int) -> dict[str, Any]:
-    """The verification with another priority."""
-    return {'interface': 'firmware', 'step': NAME, 'args': {}, 'priority': priority}
+def step(priority: int, name: str = NAME) -> dict[str, Any]:
+    """The verification, or another step of ours, with another priority."""
+    return {'interface': 'firmware', 'step': name, 'args': {}, 'priority': priority}
 
 
 class TestLeftOut(IronicCase):
@@ -39,6 +42,17 @@ class TestLeftOut(IronicCase):
         self.refused(step(0))
         assert 'priority 0 in its deploy steps' in str(self.node.last_error)
         assert states.ACTIVE == self.deployed(step(105)), self.node.last_error
+
+    def test_nor_the_locks_after_a_deploy_that_was_cut_off(self) -> None:
+        """The step that engages them may be left out; what an earlier attempt has engaged is no proof for this one."""
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        proven = tuple(replace(e, flow=Flow.DEPLOY) for e in self.mind.evidence)
+        assert {self.mind.lifecycle} == {e.lifecycle for e in proven}
+        memory.store(self.node, replace(self.mind, evidence=proven))
+        assert states.DEPLOYFAIL == self.deployed(step(0, 'lock_accelerators'))
+        assert 'found closed, not engaged by us' in str(self.node.last_error)
+        assert states.ACTIVE == self.deployed(), self.node.last_error
 
     def test_not_by_a_template(self) -> None:
         """Nor in a deploy template that the instance's traits choose."""
