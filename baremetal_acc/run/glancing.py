@@ -22,7 +22,13 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import BmcName, Ref
 from baremetal_acc.model.witness import Witness
+from baremetal_acc.run.looking import said_of
 from baremetal_acc.run.tools import Target
+
+MOST_READS = 20_000
+"""Of one device by one mechanism, in one look, to find out what it rests on: some seconds. A BMC says how many devices and
+resources there are, and the work grows with their product."""
+
 
 # ---------------------------------------------------------------------------------------------------- what a look rests on
 
@@ -39,20 +45,22 @@ def witnesses(
     :param looks: those that the inventory was made of.
     :param heard: what a glance right before that look was answered. A BMC may show a resource in another way when it is read
         with its collection, and the next glance will be answered as this one was; so that is what it is compared with. But only
-        where it says all that the look has judged: a lock that was open for the moment of the glance is none to go by.
+        where it says all that the look has judged, and every mechanism would judge it the same: a lock that was open for the
+        moment of the glance is none to go by, nor is a setting that the look was not shown.
     """
     readers = {look.facts.name: look.reader for look in looks}
     locks = {r.ref for a in inventory.accelerators for r in a.locks} | {r.ref for r in inventory.platform_locks}
-    for mechanism in mechanisms:
+    asked = tuple(mechanisms)
+    for mechanism in asked:
         locks |= _grounds(mechanism, inventory.accelerators, readers, now)
+    others_said = _judged_alike(asked, inventory.accelerators, readers, now, heard or {})
     others = {ref for a in inventory.accelerators for ref in _shown_by(a)} - locks
     found = []
     for ref in sorted(locks | others):
         document = readers[ref.bmc].peek(ref.uri) if ref.bmc in readers else None
         if document is not None:
-            other = (heard or {}).get(ref)
-            body = other.body if other is not None and tells_as_much(other.body, document.body) else document.body
-            found.append(Witness(ref=ref, said=digest(body), lock=ref in locks))
+            said = others_said.get(ref, document)
+            found.append(Witness(ref=ref, said=digest(said.body), lock=ref in locks))
     return tuple(found)
 
 
@@ -67,37 +75,93 @@ def _shown_by(a: Accelerator) -> Iterator[Ref]:
             yield slot.item.ref
 
 
+def _as_much(other: Document, readers: Mapping[BmcName, Reader]) -> bool:
+    reader = readers.get(other.ref.bmc)
+    document = None if reader is None else reader.peek(other.ref.uri)
+    return document is not None and tells_as_much(other.body, document.body)
+
+
+def _read(
+    mechanism: Mechanism, accelerators: tuple[Accelerator, ...], offline: Iterable['_Offline'], now: datetime
+) -> tuple[object, ...]:
+    """What a mechanism says of all devices."""
+    asked = tuple(offline)
+    said: list[object] = []
+    for a in accelerators:
+        mine = [r for r in asked if any(ref.bmc == r.name for ref in a.refs)]
+        said += [replace(reading, session='') for reading in said_of(mechanism, a, mine, now)]
+    return tuple(said)
+
+
+def _judged_alike(
+    mechanisms: tuple[Mechanism, ...],
+    accelerators: tuple[Accelerator, ...],
+    readers: Mapping[BmcName, Reader],
+    now: datetime,
+    heard: Mapping[Ref, Document],
+) -> Mapping[Ref, Document]:
+    """Those of other answers with which every mechanism says what it has said."""
+    left = {ref: document for ref, document in heard.items() if _as_much(document, readers)}
+    while left:
+        odd = set().union(*(_judged_otherwise(m, accelerators, readers, now, left) for m in mechanisms))
+        if not odd:
+            break
+        left = {ref: document for ref, document in left.items() if ref not in odd} if odd & left.keys() else {}
+    return left
+
+
+def _judged_otherwise(
+    mechanism: Mechanism,
+    accelerators: tuple[Accelerator, ...],
+    readers: Mapping[BmcName, Reader],
+    now: datetime,
+    heard: Mapping[Ref, Document],
+) -> set[Ref]:
+    """What a mechanism has asked for, if it would say something else with these answers; nothing if it would not."""
+    bare = tuple(replace(a, locks=()) for a in accelerators)
+    plain = [_Offline(name, reader) for name, reader in sorted(readers.items())]
+    other = [_Offline(name, reader, instead=heard) for name, reader in sorted(readers.items())]
+    same = _read(mechanism, bare, plain, now) == _read(mechanism, bare, other, now)
+    return set() if same else {ref for reader in (*plain, *other) for ref in reader.given}
+
+
 def _grounds(
     mechanism: Mechanism, accelerators: tuple[Accelerator, ...], readers: Mapping[BmcName, Reader], now: datetime
 ) -> set[Ref]:
-    """The resources without which a mechanism would say something else of a device."""
+    """The resources without which a mechanism would say something else of a device.
+
+    Where there are very many, all that it has asked for: to leave out one after the other would take too long.
+    """
     bare = tuple(replace(a, locks=()) for a in accelerators)
 
     def read(without: Ref | None) -> tuple[tuple[object, ...], set[Ref]]:
         offline = [_Offline(name, reader, without) for name, reader in sorted(readers.items())]
-        said = []
-        for a in bare:
-            mine = [r for r in offline if any(ref.bmc == r.name for ref in a.refs)]
-            said += [replace(reading, session='') for reading in mechanism.read(a, mine, now)]
-        return tuple(said), {ref for reader in offline for ref in reader.given}
+        return _read(mechanism, bare, offline, now), {ref for reader in offline for ref in reader.given}
 
     whole, asked = read(None)
-    return {ref for ref in asked if read(ref)[0] != whole} if whole else set()
+    if not whole:
+        return set()
+    if len(asked) * len(bare) > MOST_READS:
+        return asked
+    return {ref for ref in asked if read(ref)[0] != whole}
 
 
 class _Offline:
-    """The answers of a look, as they were, with one of them missing.
+    """The answers of a look, as they were, with one of them missing, or with some of them as they were given at another time.
 
     :ivar given: what was asked for and is no collection. Which members a collection has is for whole looks: a card that came in
         addition opens no lock of those that are there, and one that has gone is missed at its own place.
     """
 
-    def __init__(self, name: BmcName, reader: Reader, without: Ref | None) -> None:
+    def __init__(
+        self, name: BmcName, reader: Reader, without: Ref | None = None, instead: Mapping[Ref, Document] | None = None
+    ) -> None:
         self.name = name
         self.session = reader.session
         self.given: set[Ref] = set()
         self._reader = reader
         self._without = without
+        self._instead = instead or {}
 
     def get(self, uri: str) -> Document:
         """What the look has read there.
@@ -123,7 +187,7 @@ class _Offline:
             return None
         if 'Members' not in found.body and found.ref.uri.count('/') > 2:
             self.given.add(found.ref)
-        return found
+        return self._instead.get(found.ref, found)
 
 
 # ---------------------------------------------------------------------------------------------------------------- glances

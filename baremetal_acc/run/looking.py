@@ -90,7 +90,7 @@ def _read_locks(
 ) -> tuple[LockReading, ...]:
     names = {ref.bmc for ref in accelerator.refs}
     readers = [look.reader for look in looks if look.facts.name in names]
-    readings = [_doubted(r, readers) for m in mechanisms for r in m.read(accelerator, readers, now)]
+    readings = [r for m in mechanisms for r in said_of(m, accelerator, readers, now)]
     return tuple(sorted(readings, key=lambda r: (r.mechanism, r.ref, r.field)))
 
 
@@ -128,6 +128,14 @@ def _checked(brought: SignedMeasurements | MeasurementReading, attestor: Attesto
         session=brought.session,
         reason=NO_ROOTS,
     )
+
+
+def said_of(
+    mechanism: Mechanism, accelerator: Accelerator, readers: Iterable[Reader], now: datetime
+) -> tuple[LockReading, ...]:
+    """What a mechanism says of a device, and what is to be thought of it."""
+    asked = tuple(readers)
+    return tuple(_doubted(reading, asked) for reading in mechanism.read(accelerator, asked, now))
 
 
 def _doubted(reading: LockReading, readers: Iterable[Reader]) -> LockReading:

@@ -12,6 +12,7 @@ from baremetal_acc.bmc.api import BmcAddress, Document
 from baremetal_acc.bmc.lasting import digest
 from baremetal_acc.decide.baseline import NodeFacts
 from baremetal_acc.errors import BmcUnreachable
+from baremetal_acc.locks.write_protected import WriteProtected
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Target, glancing
@@ -122,6 +123,67 @@ def test_the_next_glance_compares_with_what_one_before_the_look_has_heard_if_the
     (witness,) = glancing.witnesses([look], v.inventory(card), (), v.NOW, before)
     assert (LOCK, True) == (witness.ref, witness.lock)
     assert digest(judged if goes_by == 'look' else heard) == witness.said
+
+
+def protected(cards):
+    """A look at that many cards, each of which shows an item that is write-protected."""
+    refs = [v.ref(f'UpdateService/FirmwareInventory/G{n}') for n in range(cards)]
+    bodies = {ref: {'Id': ref.uri[-2:], 'WriteProtected': True, 'Updateable': False} for ref in refs}
+    whole = {v.ref('UpdateService/FirmwareInventory'): {'Members': [{'@odata.id': ref.uri} for ref in refs]}} | bodies
+    found = []
+    for n, ref in enumerate(refs):
+        place = v.ref(f'Systems/1/Processors/G{n}')
+        item = replace(v.component(f'G{n}'), ref=ref, write_protected=True)
+        lock = replace(v.reading(accelerator=f'uuid:{n}'), ref=ref)
+        found.append(v.gpu(id=f'uuid:{n}', primary=place, refs=(place,), firmware=(item,), locks=(lock,)))
+
+    class Read:
+        name, session = HOST, 's'
+
+        def peek(self, uri):
+            ref = Ref(bmc=HOST, uri=uri)
+            return Document(ref=ref, body=whole[ref]) if ref in whole else None
+
+    return SimpleNamespace(facts=SimpleNamespace(name=HOST), reader=Read()), v.inventory(*found), bodies
+
+
+class Counting(WriteProtected):
+    """How often it was asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = 0
+
+    def read(self, accelerator, readers, now):
+        self.times += 1
+        return super().read(accelerator, readers, now)
+
+
+@pytest.mark.parametrize(('most', 'times'), [(20_000, 5 * 6), (5 * 4, 5)])
+def test_how_often_a_mechanism_is_asked_does_not_grow_with_the_square_of_what_a_bmc_shows(monkeypatch, most, times):
+    """Above a number of reads all that was asked for bears witness, and not less."""
+    monkeypatch.setattr(glancing, 'MOST_READS', most)
+    look, seen, bodies = protected(5)
+    mechanism = Counting()
+    found = glancing.witnesses([look], seen, [mechanism], v.NOW)
+    assert times == mechanism.times
+    assert {w.ref for w in found if w.lock} >= set(bodies)
+
+
+@pytest.mark.parametrize(
+    ('more', 'goes_by'),
+    [
+        ({'Actions': {}}, 'heard'),
+        ({'@Message.ExtendedInfo': [{'MessageId': 'Base.1.0.InternalError', 'Severity': 'Critical'}]}, 'look'),
+    ],
+)
+def test_what_a_glance_was_told_beside_the_look_is_gone_by_only_if_every_lock_would_read_the_same(more, goes_by):
+    """A trouble that the look was not shown is one to look at, and not the state to come back to."""
+    look, seen, bodies = protected(1)
+    (ref,) = bodies
+    heard = {ref: Document(ref=ref, body=bodies[ref] | more)}
+    found = {w.ref: w.said for w in glancing.witnesses([look], seen, [WriteProtected()], v.NOW, heard)}
+    assert digest(heard[ref].body if goes_by == 'heard' else bodies[ref]) == found[ref]
 
 
 def test_a_session_is_for_one_address_of_one_target(bmc, look):
