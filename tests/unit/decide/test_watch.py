@@ -106,7 +106,7 @@ def interface(number, state=LockState.LOCKED_REPORTED, accelerator=v.GPU, **chan
 
 
 def test_a_way_that_was_not_there_at_the_hand_over_and_is_open_is_a_trouble_and_is_closed():
-    """A second interface: the way was closed, and no lock of then says anything. Each is told once, however many cards show it."""
+    """A second interface: no lock of then says anything of it. Each is told once, however many cards show it."""
     records = (v.engagement(interface(1), scope=Scope.BMC), v.engagement(interface(1), scope=Scope.BMC, accelerator=v.FPGA))
     before = handed(v.gpu(locks=(interface(1),)), v.fpga(locks=(interface(1, accelerator=v.FPGA),), slots=()), records=records)
 
