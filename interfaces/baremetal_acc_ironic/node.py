@@ -29,7 +29,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc.model.lock import Engagement, WritePath
+from baremetal_acc.model.lock import Engagement, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
@@ -241,14 +241,22 @@ class Memory:
         return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None)
 
     def proven_by(self, engagements: Iterable[Engagement]) -> 'Memory':
-        """With further evidence; a newer record of a place replaces an older one."""
+        """With further evidence; a newer record of a place replaces an older one of the same card.
+
+        One place may be that of several cards, of a root of trust for one, and each of them needs a record of its own.
+        """
         new = tuple(engagements)
-        places = {e.place for e in new}
-        return replace(self, evidence=(*(e for e in self.evidence if e.place not in places), *new))
+        places = {_proves(e) for e in new}
+        return replace(self, evidence=(*(e for e in self.evidence if _proves(e) not in places), *new))
 
     def without_evidence_of(self, flow: Flow) -> 'Memory':
         """Without what was engaged in one flow."""
         return replace(self, evidence=tuple(e for e in self.evidence if e.flow != flow))
+
+
+def _proves(e: Engagement) -> tuple[tuple[str, Ref, str], AcceleratorId | None]:
+    """What a record is of. A lock of a whole machine is engaged once for all of its cards."""
+    return (e.place, None if e.scope is Scope.BMC else e.accelerator)
 
 
 def load(node: Any) -> Memory:

@@ -20,6 +20,7 @@ from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.job import Flow
+from baremetal_acc.model.lock import Scope
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import opts, record
 from baremetal_acc_ironic.node import Memory
@@ -104,6 +105,16 @@ class TestTarget(IronicCase):
         self.node.save()
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             return {b.name: b for b in target(task).bmcs}
+
+    def test_a_place_of_several_cards_has_a_record_of_each_and_one_of_a_machine_has_one(self) -> None:
+        """A root of trust that is shared: a newer record replaces that of the same card only."""
+        cards = (v.GPU, v.FPGA)
+        mind = Memory().proven_by([v.engagement(accelerator=a) for a in cards])
+        newer = v.engagement(accelerator=v.GPU, at=v.NOW)
+        mind = mind.proven_by([newer])
+        assert {(v.GPU, v.NOW), (v.FPGA, v.EARLIER)} == {(e.accelerator, e.at) for e in mind.evidence}
+        whole = [v.engagement(accelerator=a, scope=Scope.BMC) for a in cards]
+        assert [v.FPGA] == [e.accelerator for e in Memory().proven_by(whole[:1]).proven_by(whole[1:]).evidence]
 
     def test_every_kind_of_verify_ca_gets_through(self) -> None:
         """Not set, a path, false, and the group's own default: the hardware type has a group of its name."""
