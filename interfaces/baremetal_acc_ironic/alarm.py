@@ -104,6 +104,11 @@ def told(task: Any, texts: Iterable[str]) -> None:
         outcome.told(task.node, text)
 
 
+def locked_out() -> None:
+    """Count a round that has found something while somebody else held the node."""
+    _count('watch_locked_out')
+
+
 def _count(name: str) -> None:
     METRICS.send_counter(METRICS.get_metric_name(f'baremetal_acc.{name}'), 1)
 

@@ -30,7 +30,7 @@ from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
 from baremetal_acc.errors import AccError, CertificateInvalid
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.lock import Engagement, LockReading
+from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Tools, glancing
 from baremetal_acc.run.glancing import Glance, Sessions
@@ -45,7 +45,24 @@ from baremetal_acc_ironic.workers import Clock, workers
 
 LOG = log.getLogger(__name__)
 
-STATES = (states.ACTIVE, states.RESCUE)
+GIVEN = (states.ACTIVE, states.RESCUE)
+"""Whoever has a node in one of these has to have it from us."""
+
+STATES = (
+    *GIVEN,
+    states.DEPLOYFAIL,
+    states.SERVICEHOLD,
+    states.SERVICEWAIT,
+    states.SERVICEFAIL,
+    states.RESCUEFAIL,
+    states.UNRESCUEFAIL,
+    states.ERROR,
+)
+"""In which somebody else's host may be on, for as long as somebody likes: a lessee's admin may have a node held in service. In
+those that are not :data:`GIVEN` a node is watched if it was handed over and has not come back."""
+
+MOST_WITNESSES = 600
+"""That are kept, about 30 bytes each in the node; of a machine with more every round is a whole look."""
 
 AGAIN = timedelta(minutes=1)
 """After a first look that failed. The interval would be long for a gap that is open; at once would be a burden to a BMC that
@@ -63,11 +80,24 @@ class Rounds:
 
     :ivar last: when each node's last round began, or when the node was first seen here.
     :ivar first: the same, of rounds that were to be the first after a hand-over.
+    :ivar lost: nodes whose last rounds could not remember what they saw, since somebody else held the node.
     """
 
     last: dict[str, datetime] = field(default_factory=dict)
     first: dict[str, datetime] = field(default_factory=dict)
+    lost: dict[str, 'Lost'] = field(default_factory=dict)
     sessions: Sessions = field(default_factory=Sessions)
+
+
+@dataclass(slots=True)
+class Lost:
+    """Rounds of one node, one after the other, that counted for nothing since somebody else held the node.
+
+    :ivar told: of what they found, what was told without the node: its keys.
+    """
+
+    rounds: int = 0
+    told: set[tuple[TroubleKind, Any, str]] = field(default_factory=set)
 
 
 _CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
@@ -101,14 +131,16 @@ def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
     fields = ['firmware_interface', 'driver_internal_info']
     found = list(manager.iter_nodes(filters={'provision_state_in': list(STATES)}, fields=fields))
     mine = {uuid: info for uuid, _driver, _group, name, info in found if name == opts.HARDWARE_TYPE}
-    for known in (rounds.last, rounds.first):
+    for known in (rounds.last, rounds.first, rounds.lost):
         for uuid in known.keys() - mine.keys():
-            del known[uuid]
+            known.pop(uuid, None)
     rounds.sessions.forget(rounds.sessions.owners() - mine.keys())
     for uuid, info in mine.items():
         if memory.busy(info):
             continue
-        if memory.unwatched(info):
+        if uuid in rounds.lost:
+            yield uuid
+        elif memory.unwatched(info):
             if now - rounds.first.get(uuid, now - interval) >= min(AGAIN, interval):
                 yield uuid
         elif watch.due(uuid, rounds.last.setdefault(uuid, now), now, interval):
@@ -125,19 +157,28 @@ def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
     """
     node = task.node
     rounds.last[node.uuid] = rounds.first[node.uuid] = due
-    if node.provision_state not in STATES:
-        return
+    one = None
     try:
         mind = memory.load(node)
-        if mind.job is None:
-            _Round(task, mind, rounds, work.now()).run()
+        if mind.job is None and watched(node, mind):
+            one = _Round(task, mind, rounds, work.now())
+            one.run()
+        rounds.lost.pop(node.uuid, None)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were watched')
     except exception.NodeLocked:
-        LOG.info('Node %s: somebody works on it; what this round of the watch has seen counts for nothing', node.uuid)
+        LOG.info('Node %s: somebody works on it; this round of the watch could not be ended', node.uuid)
+        if one is not None:
+            one.locked_out()
     except Exception as exc:
         # Whatever it is: a node that cannot be watched must not look like one that is watched.
         LOG.error('Node %s: its accelerators cannot be watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+
+
+def watched(node: Any, mind: Memory) -> bool:
+    """Whether a node is somebody else's, as far as we know."""
+    known = mind.handed_over and (mind.handed is not None or mind.watched is not None)
+    return node.provision_state in GIVEN or (node.provision_state in STATES and known)
 
 
 class _Round:
@@ -152,6 +193,7 @@ class _Round:
         watched = mind.watched
         self._watched = watched if watched is not None and watched.lifecycle == mind.lifecycle else None
         self._tools: Tools | None = None
+        self._found: tuple[list[Trouble], Inventory | None, Inventory | None, bool] | None = None
 
     def run(self) -> None:
         """Glance, and look where that is not enough."""
@@ -238,8 +280,10 @@ class _Round:
 
     def _say(self, found: list[Trouble], handed: Inventory | None, inventory: Inventory | None, *, blind: bool = False) -> None:
         """Tell and do what has to be told and done, and remember it. From here on the node is ours alone."""
+        self._found = (found, handed, inventory, blind)
         if not self._take():
             return
+        self._found = None
         first = self._watched is None or self._watched.looked is None
         self._step(found, handed, inventory, blind=blind, first=first)
         if inventory is None or self._mind.opened is not None:
@@ -247,13 +291,43 @@ class _Round:
         open_ones = [t for t in found if DriftAction.REENGAGE in self._reactions(handed, inventory, t)]
         readings, why = watch.closable(open_ones, inventory)
         alarm.told(self._task, why if first or self._is_new(open_ones) else ())
-        if readings and self._engage(readings):
+        if readings and self._engage(readings, inventory):
             try:
                 again = self._look()
             except AccError as exc:
                 self._step([watch.unreadable(str(exc))], handed, None, blind=True, first=False)
                 return
             self._step(list(self._troubles(handed, again)), handed, again, first=False)
+
+    def locked_out(self) -> None:
+        """Somebody else holds the node. Whoever always does must not keep anybody from knowing what was found.
+
+        The next round comes with the next tick. What is found again and again, and cannot be remembered, is told all the same.
+        """
+        if self._found is None:
+            return
+        uuid = self._task.node.uuid
+        found, handed, inventory, blind = self._found
+        lost = self._rounds.lost.setdefault(uuid, Lost())
+        lost.rounds += 1
+        if not found:
+            return
+        LOG.error(
+            'Node %s: %d troubles of its accelerators were found, and somebody else holds the node (round %d of such): %s',
+            uuid,
+            len(found),
+            lost.rounds,
+            '; '.join(str(t) for t in found[:8]),
+        )
+        alarm.locked_out()
+        if lost.rounds < CONF[GROUP].watch_patience:
+            return
+        before = () if self._watched is None else self._watched.alarms
+        for one in watch.next_round(before, found, self._now, patience=1, blind=blind).begun:
+            if one.trouble.key not in lost.told:
+                lost.told.add(one.trouble.key)
+                reactions = self._reactions(handed, inventory, one.trouble)
+                alarm.begun(self._task, one, reactions, first=False, lifecycle=self._mind.lifecycle, now=self._now)
 
     def _is_new(self, found: Iterable[Trouble]) -> bool:
         keys = {t.key for t in found}
@@ -263,10 +337,10 @@ class _Round:
     def _take(self) -> bool:
         """Take the node for ourselves; False if it is not any more what was looked at."""
         task = self._task
-        task.upgrade_lock(retry=False)
+        task.upgrade_lock(retry=True)
         mind = memory.load(task.node)
         before = self._mind
-        same = task.node.provision_state in STATES and mind.job is None and mind.lifecycle == before.lifecycle
+        same = watched(task.node, mind) and mind.job is None and mind.lifecycle == before.lifecycle
         same = same and (mind.handed, mind.opened, mind.evidence) == (before.handed, before.opened, before.evidence)
         if not same:
             LOG.info('Node %s: it has changed hands or was worked on meanwhile; the next round looks anew', task.node.uuid)
@@ -294,14 +368,14 @@ class _Round:
         if first and not came.alarms:
             outcome.told(task.node, 'the first look after the hand-over found accelerators and locks as they were proven')
         before_this = None if self._watched is None else self._watched.looked
-        watched = Watched(
+        kept = Watched(
             lifecycle=mind.lifecycle,
             looked=before_this if inventory is None else self._now,  # None: the first look is still owed
-            witnesses=() if came.alarms else self._witnesses,
+            witnesses=() if came.alarms or len(self._witnesses) > MOST_WITNESSES else self._witnesses,
             alarms=came.alarms,
         )
         exposed = mind.exposed | watch.exposed(found, opened=handed_to.opened_by_us(mind))
-        mind = replace(mind, watched=watched, exposed=exposed, handed_over=True)
+        mind = replace(mind, watched=kept, exposed=exposed, handed_over=True)
         memory.store(task.node, mind)
         self._mind = mind
 
@@ -312,8 +386,10 @@ class _Round:
 
     # ---- what is done ----
 
-    def _engage(self, readings: Iterable[LockReading]) -> bool:
+    def _engage(self, readings: Iterable[LockReading], inventory: Inventory) -> bool:
         """Close locks at once. It needs no job: a lock that is closed twice is closed, and one that is not is found open again.
+
+        One place may be that of several cards, of a root of trust for one: it is written once, and recorded for each of them.
 
         :returns: something was written.
         """
@@ -333,21 +409,26 @@ class _Round:
                     alarm.told(self._task, [f'{name} could not be closed again: {exc}'])
                     continue
                 wrote = True
-                record = Engagement(
-                    mechanism=reading.mechanism,
-                    accelerator=reading.accelerator,
-                    ref=reading.ref,
-                    field=reading.field,
-                    lifecycle=self._mind.lifecycle,
-                    flow=Flow.SERVICE,
-                    session=writer.session,
-                    at=self._now,
-                    part=reading.part,
-                    needs=reading.needs,
-                    reset=reading.reset,
-                    scope=reading.scope,
-                )
-                self._mind = self._mind.proven_by([record])
+                shared = [r for a in inventory.accelerators for r in a.locks if r.place == reading.place]
+                whole = reading.scope is Scope.BMC
+                records = [
+                    Engagement(
+                        mechanism=r.mechanism,
+                        accelerator=r.accelerator,
+                        ref=r.ref,
+                        field=r.field,
+                        lifecycle=self._mind.lifecycle,
+                        flow=Flow.SERVICE,
+                        session=writer.session,
+                        at=self._now,
+                        part=r.part,
+                        needs=r.needs,
+                        reset=r.reset,
+                        scope=r.scope,
+                    )
+                    for r in ([reading] if whole else shared)
+                ]
+                self._mind = self._mind.proven_by(records)
                 memory.store(self._task.node, self._mind)
                 alarm.told(self._task, [f'{name} was closed again; it is read back next'])
         return wrote

@@ -15,9 +15,11 @@ from ironic.conductor import task_manager
 from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
-from baremetal_acc_ironic import alarm, watch
+from baremetal_acc.model.lock import LockState
+from baremetal_acc_ironic import alarm, recovery, watch
 from baremetal_acc_ironic import node as memory
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
+from tests.unit.decide import values as v
 
 ROOT = '/redfish/v1/Chassis/HGX_ERoT_GPU_0'
 STEP = timedelta(minutes=6)
@@ -183,6 +185,96 @@ class TestLostLock(WatchCase):
         self.round()
         assert [('start', 'lock'), ('end', 'lock')] == self.told()
         assert [] == self.alarms()
+
+
+class TestShared(WatchCase):
+    """A root of trust that several cards show."""
+
+    def test_a_place_of_several_cards_is_written_once_and_recorded_for_each(self) -> None:
+        """Else the watch would close it for one card after the other, for ever."""
+        cards = [v.reading(LockState.UNLOCKED, accelerator=a) for a in (v.GPU, v.FPGA)]
+        seen = v.inventory(v.gpu(locks=(cards[0],)), v.fpga(locks=(cards[1],)))
+        mechanism = mock.Mock()
+        mechanism.name = 'rot'
+        bmc = mock.Mock()
+        bmc.writer.return_value.session = 'ours'
+        with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+            one = watch._Round(task, memory.load(task.node), watch.Rounds(), self.at)
+            one._tools = mock.Mock(mechanisms=(mechanism,))
+            with mock.patch.object(watch, 'sessions') as opened:
+                opened.return_value.__enter__.return_value = {'host': bmc}
+                assert one._engage(cards[:1], seen)
+        assert 1 == mechanism.engage.call_count
+        assert {v.GPU, v.FPGA} == {e.accelerator for e in self.mind.evidence}
+
+
+class TestHeld(WatchCase):
+    """Somebody who may do no more than ask for power holds the node whenever a round ends."""
+
+    def test_what_is_found_is_told_although_the_node_is_never_free(self) -> None:
+        """In the log at once, and with the third round to everybody; rounds come with every tick until one is ended."""
+        self.config(group='conductor', node_locked_retry_attempts=1)
+        self.handed_over()
+        self.open_root()
+        observe = watch.run.observe
+
+        def taken(*arguments: Any, **named: Any) -> Any:
+            found = observe(*arguments, **named)
+            self.dbapi.update_node(self.node.id, {'reservation': 'somebody'})
+            return found
+
+        rounds = watch.rounds_of(self.service)
+        self.at += STEP
+        for expected in ([], [], [('start', 'lock')], [('start', 'lock')]):
+            with mock.patch.object(watch.run, 'observe', taken), mock.patch.object(watch.LOG, 'error') as error:
+                self.round(later=timedelta(seconds=1))
+            self.dbapi.update_node(self.node.id, {'reservation': None})
+            assert expected == self.told()
+            assert ROOT in str(error.call_args)
+        assert 4 == rounds.lost[self.node.uuid].rounds
+        assert False is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled']
+        self.round(later=timedelta(seconds=1))
+        assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
+        assert [('start', 'lock'), ('start', 'lock'), ('end', 'lock')] == self.told()
+        assert {} == rounds.lost
+
+
+class TestStates(WatchCase):
+    """A node may leave ``active`` and its host run on."""
+
+    def test_a_node_that_is_held_in_service_or_has_failed_is_watched(self) -> None:
+        """A lessee's admin may bring it there, and a lock is closed again there as anywhere."""
+        self.handed_over()
+        for state in (states.SERVICEHOLD, states.DEPLOYFAIL, states.ERROR):
+            self.dbapi.update_node(self.node.id, {'provision_state': state})
+            self.open_root()
+            _impl_test.reset()
+            self.round()
+            assert [('start', 'lock'), ('end', 'lock')] == self.told(), state
+            assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
+
+    def test_a_failed_node_that_was_never_handed_over_is_nobodys(self) -> None:
+        """It is no adopted one."""
+        self.dbapi.update_node(self.node.id, {'provision_state': states.ERROR})
+        self.round()
+        assert ([], None) == (self.told(), self.mind.watched)
+
+    def test_every_state_with_a_host_that_may_run_somebody_elses_code_is_watched_or_has_a_reason(self) -> None:
+        """Whoever adds a state has to say which."""
+        worked_on = 'a conductor works on it, and the rounds begin when it has ended'
+        first = 'the first look is owed as soon as it is active'
+        reasons = {
+            states.DEPLOYING: first,
+            states.DEPLOYWAIT: first,
+            states.DEPLOYDONE: first,
+            states.DEPLOYHOLD: first,
+            states.SERVICING: worked_on,
+            states.RESCUING: worked_on,
+            states.UNRESCUING: worked_on,
+            states.RESCUEWAIT: 'its ramdisk boots; [conductor] rescue_callback_timeout ends it in rescue failed',
+        }
+        assert recovery.TENANT_STATES == set(watch.STATES) | reasons.keys()
+        assert not set(watch.STATES) & reasons.keys()
 
 
 class TestMaintenance(WatchCase):
