@@ -104,7 +104,7 @@ def _check(path: Path, found: os.stat_result, do: str) -> None:
 
 
 def _read(path: Path) -> str:
-    hint = 'option [baremetal_acc] trust_roots or image_trust_roots names it'
+    hint = 'option [baremetal_acc] trust_roots, image_trust_roots or spdm_trust_roots names it'
     try:
         with open(path, 'rb', opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as stream:
             found = os.fstat(stream.fileno())

@@ -105,7 +105,7 @@ class Issue(ReportCommand):
                 target.node,
                 state.engagements,
                 decide.Occasion(
-                    node=CertifiedNode(uuid=None, name=entry.name),
+                    node=CertifiedNode(uuid=entry.node, name=entry.name),
                     lifecycle=state.lifecycle,
                     proven_in=state.lifecycle,
                     flow=Flow.CLI,

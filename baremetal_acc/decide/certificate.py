@@ -143,7 +143,8 @@ def _against(
     if node is not None and node != name:
         yield f'it is of node {name}, not of {node}'
     if lifecycle is not None and lifecycle != certificate.lifecycle:
-        yield f'it is of lifecycle {certificate.lifecycle} of the node, not of {lifecycle}: the node has come back since'
+        since = ': the node has come back since' if certificate.lifecycle < lifecycle else ''
+        yield f'it is of lifecycle {certificate.lifecycle} of the node, not of {lifecycle}{since}'
     if deployment is not None and deployment != certificate.deployment:
         yield f'it is of deployment {certificate.deployment}, not of {deployment}'
     if certificate.issued > now + SKEW:

@@ -148,7 +148,10 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
     if arguments.write_spdm_root is not None:
         if product.authority is None:
             raise BadParameter('--write-spdm-root: no device signs what it runs; add --feature spdm')
-        write_private(arguments.write_spdm_root, product.authority.root())
+        try:
+            write_private(arguments.write_spdm_root, product.authority.root())
+        except OSError as exc:
+            raise BadParameter(f'--write-spdm-root: {arguments.write_spdm_root}: {exc.strerror}') from exc
     return Emulator(serving, product=product)
 
 

@@ -37,7 +37,8 @@ from baremetal_acc.emulator.redfish.view import View
 
 ALL_PRIVILEGES = frozenset().union(*ROLES.values())
 _OPEN = frozenset({'/redfish', ROOT, f'{ROOT}/odata', f'{ROOT}/$metadata'})
-_ALLOWED_IN_LOCKDOWN = frozenset({'#ComputerSystem.Reset', '#Manager.Reset'})
+_ALLOWED_IN_LOCKDOWN = frozenset({'#ComputerSystem.Reset', '#Manager.Reset', '#ComponentIntegrity.SPDMGetSignedMeasurements'})
+"""Actions that change no setting."""
 _WRONG_ETAG = '"0000000000000000"'
 
 

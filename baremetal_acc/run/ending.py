@@ -27,7 +27,7 @@ from baremetal_acc.model.job import (
     Verdict,
 )
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.run.looking import check, sessions, unprotected
+from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
 
@@ -145,7 +145,8 @@ def _kept_off(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Jo
 
 def _may_settle(finding: Finding) -> bool:
     """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
-    return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED)
+    # Nobody pins a root meanwhile.
+    return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED) and NO_ROOTS not in finding.found
 
 
 def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:
