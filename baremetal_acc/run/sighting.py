@@ -10,7 +10,7 @@ from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSi
 from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
-from baremetal_acc.errors import AccError, BmcRefused
+from baremetal_acc.errors import AccError, BmcRefused, BmcUnreachable
 from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
@@ -127,4 +127,6 @@ def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
         return item.before is None or bmc.last_reset(action.system) not in (None, item.before)
     except AccError as exc:
         LOG.info('%s', exc)
-        return None
+        # A BMC that is busy, or that refuses, is there: only one that nobody reaches may be restarting.
+        there = action.kind is ResetKind.BMC_RESET and not isinstance(exc, BmcUnreachable)
+        return False if there else None

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from baremetal_acc.decide.advance import Patience, begin
-from baremetal_acc.errors import BmcBusy, BmcUnreachable
+from baremetal_acc.decide.advance import Patience, advance, begin
+from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcUnreachable
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
@@ -79,6 +79,22 @@ def test_no_bmc_is_reset_under_an_update():
     with pytest.raises(BmcBusy, match='still runs'):
         asked(bmc, job_of())
     assert [] == bmc.resets
+
+
+@pytest.mark.parametrize('error', [BmcBusy(bmc='host', what='503'), BmcNotAuthorised(bmc='host', what='401')])
+def test_a_bmc_that_answers_at_all_is_not_silent(error):
+    """Where no time is shown its silence is what tells; a BMC that is busy for once has not been restarted."""
+    bmc = Bmc(last=None)
+    job, _ = asked(bmc, job_of())
+
+    def busy(ref):
+        raise error
+
+    there, bmc.last_reset = bmc.last_reset, busy
+    assert came(bmc, job) is False
+    job = advance(job, sight_of(job, {'host': bmc}, v.NOW, Patience()), v.NOW, Patience()).job
+    bmc.last_reset = there
+    assert came(bmc, job) is False
 
 
 def test_it_came_when_the_manager_shows_another_time():
