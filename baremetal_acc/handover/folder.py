@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ class Folder:
     root: Path
 
     def put(self, which: Reference, data: bytes) -> Path:
-        """Keep a signed certificate, and read it back.
+        """Keep a signed certificate, and read it back. A node has one current certificate: any other is put away.
 
         :returns: where it is.
         :raises StateError: it is not there now, as it was given.
@@ -59,6 +59,9 @@ class Folder:
             found = self._read(path)
         if found != data + b'\n':
             raise StateError(f'{path}: what is read there is not what was written', hint='see whether the disk is sound')
+        with _told(path):
+            # Also one that nobody remembers, of an attempt that was killed before it was stored with the node.
+            self._move([p for p in path.parent.iterdir() if p.suffix == '.json' and p != path])
         if _NAME.fullmatch(which.node.name):
             with _told(path):
                 self._make(self.root / self.BY_NAME)
@@ -84,16 +87,21 @@ class Folder:
         """
         path = self.path(which)
         with _told(path):
-            old = path.parent / self.SUPERSEDED
             if path.exists():
-                self._make(old)
-                os.replace(path, old / path.name)
-                _sync(path.parent)
-                _sync(old)
+                self._move([path])
             link = self._link(which)
             if _NAME.fullmatch(which.node.name) and _leads_to(link) == os.path.relpath(path, link.parent):
                 link.unlink(missing_ok=True)
-            self._thin_out(old)
+            self._thin_out(path.parent / self.SUPERSEDED)
+
+    def _move(self, over: Iterable[Path]) -> None:
+        """Put these among those that are over."""
+        for path in over:
+            old = path.parent / self.SUPERSEDED
+            self._make(old)
+            os.replace(path, old / path.name)
+            _sync(path.parent)
+            _sync(old)
 
     def path(self, which: Reference) -> Path:
         """Where a current certificate lies.

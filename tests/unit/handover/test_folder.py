@@ -46,6 +46,9 @@ def test_the_next_one_leaves_the_one_before(folder):
     other, data = again(8, 'd-2')
     folder.put(other, data)
     assert (DATA + b'\n', data + b'\n') == (folder.get(ONE), folder.get(other))
+    # Also where nobody has put it away, since whoever was to remember it was killed: one is current.
+    assert ['8-d-2.json'] == [path.name for path in folder.path(other).parent.glob('*.json')]
+    assert ['8-d-1.json'] == [path.name for path in folder.path(other).parent.glob('superseded/*')]
     assert data + b'\n' == (folder.root / 'by-name' / 'node-1.json').read_bytes()
 
 
