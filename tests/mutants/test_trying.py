@@ -95,6 +95,27 @@ def test_a_change_that_is_an_error_of_type_is_told_from_one_that_is_none(tmp_pat
     assert {m.name for m in wrong} == noticed_by_mypy(source, [*wrong, *right], tmp_path)
 
 
+def test_what_came_of_a_change_is_kept_for_this_state_and_guides_the_next(tmp_path: Path) -> None:
+    """An interrupted run goes on; after a change of any file everything is tried again, the test that noticed it first."""
+    mutants = Source('decide/flash.py').mutants[:3]
+    first = trying.Kept(tmp_path)
+    for mutant, by in zip(mutants, ('t.py::slow', 'mypy', None), strict=True):
+        first.keep(mutant, by)
+    with first.path.open('a') as file:
+        file.write('["cut in the mid')
+    assert {mutants[0].name: 't.py::slow', mutants[1].name: 'mypy', mutants[2].name: None} == trying.Kept(tmp_path).found
+    first.path.rename(tmp_path / 'another-state.jsonl')
+    later = trying.Kept(tmp_path)
+    assert {} == later.found
+    seconds = {'t.py::slow': 1.0, 't.py::quick': 0.1, 't.py::other': 0.2, 't.py::hours': 3600.0}
+    assert ['t.py::slow', 't.py::quick', 't.py::other'] == later.in_order(mutants[0], seconds, seconds)
+    assert mutants[0].place == mutants[1].place
+    assert ['t.py::slow', 't.py::quick', 't.py::other'] == later.in_order(mutants[1], seconds, seconds)
+    assert ['t.py::quick', 't.py::other', 't.py::slow'] == later.in_order(
+        Source('decide/merge.py').mutants[0], seconds, seconds
+    )
+
+
 def test_a_survivor_is_one_change_of_one_function() -> None:
     """Not of the same line elsewhere."""
     mutant = Source('decide/flash.py').mutants[0]

@@ -10,6 +10,9 @@ replaced, and the tests that call it run, the quick ones first, till one fails. 
 
     python -m tests.mutants.trying [--only decide/flash.py ...] [--seed N --sample K] [--processes 2]
 
+What came of a change is kept in the folder. A run that was interrupted goes on where it was if no file of the product or of the
+tests has changed since; otherwise each change is tried again, first with the test that noticed it the last time.
+
 :file:`survivors.toml` names what nobody notices, with the reason why that is no harm; test_trying.py asks whether it is
 still true of the code.
 """
@@ -17,6 +20,7 @@ still true of the code.
 
 import argparse
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import itertools
@@ -33,7 +37,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -105,6 +109,11 @@ class Mutant:
     def name(self) -> str:
         return f'{self.module}:{self.function}:{self.number}'
 
+    @property
+    def place(self) -> str:
+        """The function, in its module."""
+        return f'{self.module}:{self.function}'
+
 
 class Source:
     """The text of one module, and its changes."""
@@ -133,6 +142,10 @@ class Source:
                     if isinstance(inner, libcst.FunctionDef):
                         found[inner] = f'{node.name.value}.{inner.name.value}'
         return found
+
+    @cached_property
+    def _places(self) -> dict[Mutant, int]:
+        return {mutant: n for n, mutant in enumerate(self.mutants)}
 
     @cached_property
     def mutants(self) -> tuple[Mutant, ...]:
@@ -164,7 +177,11 @@ class Source:
 
     def changed(self, mutant: Mutant) -> str:
         """The whole text with one change."""
-        mutation = self._mutations[self.mutants.index(mutant)]
+        mutation = self._mutations[self._places[mutant]]
+        outer = mutation.contained_by_top_level_function
+        was = self._tree.code_for_node(outer)
+        if self.text.count(was) == 1:
+            return self.text.replace(was, self._tree.code_for_node(self._changed(outer, mutation)))
         return str(self._tree.deep_replace(mutation.original_node, mutation.mutated_node).code)
 
     def side_by_side(self, mutants: Iterable[Mutant]) -> tuple[str, dict[str, Mutant]]:
@@ -172,7 +189,7 @@ class Source:
         more: dict[str, list[Any]] = {}
         names = {}
         for n, mutant in enumerate(mutants):
-            mutation = self._mutations[self.mutants.index(mutant)]
+            mutation = self._mutations[self._places[mutant]]
             outer = mutation.contained_by_top_level_function
             name = f'{outer.name.value}_changed_{n}'
             names[name] = mutant
@@ -185,6 +202,12 @@ class Source:
                 node = node.with_changes(body=inner)
             body.append(node)
         return self._tree.with_changes(body=[*body, *more.get('', ())]).code, names
+
+
+@cache
+def source_of(module: str) -> Source:
+    """Read once: to find the changes takes a while."""
+    return Source(module)
 
 
 # ------------------------------------------------------------------------------------------------------------ how it is tried
@@ -237,29 +260,89 @@ _ENDED = (-signal.SIGPROF, -signal.SIGALRM, -signal.SIGKILL, -signal.SIGSEGV)
 """How a process ends that goes on for ever, or down for ever."""
 
 
-class Trial:
-    """A plugin of pytest: in place of the tests it tries the changes on them.
+class Kept:
+    """What came of the changes, in a folder: a file for each state of product and tests.
 
-    :ivar outcome: by name of a change, what noticed it: the test, ``time``, or None for nothing.
+    :ivar found: by name of a change, what noticed it in this very state: the test, ``time``, ``mypy``, or None for nothing.
     """
 
-    def __init__(self, sources: Mapping[str, Source], mutants: Sequence[Mutant], folder: Path, processes: int) -> None:
-        self.sources, self.mutants, self.folder, self.processes = sources, mutants, folder, processes
-        self.outcome: dict[str, str | None] = {}
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / f'{self.state()}.jsonl'
+        self.found: dict[str, str | None] = {}
+        self._before: dict[str, str] = {}
+        self._kills: dict[str, Counter[str]] = {}
+        for path in sorted(folder.glob('*.jsonl'), key=lambda p: (p == self.path, p.stat().st_mtime)):
+            self._read(path)
+
+    @staticmethod
+    def state() -> str:
+        """Of every file of the product and of the tests, but for the list of survivors."""
+        digest = hashlib.sha256()
+        for part in ('baremetal_acc', 'interfaces', 'etc', 'tests'):
+            for path in sorted((TREE / part).rglob('*')):
+                if path.is_file() and path != SURVIVORS and '__pycache__' not in path.parts and '.egg-info' not in str(path):
+                    digest.update(f'{path.relative_to(TREE)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n'.encode())
+        return digest.hexdigest()[:12]
+
+    def _read(self, path: Path) -> None:
+        lines = path.read_text().splitlines(keepends=True)
+        # Somebody may have ended the run in the middle of a line.
+        for line in lines if not lines or lines[-1].endswith('\n') else lines[:-1]:
+            name, place, change, by = json.loads(line)
+            if path == self.path:
+                self.found[name] = by
+            if by and '::' in by:
+                self._before[f'{place} {change}'] = by
+                self._kills.setdefault(place, Counter())[by] += 1
+
+    def again(self) -> None:
+        """Read what others have kept of this state since."""
+        if self.path.exists():
+            self._read(self.path)
+
+    def keep(self, mutant: Mutant, by: str | None) -> None:
+        """Several processes may do so at a time."""
+        line = json.dumps([mutant.name, mutant.place, f'{mutant.was} > {mutant.now}', by]) + '\n'
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+        if by and '::' in by:
+            self._kills.setdefault(mutant.place, Counter())[by] += 1
+
+    def in_order(self, mutant: Mutant, tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
+        """The tests that can be tried on a change, within the budget.
+
+        The one that noticed it before comes first, then those that noticed other changes of the function, then the quick ones.
+        """
+        last = self._before.get(f'{mutant.place} {mutant.was} > {mutant.now}')
+        kills = self._kills.get(mutant.place, Counter())
+        quick = {t for t in tests if seconds[t] <= QUICK}
+        known = sorted((t for t in kills if t in quick and t != last), key=lambda t: -kills[t] / (seconds[t] + 0.01))
+        first = [last] if last in quick else []
+        rest = sorted(quick.difference(first, known), key=lambda t: (seconds[t], t))
+        return list(_within([*first, *known, *rest], seconds))
+
+
+class Trial:
+    """A plugin of pytest: in place of the tests it tries the changes on them, and keeps what came of it."""
+
+    def __init__(self, sources: Mapping[str, Source], mutants: Sequence[Mutant], kept: Kept, processes: int) -> None:
+        self.sources, self.mutants, self.kept, self.processes = sources, mutants, kept, processes
+        self.ended = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         modules = {name: importlib.import_module(Source.name_of(name)) for name, source in self.sources.items()}
         seconds, calls = self._learn(session, {str(m.__file__): name for name, m in modules.items()})
-        quick = sorted((i for i in session.items if seconds[i.nodeid] <= QUICK), key=lambda i: seconds[i.nodeid])
+        items = {i.nodeid: i for i in session.items}
 
         def work(n: int) -> int:
-            with (self.folder / f'{n}.jsonl').open('w') as told:
-                for mutant in self.mutants[n :: self.processes]:
-                    place = f'{mutant.module}:{mutant.function}'
-                    able = list(_within((i for i in quick if place in calls[i.nodeid]), seconds))
-                    by = self._try(session, modules[mutant.module], mutant, able, seconds)
-                    print(json.dumps([mutant.name, by]), file=told, flush=True)
+            for mutant in self.mutants[n :: self.processes]:
+                able = self.kept.in_order(mutant, (i for i in items if mutant.place in calls[i]), seconds)
+                self.kept.keep(mutant, self._try(session, modules[mutant.module], mutant, [items[i] for i in able], seconds))
             return 0
 
         children = []
@@ -277,8 +360,7 @@ class Trial:
         failed = [c for c in children if os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) != 0]
         if failed:
             raise pytest.UsageError('the changes could not be tried: what stands above says why')
-        for n in range(self.processes):
-            self.outcome.update(json.loads(line) for line in (self.folder / f'{n}.jsonl').read_text().splitlines())
+        self.ended = True
         return True
 
     def _learn(self, session: pytest.Session, files: Mapping[str, str]) -> tuple[dict[str, float], dict[str, set[str]]]:
@@ -325,7 +407,7 @@ class Trial:
         text = self.sources[mutant.module].changed(mutant)
         if not items:
             # What is called while the module is imported, as what fills a table, was called before the change.
-            return tried_afresh(mutant, text, self.folder)
+            return tried_afresh(mutant, text, self.kept.folder)
 
         def attempt(pipe: int) -> int:
             replace_function(module, mutant.function, text)
@@ -348,14 +430,14 @@ class Trial:
         raise RuntimeError(f'{mutant.name} could not be tried: {status}, {said[-500:]!r}')
 
 
-def _within(items: Iterable[pytest.Item], seconds: Mapping[str, float]) -> Iterator[pytest.Item]:
+def _within(tests: Iterable[str], seconds: Mapping[str, float]) -> Iterator[str]:
     """As many of them as fit into the budget."""
     left = BUDGET
-    for item in items:
-        left -= seconds[item.nodeid]
+    for test in tests:
+        left -= seconds[test]
         if left < 0:
             return
-        yield item
+        yield test
 
 
 def _forked(what: Any, *, limit: int) -> tuple[int, bytes]:
@@ -385,21 +467,20 @@ def _forked(what: Any, *, limit: int) -> tuple[int, bytes]:
     return os.waitstatus_to_exitcode(status), said
 
 
-def tried(mutants: Sequence[Mutant], tests: Sequence[str], folder: Path, processes: int) -> dict[str, str | None]:
-    """What noticed each change. It takes a process of its own: pytest is run in it, once.
+def tried(mutants: Sequence[Mutant], tests: Sequence[str], kept: Kept, processes: int) -> None:
+    """Try each change, and keep what noticed it. It takes a process of its own: pytest is run in it, once.
 
     :raises RuntimeError: the tests could not be collected, or fail as they are.
     """
-    sources = {name: Source(name) for name in sorted({m.module for m in mutants})}
-    trial = Trial(sources, mutants, folder, processes)
+    sources = {name: source_of(name) for name in sorted({m.module for m in mutants})}
+    trial = Trial(sources, mutants, kept, processes)
     # Under a profile, on a machine that is busy, everything is slower than its tests expect.
     settings.register_profile('trying', deadline=None, suppress_health_check=list(HealthCheck))
     settings.load_profile('trying')
     quiet = ['-q', '-p', 'no:cacheprovider', '-p', 'no:xdist', '--no-header', '--no-summary']
     code = pytest.main([*quiet, *tests], plugins=[trial])
-    if {m.name for m in mutants} != set(trial.outcome):
+    if not trial.ended:
         raise RuntimeError(f'pytest ended with {code}')
-    return trial.outcome
 
 
 def tried_afresh(mutant: Mutant, text: str, folder: Path) -> str | None:
@@ -503,7 +584,7 @@ def survivors() -> tuple[Survivor, ...]:
 
 def chosen(only: Sequence[str], *, seed: int | None, sample: int | None) -> dict[str, list[Mutant]]:
     """The changes to try, by module; some of them by a seed."""
-    found = {m: list(Source(m).mutants) for m in modules() if not only or m in only}
+    found = {m: list(source_of(m).mutants) for m in modules() if not only or m in only}
     if sample is None:
         return {m: mutants for m, mutants in found.items() if mutants}
     every = [mutant for mutants in found.values() for mutant in mutants]
@@ -513,29 +594,31 @@ def chosen(only: Sequence[str], *, seed: int | None, sample: int | None) -> dict
 
 def outcomes(work: Mapping[str, Sequence[Mutant]], folder: Path, processes: int) -> dict[str, str | None]:
     """What noticed each change: a test, ``time``, ``mypy``, or None. Modules with the same tests are tried together."""
+    kept = Kept(folder)
     groups: dict[tuple[str, ...], list[Mutant]] = {}
     for module, mutants in work.items():
-        groups.setdefault(tests_of(module), []).extend(mutants)
-    found: dict[str, str | None] = {}
-    for n, (tests, mutants) in enumerate(groups.items()):
+        groups.setdefault(tests_of(module), []).extend(m for m in mutants if m.name not in kept.found)
+    for n, (tests, mutants) in enumerate((tests, mutants) for tests, mutants in groups.items() if mutants):
         place = folder / f'group-{n}'
         place.mkdir(exist_ok=True)
 
-        def work_on(pipe: int, mutants: list[Mutant] = mutants, tests: tuple[str, ...] = tests, place: Path = place) -> int:
+        def work_on(_: int, mutants: list[Mutant] = mutants, tests: tuple[str, ...] = tests, place: Path = place) -> int:
             log = os.open(place / 'log', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            with os.fdopen(os.dup(pipe), 'w') as stream:
-                json.dump(tried(mutants, tests, place, processes), stream)
+            tried(mutants, tests, kept, processes)
             return 0
 
         status, said = _forked(work_on, limit=0)
         if status != 0:
             raise RuntimeError(f'{said[-500:].decode()}; {place / "log"}: {(place / "log").read_text()[-1500:]}')
-        found |= json.loads(said)
+    kept.again()
+    found = dict(kept.found)
     for module, mutants in work.items():
-        for name in noticed_by_mypy(Source(module), [m for m in mutants if found[m.name] is None], folder):
+        left = {m.name: m for m in mutants if found[m.name] is None}
+        for name in noticed_by_mypy(source_of(module), list(left.values()), kept.folder):
             found[name] = 'mypy'
+            kept.keep(left[name], 'mypy')
     return found
 
 
