@@ -476,6 +476,16 @@ def test_what_leaves_is_known_before_anybody_is_read():
     assert {('a', 'PGPU')} == reshape.leaving(before, moves, back=True)
 
 
+def test_what_arrives_is_touched_where_there_is_some_already():
+    """Newcomers are to be kept away from both ends, and from nothing else."""
+    before = placed(stock('CUSTOM_X'), stock('PGPU'), children=(child('a', stock('PGPU'), stock('FPGA')), child('b')))
+    there = (Move(flat='CUSTOM_X', nested='PGPU'),)
+    assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, there, back=False)
+    assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, iter(there), back=True)
+    other = (Move(flat='CUSTOM_Y', nested='PGPU', trait=L40),)
+    assert frozenset() == reshape.touched(before, other, back=True)
+
+
 def test_what_publications_use_is_moved_unless_something_else_is_asked_for():
     """Whole devices and functions; the node's own class and others' are not."""
     names = ['PGPU', GOLD, 'VGPU', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_DPU', 'FPGA']
