@@ -107,11 +107,11 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
             continue
         takers = _takers(placed, wanted, move)
         made.refuse_own(move, own)
-        made.refuse_twice(move, ((t.uuid, move.nested) for t in takers), taken)
+        made.refuse_twice(move, ((p.uuid, move.nested) for p, _ in takers), taken)
         if not takers:
             made.refusals.append(_nobody(wanted, move))
             continue
-        rooms = {t.uuid: _room(t, move.nested) for t in takers}
+        rooms = {p.uuid: max(0, s.total - s.reserved - p.used.get(move.nested, 0)) for p, s in takers}
         claims = made.claims_on({(placed.root.uuid, move.flat)})
         need = sum(c.amount for _, c in claims)
         if need > sum(rooms.values()):
@@ -122,20 +122,20 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
             )
             continue
         made.shift(claims, move.nested, rooms)
-        total = sum(_total(t, move.nested) for t in takers)
+        total = sum(s.total for _, s in takers)
         # A device that does not hold up offers nothing, so it counts as one of those that were reserved.
-        kept = _keep(takers, move.nested, rooms, min(flat.reserved, flat.total) - max(0, flat.total - total))
+        kept = _keep(takers, rooms, min(flat.reserved, flat.total) - max(0, flat.total - total))
         made.flat.add(move.flat)
         made.stock(placed.root, move.flat, None)
-        for taker in kept:
-            made.stock(taker, move.nested, taker.stock(move.nested))
+        for taker, stock in kept:
+            made.stock(taker, move.nested, stock)
         made.moves.append(
             Moved(
                 source_class=move.flat,
                 target_class=move.nested,
                 before=flat.total,
                 after=total,
-                reserved=sum(s.reserved for t in kept if (s := t.stock(move.nested)) is not None),
+                reserved=sum(s.reserved for _, s in kept),
                 claimed=need,
             )
         )
@@ -294,7 +294,7 @@ def _sources(placed: Placed, move: Move, *, back: bool) -> list[tuple[Stocked, S
     return [(p, stock) for p in meant if (stock := p.stock(name)) is not None]
 
 
-def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[Stocked]:
+def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stocked, Stock]]:
     """The providers of devices that are meant, as they are, with the stock that they are to have."""
     found = []
     for provider in wanted.providers:
@@ -306,21 +306,8 @@ def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[Stocked]:
         # What is reserved now stays so: somebody may be working on that device.
         reserved = offer.reserved if seen is None else min(offer.total, max(offer.reserved, seen.reserved))
         stock = Stock(resource_class=move.nested, total=offer.total, reserved=reserved, max_unit=offer.total)
-        others = tuple(s for s in now.stocks if s.resource_class != move.nested)
-        stocks = tuple(sorted((*others, stock), key=lambda s: s.resource_class))
-        found.append(replace(now, name=provider.name, traits=provider.traits, stocks=stocks))
+        found.append((now, stock))
     return found
-
-
-def _total(provider: Stocked, resource_class: str) -> int:
-    stock = provider.stock(resource_class)
-    return 0 if stock is None else stock.total
-
-
-def _room(provider: Stocked, resource_class: str) -> int:
-    """How many units of a class can still be claimed."""
-    stock = provider.stock(resource_class)
-    return 0 if stock is None else max(0, stock.total - stock.reserved - provider.used.get(resource_class, 0))
 
 
 def _share(amount: int, rooms: dict[str, int]) -> Iterator[tuple[str, int]]:
@@ -337,19 +324,16 @@ def _share(amount: int, rooms: dict[str, int]) -> Iterator[tuple[str, int]]:
         yield chosen, part
 
 
-def _keep(takers: Iterable[Stocked], resource_class: str, rooms: dict[str, int], reserved: int) -> list[Stocked]:
+def _keep(takers: Iterable[tuple[Stocked, Stock]], rooms: dict[str, int], reserved: int) -> list[tuple[Stocked, Stock]]:
     """The takers, with so many units more that nobody may claim, as far as there is room.
 
     What an operator kept from being claimed is not to be had for the moment of a reshape.
     """
     found = []
-    for taker in takers:
+    for taker, stock in takers:
         part = max(0, min(reserved, rooms[taker.uuid]))
         reserved -= part
-        stocks = tuple(
-            replace(s, reserved=s.reserved + part) if s.resource_class == resource_class else s for s in taker.stocks
-        )
-        found.append(replace(taker, stocks=stocks))
+        found.append((taker, replace(stock, reserved=stock.reserved + part)))
     return found
 
 

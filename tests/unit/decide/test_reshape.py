@@ -144,11 +144,14 @@ def test_a_claim_that_fits_in_one_place_is_not_split():
     assert [('t', 3, 'a'), ('s', 1, 'b')] == [(s.consumer, s.amount, s.target) for s in made.shifts]
 
 
-def test_a_claim_that_fits_nowhere_fills_the_largest_first():
-    """It is split into as few parts as that takes."""
-    tree = both(wanted('a', total=1), wanted('b', total=3))
+@pytest.mark.parametrize(('large', 'small'), [('a', 'b'), ('b', 'a')])
+def test_a_claim_that_fits_nowhere_fills_the_largest_first(large, small):
+    """It is split into as few parts as that takes. One that fits leaves the large one whole."""
+    tree = both(wanted(small, total=1), wanted(large, total=3))
     made = reshape.forth(placed(stock('PGPU', 4), consumers=(consumer('t', claim(4)),)), tree)
-    assert [(3, 'b'), (1, 'a')] == [(s.amount, s.target) for s in made.shifts]
+    assert [(3, large), (1, small)] == [(s.amount, s.target) for s in made.shifts]
+    made = reshape.forth(placed(stock('PGPU', 4), consumers=(consumer('t', claim(1)),)), tree)
+    assert [(1, small)] == [(s.amount, s.target) for s in made.shifts]
 
 
 def test_who_claims_nothing_that_moves_is_not_written():
@@ -178,6 +181,31 @@ def test_more_claims_than_devices_that_hold_up_are_refused():
         reshape.raise_if_unsafe(made)
 
 
+def test_all_that_is_refused_is_told():
+    """Each class for its own reason."""
+    before = placed(stock('FPGA'), stock('PGPU', 3), stock('VGPU'), consumers=(consumer('t', claim(2)),))
+    moves = tuple(Move(flat=name, nested=name) for name in ('CUSTOM_NONE', 'FPGA', 'PGPU', 'VGPU'))
+    made = reshape.forth(before, wanted('a'), moves)
+    assert ('CUSTOM_NONE',) == made.absent
+    assert ['no device', '2 PGPU of', 'no device'] == [reason[:9] for reason in made.refusals]
+    assert ROOT == made.root_uuid
+
+
+def test_several_classes_move_at_once():
+    """Each leaves the root, and a device that offers both has both."""
+    two = Provider(
+        uuid='a',
+        name='name-a',
+        parent_uuid=ROOT,
+        inventories=(ProviderInventory(resource_class='FPGA'), ProviderInventory(resource_class='PGPU')),
+    )
+    before = placed(stock('FPGA'), stock('PGPU'))
+    made = reshape.forth(before, ProviderTree(root_uuid=ROOT, providers=(two,)))
+    there = after(before, made)
+    assert {ROOT: {GOLD: (1, 0)}, 'a': {'FPGA': (1, 0), 'PGPU': (1, 0)}} == offers(there)
+    assert offers(before)[ROOT] == offers(after(there, reshape.back(there)))[ROOT]
+
+
 def test_a_plan_without_refusals_passes():
     """Nothing is raised."""
     reshape.raise_if_unsafe(reshape.forth(placed(stock('PGPU', 2)), wanted('a')))
@@ -195,6 +223,10 @@ def test_without_a_device_that_offers_the_class_it_is_refused():
     """FPGAs with slots offer functions; which of them is meant is the operator's to say."""
     made = reshape.forth(placed(stock('FPGA', 2)), wanted('a', offer='CUSTOM_ACC_FN_GZIP'))
     assert ('no device that holds up offers FPGA: they offer CUSTOM_ACC_FN_GZIP (--class FPGA=...)',) == made.refusals
+    two = both(wanted('a', offer='CUSTOM_ACC_FN_GZIP'), wanted('b', offer='CUSTOM_ACC_FN_AES'))
+    made = reshape.forth(placed(stock('FPGA', 2)), two)
+    expected = 'no device that holds up offers FPGA: they offer CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP (--class FPGA=...)'
+    assert (expected,) == made.refusals
     renamed = reshape.forth(
         placed(stock('FPGA', 1)), wanted('a', offer='CUSTOM_ACC_FN_GZIP'), (Move(flat='FPGA', nested='CUSTOM_ACC_FN_GZIP'),)
     )
@@ -402,9 +434,20 @@ def test_back_what_the_root_offers_already_is_the_same_devices():
     made = reshape.back(before)
     assert stock('PGPU', 2) == made.providers[0].stock('PGPU')
     assert ['t'] == [c.uuid for c in made.consumers]
+    assert (GOLD,) == made.stays
     many = replace(before, consumers=(consumer('s', claim(2)), consumer('t', claim(1, provider='a'))))
     expected = '2 PGPU of the root and 1 PGPU of devices are claimed, and there are 2: wait until an instance is gone'
     assert (expected,) == reshape.back(counted(many)).refusals
+
+
+def test_back_all_that_is_refused_is_told():
+    """Each class for its own reason; what is not there keeps nothing else from being looked at."""
+    children = (child('a', stock('FPGA')), child('b', stock('PGPU')))
+    tenants = (consumer('s', claim(1), claim(1, 'FPGA')), consumer('t', claim(1, 'FPGA', 'a'), claim(1, provider='b')))
+    before = placed(stock('FPGA'), stock('PGPU'), consumers=tenants, children=children)
+    moves = tuple(Move(flat=name, nested=name) for name in ('CUSTOM_NONE', 'FPGA', 'PGPU'))
+    made = reshape.back(before, moves)
+    assert (('CUSTOM_NONE',), 2) == (made.absent, len(made.refusals))
 
 
 def test_back_reserves_leave_room_for_what_is_claimed_on_the_root():
@@ -446,17 +489,22 @@ def test_a_move_as_it_is_written(text, expected):
     assert expected == reshape.parse(text)
 
 
-@pytest.mark.parametrize('text', ['', 'pgpu', 'PGPU=', '=PGPU', 'PGPU:X', 'A=B:', 'A=B=C', 'A B', 'A' * 256, 'A=B:c'])
+@pytest.mark.parametrize('text', ['', 'pgpu', 'PGPU=', '=PGPU', 'PGPU:X', 'A=B:', 'A=B=C', 'A B', f'{"A" * 79}BC' * 4, 'A=B:c'])
 def test_what_is_no_move_is_told(text):
     """With the forms that are."""
-    with pytest.raises(UsageError, match='FLAT=NESTED:TRAIT'):
+    with pytest.raises(UsageError) as caught:
         reshape.parse(text)
+    expected = (
+        f'--class {text[:80]!r}: names no class (write FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as '
+        f'CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1)'
+    )
+    assert expected == str(caught.value)
 
 
 def test_a_class_goes_one_way():
     """Named twice, it could not."""
     reshape.check((Move(flat='A', nested='C'), Move(flat='B', nested='C')))
-    with pytest.raises(UsageError, match='--class A: is named twice'):
+    with pytest.raises(UsageError, match=r'^--class A: is named twice \(a class of the root becomes one other class\)$'):
         reshape.check((Move(flat='A', nested='B'), Move(flat='A', nested='C')))
 
 
@@ -473,6 +521,8 @@ def test_what_leaves_is_known_before_anybody_is_read():
     before = placed(stock('PGPU'), children=(child('a', stock('PGPU')), child('b', stock('PGPU'), trait=L40)))
     moves = (Move(flat='PGPU', nested='PGPU', trait=H100),)
     assert {(ROOT, 'PGPU')} == reshape.leaving(before, moves, back=False)
+    other = (Move(flat='PGPU', nested='FPGA'),)
+    assert ({(ROOT, 'PGPU')}, set()) == (reshape.leaving(before, other, back=False), reshape.leaving(before, other, back=True))
     assert {('a', 'PGPU')} == reshape.leaving(before, moves, back=True)
 
 
