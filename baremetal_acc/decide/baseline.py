@@ -345,14 +345,14 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
     :raises DocumentError: it is wrong; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
-    rules = tuple(_rule(table, number, now) for number, table in enumerate(document.tables('rule')))
-    document.finish()
-    seen: set[str] = set()
-    for rule, table in zip(rules, document.tables('rule'), strict=True):
-        if rule.name in seen:
+    rules: dict[str, Rule] = {}
+    for number, table in enumerate(document.tables('rule')):
+        rule = _rule(table, number, now)
+        if rule.name in rules:
             raise table.error('name', f'two rules are called {rule.name!r}')
-        seen.add(rule.name)
-    return Baseline(rules=rules)
+        rules[rule.name] = rule
+    document.finish()
+    return Baseline(rules=tuple(rules.values()))
 
 
 def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:

@@ -378,6 +378,11 @@ def test_little_follows_from_little():
     assert 'what could not be read: host:/redfish/v1/Chassis/1: HTTP 404' == said.does_not_prove[-1]
     measured = replace(certificate, accelerators=(replace(certificate.accelerators[0], measurements=(MEASURED,)),), gaps=())
     assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-1]
+    first, second = replace(measured.accelerators[0], label='A'), replace(measured.accelerators[0], label='B')
+    both = replace(measured, accelerators=(second, first))
+    assert 'what runs was measured and signed by roots of trust of these devices themselves: A, B' == claims(both).proves[-1]
+    neither = replace(both, accelerators=tuple(replace(card, measurements=()) for card in both.accelerators))
+    assert 'by a signature of the device what it runs: B, A' == claims(neither).does_not_prove[-1]
     unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
     doubtful = replace(measured, accelerators=(replace(measured.accelerators[0], measurements=(unknown,)),))
     assert 'by a signature of the device what it runs: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
@@ -450,6 +455,7 @@ def test_each_reason_is_said_word_by_word():
     assert ('it is of lifecycle 8 of the node, not of 9: the node has come back since',) == (
         holds(certificate, lifecycle=9, now=LATER)
     )
+    assert ('it is of lifecycle 8 of the node, not of 7',) == holds(certificate, lifecycle=7, now=LATER)
     assert ('it is of deployment d-1, not of x',) == holds(certificate, deployment='x', now=LATER)
     assert ('it was issued in the future, at 2026-11-21 12:01:00Z',) == holds(certificate, now=v.NOW - SKEW)
     assert ('it was issued at 2026-11-21 12:01:00Z from a look of 2026-11-21 11:30:00Z',) == (
