@@ -5,9 +5,9 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as does
-``certificate``, the last one that was issued; and ``seen``, always compressed, is what the
-next look is compared with, ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's
-inspection store, where others write, too.
+``certificate``, the last one that was issued; ``ways`` stands there so that versions that do not know it pass over it; and
+``seen``, always compressed, is what the next look is compared with, ``handed`` how the node was handed over. Full inventories
+do not belong here; they lie in Ironic's inspection store, where others write, too.
 """
 
 import base64
@@ -21,7 +21,7 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
-from baremetal_acc.decide import waiver
+from baremetal_acc.decide import evidence, waiver
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
@@ -29,7 +29,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc.model.lock import Engagement, Scope, WritePath
+from baremetal_acc.model.lock import Engagement, Scope, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
@@ -174,6 +174,7 @@ class Memory:
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar blockable: paths that mechanisms of devices could block when they were looked at: no waiver is for one that vanishes.
+    :ivar ways: to the BMCs that were shown when they were looked at; one that vanishes may be open.
     :ivar quarantined: devices that nobody may use until they have been put right.
     :ivar waivers: those that a step has given until the node comes back.
     :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
@@ -201,6 +202,7 @@ class Memory:
     evidence: tuple[Engagement, ...] = ()
     known: frozenset[AcceleratorId] = frozenset()
     blockable: tuple[tuple[AcceleratorId, WritePath, str], ...] = ()
+    ways: frozenset[Way] = frozenset()
     opened: Opened | None = None
     quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
@@ -232,9 +234,10 @@ class Memory:
 
     def shown(self, accelerators: Iterable[Accelerator]) -> 'Memory':
         """With what mechanisms of these devices could block, beside what was known of those that must be there."""
+        accelerators = tuple(accelerators)
         there = waiver.blockable(accelerators)
         kept = {known for known in self.blockable if known[0] in self.known}
-        return replace(self, blockable=tuple(sorted(there | kept)))
+        return replace(self, blockable=tuple(sorted(there | kept)), ways=self.ways | evidence.ways(accelerators))
 
     def given_away(self) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""
@@ -275,11 +278,12 @@ def load(node: Any) -> Memory:
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
-    kept = stored.get('certificate')
+    kept, ways = stored.get('certificate'), stored.get('ways') or []
     return replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         certificate=None if kept is None else decode(Kept, kept),
+        ways=frozenset(decode(tuple[Way, ...], ways)),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
     )
@@ -293,6 +297,7 @@ def store(node: Any, memory: Memory) -> None:
     """
     held(node)
     state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None))
+    del state['ways']
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -303,6 +308,8 @@ def store(node: Any, memory: Memory) -> None:
         value['watched'] = memory.watched.lifecycle
     if memory.handed is not None:
         value['handed'] = memory.handed
+    if memory.ways:
+        value['ways'] = encode(tuple(sorted(memory.ways)))
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
     if memory.drift is not None:

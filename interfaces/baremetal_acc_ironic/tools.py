@@ -60,6 +60,7 @@ def tools(
         baseline=steps.waived(steps.overridden(made.baseline, mind.overrides), mind.waivers),
         known=mind.known,
         blockable=frozenset(mind.blockable),
+        ways=mind.ways,
         unusable=functools.partial(unmended, mind),
         placement=placement.shell(
             task.node.uuid, task.node.instance_uuid, still_bad(mind), held=lambda: memory.held(task.node)
