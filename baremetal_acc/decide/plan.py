@@ -653,6 +653,8 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         if reading.blocks & wanted.block or (accelerator.id, *reading.place) in released:
             _add_engage(draft, accelerator, reading)
     for path in sorted(wanted.block):
+        for left in _left_open(accelerator, path):
+            draft.refuse(accelerator, f'lock {path}', f'{left} (rule {wanted.block_rule} demands it)')
         uncovered = [
             c.subject for c in evidence.coverage(accelerator, path, accelerator.locks) if c.state is LockState.UNSUPPORTED
         ]
@@ -668,6 +670,15 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         draft.refuse(
             accelerator, f'lock {path}', f'no mechanism blocks this path for {what} (rule {wanted.block_rule} demands it){why}'
         )
+
+
+def _left_open(accelerator: Accelerator, path: WritePath) -> Iterator[str]:
+    """What stays open on a path though every lock were engaged: the device says so of the best one."""
+    engaged = (replace(r, state=LockState.LOCKED_REPORTED) if r.closable else r for r in accelerator.locks)
+    for covered in evidence.coverage(accelerator, path, engaged):
+        best = covered.reading
+        if best is not None and not best.closable:
+            yield f'{covered.subject} cannot be closed by {best.mechanism} at {best.ref}: {best.reason}'
 
 
 def _in_turn(writes: Iterable[_Write]) -> list[Flash | Program]:

@@ -74,6 +74,9 @@ class ConfigurationLock:
             items = tuple({item.ref: item for place in places for item in theirs.get(place, ())}.values())
             for item in items:
                 state, reason = _state(document) if document is not None else (LockState.UNKNOWN, why)
+                beyond = _beyond_it(document) if document is not None else ()
+                if beyond and state is LockState.UNLOCKED:
+                    reason = f'the drive says that it cannot lock {", ".join(beyond)} ({UNLOCKABLE})'
                 found.append(
                     reading(
                         mechanism=self.name,
@@ -87,6 +90,7 @@ class ConfigurationLock:
                         session=reader.session if reader is not None else '',
                         scope=Scope.COMPONENT,
                         part=item.id,
+                        closable=not beyond,
                         reason=reason,
                     )
                 )
@@ -131,6 +135,11 @@ def _drives(accelerator: Accelerator, by_bmc: Readers) -> Iterator[tuple[Ref, tu
 def _states(document: Document) -> Mapping[str, object]:
     found = next((v for path in STATES if isinstance(v := value_at(document.body, *path), Mapping)), {})
     return {name: found[name] for name in (*FIRMWARE, LOCKDOWN) if name in found}
+
+
+def _beyond_it(document: Document) -> tuple[str, ...]:
+    """The commands that the drive has and cannot lock, whatever is set."""
+    return tuple(name for name, state in _states(document).items() if state == UNLOCKABLE)
 
 
 def _value(document: Document) -> dict[str, object]:

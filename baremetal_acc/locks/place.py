@@ -21,6 +21,9 @@ from baremetal_acc.model.ref import BmcName, Ref
 MISSING = object()
 """There is no such property; null is a value."""
 
+LONGEST = 400
+"""Characters of a value that are kept. Those that mechanisms read have a few dozen."""
+
 T = TypeVar('T')
 
 
@@ -107,11 +110,15 @@ def value_at(body: JsonObject, *path: str) -> Any:
 
 
 def literal(value: object) -> str | None:
-    """A value as JSON text; None when there is none. What is no JSON (NaN, infinity) is given as text that says so."""
+    """A value as JSON text; None when there is none. What is no JSON (NaN, infinity) is given as text that says so.
+
+    What is cut says how long it was.
+    """
     if value is MISSING:
         return None
     try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)[:400]
+        text = json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)
+        return text if len(text) <= LONGEST else f'{text[:LONGEST]}... (cut, of {len(text)} characters)'
     except ValueError:
         return '"a number that JSON does not have"'
     except RecursionError:
@@ -137,6 +144,7 @@ def reading(
     wraps: bool = False,
     with_start: Ref | None = None,
     in_force: bool = False,
+    closable: bool = True,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -157,5 +165,6 @@ def reading(
         wraps=wraps,
         with_start=with_start,
         in_force=in_force,
+        closable=closable,
         reason=reason,
     )

@@ -39,6 +39,13 @@ DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 
 GUARDS = (
     Guard(
+        name='plan to lock what the device says that it cannot close',
+        file=PLAN,
+        guard='        for left in _left_open(accelerator, path):\n',
+        gone='        for left in ():\n',
+        tests='tests/unit/decide/test_plan.py',
+    ),
+    Guard(
         name='ignore the lifecycle of evidence',
         file=EVIDENCE,
         guard='[e for e in same_card if e.lifecycle == lifecycle]',

@@ -549,6 +549,15 @@ def test_a_drive_is_closed_when_its_commands_are(
     assert (state, at, Scope.COMPONENT, 'CSD') == (found.state, found.ref.uri, found.scope, found.part)
     assert frozenset({WritePath.HOST_DEVICE}) == found.blocks
     assert (found.reason is None) is (state in (LOCKED, OPEN))
+    assert found.closable is ('LockdownUnsupported' not in states.values())
+
+
+def test_a_drive_says_before_it_is_locked_what_it_cannot_lock(bmc: Any) -> None:
+    """Whoever plans to lock it learns that this closes nothing, and which command stays."""
+    _computational_storage(bmc, 'Disabled', FirmwareCommit='Unlocked', Lockdown='LockdownUnsupported')
+    (found,) = _read(bmc, ConfigurationLock())
+    assert (OPEN, False) == (found.state, found.closable)
+    assert 'the drive says that it cannot lock Lockdown (LockdownUnsupported)' == found.reason
 
 
 def test_a_lock_level_that_is_not_known_proves_nothing(bmc: Any) -> None:

@@ -383,6 +383,12 @@ def test_a_value_that_is_nested_too_deeply_has_a_literal():
     assert '[[1]]' == literal([[1]])
 
 
+def test_a_value_that_is_cut_says_so():
+    """Who reads the record of it does not take the beginning for all of it; what fits is whole."""
+    assert f'"{"x" * 398}"' == literal('x' * 398)
+    assert f'"{"x" * 399}... (cut, of 401 characters)' == literal('x' * 399)
+
+
 @pytest.mark.parametrize(('kind', 'field', 'value'), [
     (Engagement, 'at', '2026-11-21T12:00:00'),
     (Patience, 'poll', 1e300),

@@ -156,6 +156,19 @@ def test_a_lock_on_our_own_way_is_released_for_the_flash_and_engaged_again():
     assert ['rot', 'wp'] == sorted(a.mechanism for a in result.actions if isinstance(a, Engage))
 
 
+def test_a_lock_that_the_device_cannot_close_is_refused_before_anything_is_engaged():
+    """Engaging it would leave the way in. Where another lock closes the same path, nothing is missed."""
+    hollow = v.reading(LockState.UNLOCKED, mechanism='hollow', place='Drives/0', closable=False, reason='it cannot lock x')
+    reasons = [str(r) for r in made(v.inventory(v.gpu(locks=(hollow,)))).refusals]
+    assert ['H100 GPU_0, lock host-device: GPU_0 cannot be closed by hollow at host:/redfish/v1/Drives/0: it cannot lock x '
+            '(rule all demands it)'] == reasons  # fmt: skip
+    open_one = v.reading(LockState.UNLOCKED)
+    assert () == made(v.inventory(v.gpu(locks=(hollow, open_one)))).refusals
+    enabled = replace(hollow, state=LockState.PARTIAL)
+    assert () == made(v.inventory(v.gpu(locks=(enabled, open_one)))).refusals
+    assert () == made(v.inventory(v.gpu(locks=(hollow,))), v.baseline(block=frozenset())).refusals
+
+
 def test_a_lock_of_another_component_is_not_released():
     """Only what stands in the way of this very write."""
     other = v.reading(mechanism='wp', blocks=v.ALL_PATHS, scope=Scope.COMPONENT, part='Other', place='Other')
