@@ -52,6 +52,16 @@ _RULES = (
     ),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
+    (
+        'deploy.update_nvidia_nic_firmware_image',
+        _WRITE,
+        'Firmware update of network cards by the ramdisk of Ironic. It goes round the rules of the baseline.',
+    ),
+    (
+        'deploy.update_nvidia_nic_firmware_settings',
+        _WRITE,
+        'Settings of the firmware of network cards, by the ramdisk of Ironic. It goes round the rules of the baseline.',
+    ),
 )
 
 

@@ -38,12 +38,18 @@ IN_TREE = frozenset(
     {
         (FIRMWARE, 'update'),
         ('management', 'update_firmware'),
+        ('deploy', 'update_nvidia_nic_firmware_image'),
+        ('deploy', 'update_nvidia_nic_firmware_settings'),
+        ('deploy', 'container_clean_step'),
         ('bios', 'apply_configuration'),
         ('bios', 'factory_reset'),
     }
 )
-"""Ironic's own steps that write firmware, which goes round the baseline; and those that change settings of the BIOS by the BMC,
-for some locks of whole machines are such settings."""
+"""Ironic's own steps that write firmware, which goes round the baseline, its ramdisk's among them; that which runs any program
+in the ramdisk; and those that change settings of the BIOS by the BMC, for some locks of whole machines are such settings.
+
+Source: ironic-python-agent, hardware_managers/nvidia, hardware_managers/container.py.
+"""
 
 _INDEX = {Flow.CLEAN: 'clean_step_index', Flow.SERVICE: 'service_step_index'}
 _STEPS = {Flow.CLEAN: 'clean_steps', Flow.SERVICE: 'service_steps'}
