@@ -83,16 +83,19 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
     """What the BMC says beside a resource, or beside one of its properties, that went wrong; None where it says nothing.
 
     A message that is more than information: the BMC answered, and something of the answer is not so. Some code takes what it
-    could not read for closed (facts/redfish.md, section 6.1).
+    could not read for closed (facts/redfish.md, section 6.1). It may stand beside the property, or in any object that the
+    property is part of, or beside that.
 
-    :param field: the property, a path of names and positions joined with ``/``.
+    :param field: the property, a path of names and positions joined with ``/``. What comes after the property itself, to tell
+        places apart that it stands for, leads nowhere.
     Source: DSP0266, section "Error responses": ``@Message.ExtendedInfo`` of an object and of a property.
     """
-    *path, last = field.split('/')
+    said = [body.get(_MESSAGES)]
     around: object = body
-    for name in path:
-        around = around.get(name) if isinstance(around, Mapping) else None
-    said = [body.get(_MESSAGES), around.get(last + _MESSAGES) if isinstance(around, Mapping) else None]
+    for name in field.split('/'):
+        said.append(_at(around, name + _MESSAGES))
+        around = _at(around, name)
+        said.append(_at(around, _MESSAGES))
     for found in said:
         for one in found if isinstance(found, list) else ():
             message = one if isinstance(one, Mapping) else {}
@@ -100,6 +103,13 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
             if severity != 'OK':
                 return f'the BMC says beside it that something went wrong ({severity}: {str(message.get("MessageId"))[:80]})'
     return None
+
+
+def _at(value: object, name: str) -> object:
+    """What an object has by that name, or an array at that position; None where it has nothing there."""
+    if isinstance(value, list):
+        return value[int(name)] if name.isdecimal() and len(name) < 10 and int(name) < len(value) else None
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
