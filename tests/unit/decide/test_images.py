@@ -92,6 +92,9 @@ def test_a_card_that_also_fits_by_an_id_does_not_fit_by_name_only():
     """One fit with an id is enough."""
     both = v.image(fits=(Fit(model='H100'), Fit(pci=PCI)))
     assert not images.by_name_only(both, v.gpu(), v.component())
+    software = v.image(fits=(Fit(model='H100'), Fit(software_id='0x0020')))
+    assert not images.by_name_only(software, v.gpu(), v.component(software_id='0x0020'))
+    assert images.by_name_only(software, v.gpu(), v.component(software_id='0x0021'))
 
 
 @pytest.mark.parametrize(
@@ -224,6 +227,7 @@ def test_what_was_planned_and_is_so_still_may_be_written():
     assert unfit(floor=5) is None
     revocation = v.image(kind=ImageKind.REVOCATION)
     assert unfit(revocation, action=replace(FLASH, content=revocation.content)) is None
+    assert unfit(v.image(fits=(Fit(model='H100'), Fit(software_id='0x0020')))) is None
     over = v.image(via=('0.9', '1.0'))
     assert unfit(over) is None
     # What a failed write has left may be anything.
@@ -358,7 +362,7 @@ STAGED = replace(v.slot(0), item=replace(v.slot(0).item, staged='3.0'))
         (v.slot(0), (v.function_image(fits=(Fit(model='Stratix', software_id='0x77'),)),), None),
         (
             replace(v.slot(0), item=replace(v.slot(0).item, software_id='0x77')),
-            (v.function_image(fits=(Fit(model='Stratix', software_id='0x77'),)),),
+            (v.function_image(fits=(Fit(model='Stratix'), Fit(software_id='0x77'))),),
             'gzip',
         ),
         (v.slot(0), (v.image(),), None),
