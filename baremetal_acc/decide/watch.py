@@ -428,13 +428,12 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
     """
     if handed is None:
         return None
-    known = drift.remembered(handed, seen)
+    known = {a.id: a for a in drift.remembered(handed, seen).accelerators}
     others = {c.accelerator for c in drift.beyond(drift.drift(handed, seen), actions) if _KINDS[c.kind] is not None}
     devices = []
     for old in handed.accelerators:
-        new = known.accelerator(old.id)
         judged = seen.accelerator(old.id)
-        if new is None or judged is None or old.id in others:
+        if judged is None or old.id in others:
             devices.append(old)
             continue
         places = {r.place: r for r in old.locks}
@@ -446,7 +445,7 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
                 if r.state is LockState.LOCKED_VERIFIED or (r.place not in places and r.state in CLOSED)
             },
         }
-        devices.append(replace(new, locks=tuple(replace(r, session='', reason=None) for r in locks.values())))
+        devices.append(replace(known[old.id], locks=tuple(replace(r, session='', reason=None) for r in locks.values())))
     return replace(handed, accelerators=tuple(devices))
 
 

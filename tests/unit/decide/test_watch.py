@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.decide import baseline as rules
 from baremetal_acc.decide import drift, watch
-from baremetal_acc.decide.baseline import Baseline, DriftAction, Match, Rule
+from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, DriftAction, Match, Rule
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
 from baremetal_acc.errors import DocumentError
@@ -605,6 +605,10 @@ def test_a_lock_that_two_parts_share_by_name_is_told_once_for_every_way():
     ways = [t for t in found if t.subject.startswith('write path ')]
     assert [('write path host-bmc-ipmi lock rot ' + AT + ' Closed', v.reading().place)] == [(t.subject, t.lock) for t in ways]
     assert ways[0].text.endswith('is unknown, the BMC calls several parts of the device GPU_0')
+    more = v.reading(mechanism='more', part='ROT', scope=Scope.COMPONENT, blocks=HOST_PATHS - v.HOST_DEVICE, **FRESH)
+    seen = gpu(firmware=(v.component(), twin, v.component('ROT')), locks=(v.reading(**lock, **FRESH), more))
+    found = [t.subject for t in wrong(before, seen, records=record) if t.subject.startswith('write path ')]
+    assert [ways[0].subject, 'write path host-device'] == found, 'what only another way shows is told as well'
 
 
 def test_a_lock_that_closes_less_than_it_did_leaves_a_way_open():
@@ -695,9 +699,9 @@ def test_what_a_job_of_ours_could_not_see_stays_as_it_was_handed_over():
     gap = Gap(ref=v.ref('Systems/1/Processors'), reason='HTTP 500', hides=True)
     now = v.inventory(v.gpu(firmware=(v.component(version=v.NEW),)), gaps=(gap,))
     after = watch.accepted(before, now, [flash()])
-    gpu, fpga = after.accelerator(v.GPU), after.accelerator(v.FPGA)
-    assert ('PCIe slot 3', v.NEW) == (gpu.location, gpu.firmware[0].version)
-    assert before.accelerator(v.FPGA) == fpga
+    card = after.accelerator(v.GPU)
+    assert ('PCIe slot 3', v.NEW) == (card.location, card.firmware[0].version)
+    assert before.accelerator(v.FPGA) == after.accelerator(v.FPGA)
 
 
 def test_the_moment_of_a_node_is_the_same_in_every_conductor():
