@@ -366,13 +366,11 @@ def _parents_first(root: str, providers: Iterable[Provider]) -> tuple[Provider, 
 
     def depth(provider: Provider) -> int:
         seen = {provider.uuid}
-        steps = 0
         parent = provider.parent_uuid
         while parent != root and parent in by_uuid and parent not in seen:
             seen.add(parent)
-            steps += 1
             parent = by_uuid[parent].parent_uuid
-        return steps
+        return len(seen)
 
     return tuple(sorted(by_uuid.values(), key=lambda p: (depth(p), p.uuid)))
 
