@@ -229,15 +229,20 @@ def describe(action: Action) -> str:
             verb = {ResetPurpose.HOLD: 'power off', ResetPurpose.RESUME: 'power on', ResetPurpose.ENFORCE: 'reset'}
             return f'{verb[action.purpose]} {action.system}'
         case Release():
-            return f'release {action.mechanism} of {action.accelerator} at {action.ref}'
+            return f'release {action.mechanism} of {_protected(action)} at {action.ref}'
         case Engage():
-            return f'engage {action.mechanism} of {action.accelerator} at {action.ref}'
+            return f'engage {action.mechanism} of {_protected(action)} at {action.ref}'
         case CheckImage():
             return f'check image {action.image}'
         case Withdraw():
             return 'withdraw from placement'
         case Publish():
             return 'publish to placement'
+
+
+def _protected(action: Release | Engage) -> str:
+    """What a lock is of. One of a whole machine is of no card, though it is engaged in the name of one."""
+    return f'BMC {action.ref.bmc}' if action.scope is Scope.BMC else action.accelerator
 
 
 def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:

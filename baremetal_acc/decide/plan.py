@@ -57,6 +57,9 @@ _SERVE = (
     'address at which BMCs reach it'
 )
 
+NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
+"""Why a plan that holds the host is refused where nobody can."""
+
 _MOST_NAMES = 4
 """Of devices in one text."""
 
@@ -154,6 +157,8 @@ def plan(
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
     _lockdowns(draft, engage=Part.UNLOCK not in parts)
+    if Part.UNLOCK in parts:
+        draft.notes += (note for accelerator in chosen for note in _left_closed(draft, accelerator))
     draft.actions = list(_once_a_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
@@ -572,6 +577,19 @@ def _release_all(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> No
                 draft.reset(reading.reset, reading.needs, _whose(accelerator, reading))
 
 
+def _left_closed(draft: _Draft, accelerator: Accelerator) -> Iterator[Note]:
+    """The locks that an unlock leaves as they are: it opens what the rules want closed, and the card's own way to the host."""
+    opened = {(mechanism, ref, field) for _, mechanism, ref, field in draft.opened}
+    for reading in accelerator.locks:
+        if reading.place in opened or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
+            continue
+        paths = ', '.join(sorted(reading.blocks))
+        closed = reading.state in (LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED)
+        left = 'left closed' if closed else f'left as it is ({reading.state})'
+        text = f'{left}: {reading.mechanism} at {reading.ref}, for no rule wants {paths} blocked'
+        yield Note(label=_protected(accelerator, reading), text=text)
+
+
 def _lockdowns(draft: _Draft, *, engage: bool) -> None:
     """Under a lockdown a BMC changes nothing: it is opened for whatever is changed there, and closed again after all of it."""
     changed = {a.ref.bmc for a in draft.actions if isinstance(a, Release | Engage) and not a.wraps}
@@ -604,8 +622,12 @@ def _once_a_place(actions: Iterable[Action], inventory: Inventory) -> Iterator[A
 
 def _whose(accelerator: Accelerator, reading: LockReading) -> str:
     """A lock and what it protects, as the reason of a reset."""
-    what = f'BMC {reading.ref.bmc}' if reading.scope is Scope.BMC else accelerator.label
-    return f'{what} {reading.mechanism}'
+    return f'{_protected(accelerator, reading)} {reading.mechanism}'
+
+
+def _protected(accelerator: Accelerator, reading: LockReading) -> str:
+    """What a lock is of: of a device, or of all that a BMC shows."""
+    return f'BMC {reading.ref.bmc}' if reading.scope is Scope.BMC else accelerator.label
 
 
 def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
@@ -752,7 +774,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
     """
     host = _host_system(draft) if hold else None
     if hold and host is None:
-        draft.refuse(None, 'host', 'must be powered off first, and its BMC shows no System to power off')
+        draft.refuse(None, 'host', NO_HOST)
     was_off = host is not None and _power(draft, host) is PowerState.OFF
     if host is not None:
         held = ('the host must not run while locks are open',)

@@ -395,6 +395,8 @@ def test_a_job_holds_what_its_plan_and_its_caller_say():
         (ENFORCE, 'reset host:/redfish/v1/Systems/1'),
         (release(), 'release rot of uuid:0 at host:/redfish/v1/Chassis/RoT'),
         (engage(), 'engage rot of uuid:0 at host:/redfish/v1/Chassis/RoT'),
+        (replace(release(), scope=Scope.BMC), 'release rot of BMC host at host:/redfish/v1/Chassis/RoT'),
+        (replace(engage(), scope=Scope.BMC), 'engage rot of BMC host at host:/redfish/v1/Chassis/RoT'),
         (CheckImage(image='i'), 'check image i'),
         (Withdraw(accelerators=()), 'withdraw from placement'),
         (Publish(), 'publish to placement'),

@@ -147,6 +147,20 @@ def test_what_is_unlocked_on_purpose_keeps_the_host_off():
     assert 'Engage' not in kinds(result)
 
 
+def test_an_unlock_says_which_locks_it_leaves_closed():
+    """It opens the card's own way to the host, and what the rules want closed; who wants the rest open has to know of it."""
+    kcs = v.reading(mechanism='kcs', blocks=frozenset({WritePath.HOST_BMC_IPMI}), place='Managers/1', scope=Scope.BMC)
+    open_one = replace(kcs, mechanism='nic', state=LockState.UNLOCKED)
+    two = (v.gpu(locks=(v.reading(), kcs, open_one)), v.gpu(id='uuid:gpu-1', locks=(replace(kcs, accelerator='uuid:gpu-1'),)))
+    result = made(v.inventory(*two), parts=frozenset({Part.UNLOCK}))
+    assert ['rot'] == [a.mechanism for a in result.actions if isinstance(a, Release)]
+    text = 'left closed: kcs at host:/redfish/v1/Managers/1, for no rule wants host-bmc-ipmi blocked'
+    assert [('BMC host', text)] == [(n.label, n.text) for n in result.notes]
+    all_paths = made(v.inventory(*two), v.baseline(block=v.ALL_PATHS), parts=frozenset({Part.UNLOCK}))
+    assert {'rot', 'kcs'} == {a.mechanism for a in all_paths.actions if isinstance(a, Release)}
+    assert () == all_paths.notes
+
+
 def test_a_lock_on_our_own_way_is_released_for_the_flash_and_engaged_again():
     """WriteProtected blocks the BMC's path too; a lock of the host's path stays closed all the while."""
     protected = v.reading(mechanism='wp', blocks=v.ALL_PATHS, scope=Scope.COMPONENT, part='GPU_0', place='GPU_0')
