@@ -17,7 +17,7 @@ from tests.unit.decide import values as v
 
 OPEN = v.baseline(block=frozenset())
 MANAGER = v.ref('Managers/1')
-DPU = BmcName('dpu')
+DPU = BmcName('nic')
 DPU_SYSTEM = Ref(bmc=DPU, uri='/redfish/v1/Systems/Bluefield')
 TWIN = AcceleratorId('uuid:gpu-1')
 WHOLE = frozenset(WritePath)
@@ -338,7 +338,7 @@ def test_each_system_and_each_manager_is_reset_for_itself():
         reset('BMC host nic', system=MANAGER, kind=ResetKind.BMC_RESET),
         reset('BlueField Bluefield firmware DPU_NIC', system=DPU_SYSTEM),
         resume('H100 GPU_0 firmware GPU_0', kind=ResetKind.POWER_CYCLE),
-    ) == tuple(sorted(resets(found), key=lambda r: (r.purpose != 'hold', r.purpose != 'enforce', r.kind)))
+    ) == resets(found)
 
 
 NEEDS_RESET = v.reading(needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM)
@@ -524,3 +524,23 @@ def test_a_card_that_is_not_chosen_is_locked_where_the_host_is_held():
         engage(replace(NO_RESET, accelerator=TWIN)),
         resume(),
     ) == made(v.gpu(), other, hold=True, **only).actions
+
+
+@pytest.mark.parametrize(('staged', 'written'), [(None, False), (v.NEW, False), (v.OLD, True)])
+def test_a_slot_is_programmed_where_the_next_reset_would_put_something_else_into_it(staged, written):
+    """Though it holds what is demanded."""
+    there = replace(v.slot(), item=replace(v.slot().item, staged=staged))
+    rules = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),), block=frozenset())
+    found = made(v.fpga(slots=(there,), locks=()), rules=rules, catalogue=(v.function_image(),))
+    assert ([('Slot0', v.NEW, staged)] if written else []) == [(a.slot, a.expects, a.staged) for a in writes(found)]
+
+
+def test_a_lockdown_of_its_bmc_is_opened_for_a_slot_that_is_programmed():
+    """That of another BMC is not."""
+    of = {'accelerator': v.FPGA, 'blocks': WHOLE, 'scope': Scope.BMC, 'wraps': True}
+    here = v.reading(mechanism='lockdown', place='Managers/1', **of)
+    there = replace(here, ref=Ref(bmc=DPU, uri='/redfish/v1/Managers/1'))
+    rules = v.baseline(firmware=None, functions=(('Slot0', 'gzip'),), block=frozenset())
+    card = v.fpga(slots=(v.slot(0, None, v.OLD),), locks=(here, there))
+    found = made(card, rules=rules, catalogue=(v.function_image(),), bmcs=(v.facts(), v.facts(name=DPU)))
+    assert (release(here), engage(here)) == tuple(a for a in found.actions if isinstance(a, Release | Engage))

@@ -11,7 +11,7 @@ from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap, Sending, UpdateFacts, Way
 from baremetal_acc.model.job import Note, Refusal
-from baremetal_acc.model.lock import ResetKind, WritePath
+from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from tests.unit.decide import values as v
 
@@ -122,7 +122,30 @@ SCENES = {
         {'parts': frozenset({Part.PUBLISH})},
         (),
     ),
+    'all at once, those of the node first, then by device': (
+        (
+            (v.gpu(firmware=()), v.fpga(slots=(), locks=(v.reading(accelerator=v.FPGA),))),
+            v.baseline(functions=(('Slot*', 'gzip'),), count=3),
+        ),
+        {'gaps': (Gap(ref=v.ref('Chassis'), reason='HTTP 500', hides=True),)},
+        (
+            of_node('host:/redfish/v1/Chassis', 'devices may lie behind what could not be read: HTTP 500'),
+            of_node('rule all', '3 devices must match, 2 do'),
+            of_fpga('firmware GPU_*', 'the BMC reports no such component'),
+            of_fpga('function gzip', 'no slot of the device matches'),
+            of_gpu('firmware GPU_*', 'the BMC reports no such component'),
+            of_gpu('function gzip', 'no slot of the device matches'),
+        ),
+    ),
     # -------------------------------------------------------------------------------------------------- the component
+    'no such components': (
+        (v.gpu(), v.baseline(firmware=(('A', v.NEW), ('B', v.NEW)))),
+        {},
+        (
+            of_gpu('firmware A', 'the BMC reports no such component'),
+            of_gpu('firmware B', 'the BMC reports no such component'),
+        ),
+    ),
     'no such component': (
         (v.gpu(firmware=()),),
         {},
@@ -220,6 +243,12 @@ SCENES = {
         {},
         firmware('image gpu-new fits by vendor and model only; name pci, part_number or software_id in its fits'),
     ),
+    'an image of no security version, over what nobody knows': ((v.gpu(), None, (v.image(security_version=0),)), {}, ()),
+    'an image for a name and for an id of the component': (
+        (v.gpu(), None, (v.image(fits=(Fit(model='H100'), Fit(software_id='0x0020'))),)),
+        {},
+        (),
+    ),
     'an image below the floor': (
         (v.gpu(), v.baseline(security_floor=9)),
         {},
@@ -296,6 +325,31 @@ SCENES = {
         tuple(
             of_gpu('firmware GPU_0', f'restore image back {why}') for why in ('does not fit this device', 'is denied: CVE-1')
         ),
+    ),
+    'a way back that is no step is not asked over what it may be written': (
+        (v.gpu(), None, (v.image(restore='back'), replace(BACK, via=('0.8',)))),
+        {},
+        (),
+    ),
+    'a way back of a version that is denied': (
+        (v.gpu(), None, (v.image(restore='back'), BACK, v.image('leaks', version='0.9', denied='CVE-1'))),
+        {},
+        firmware('restore image back is denied: CVE-1'),
+    ),
+    'a way back for a name and for an id of the component': (
+        (v.gpu(), None, (v.image(restore='back'), replace(BACK, fits=(Fit(model='H100'), Fit(software_id='0x0020'))))),
+        {},
+        (),
+    ),
+    'a way back, and a BMC that was not read': (
+        (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE, restore='back'), BACK)),
+        {'bmc': {'name': BmcName('other')}},
+        firmware('its BMC host was not read'),
+    ),
+    'a way back, and a BMC that takes no images': (
+        (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE, restore='back'), BACK)),
+        {'bmc': {'update': None}},
+        firmware('BMC host has no UpdateService'),
     ),
     'a way back for a name': (
         (v.gpu(), None, (v.image(restore='back'), replace(BACK, fits=(Fit(model='H100'),)))),
@@ -406,6 +460,51 @@ SCENES = {
         {},
         (of_gpu('revocation revoke-1', 'version 6 is demanded of Keys already'),),
     ),
+    'a revocation of what has to run that very version': (
+        (
+            v.gpu(firmware=(v.component(version=v.NEW), v.component('Keys', '7'))),
+            v.baseline(firmware=(('Keys', '7'),), revocations=('revoke-1',)),
+            (v.image('keys-7', component='Keys', version='7'), REVOKE),
+        ),
+        {},
+        (),
+    ),
+    'a revocation that is denied': (
+        (CARD, REVOKED, (v.image(), replace(REVOKE, denied='wrong key'))),
+        {},
+        (
+            of_gpu('firmware Keys', 'image revoke-1 is denied: wrong key'),
+            of_gpu('firmware Keys', 'version 7 is denied: wrong key'),
+        ),
+    ),
+    'a revocation beside firmware of a denied version that is written over': (
+        (
+            v.gpu(firmware=(v.component(), v.component('Keys', '6'))),
+            REVOKED,
+            (v.image(), replace(RUNNING, denied='CVE-1'), REVOKE),
+        ),
+        {},
+        (
+            of_gpu(
+                'revocation revoke-1',
+                'cannot be undone, so all firmware has to run before it: GPU_0 does not; take the revocation out of rule all '
+                'until it does',
+            ),
+        ),
+    ),
+    'a step of another version than one that is denied': (
+        (
+            v.gpu(firmware=(replace(v.component(), software_id=None),)),
+            None,
+            (
+                v.image(via=('1.5',)),
+                v.image('step', version='1.5', reset=ResetKind.NONE),
+                v.image('leaks', version='1.5', denied='CVE-1', fits=(Fit(software_id='0x0020'),)),
+            ),
+        ),
+        {},
+        firmware('version 1.5 is denied: CVE-1'),
+    ),
     'a revocation before its time': (
         (
             v.gpu(
@@ -499,6 +598,15 @@ SCENES = {
         {},
         (of_fpga('function Slot0', 'image gzip-2 has security version 5, the floor is 6'),),
     ),
+    'a function for a name and for an id of the item': (
+        (
+            replace(ONE_SLOT, slots=(replace(ONE_SLOT.slots[0], item=replace(ONE_SLOT.slots[0].item, software_id='0x1')),)),
+            FUNCTIONS,
+            (v.function_image(fits=(Fit(model='Stratix'), Fit(software_id='0x1'))),),
+        ),
+        {},
+        (),
+    ),
     'a denied function that no rule speaks of': (
         (
             v.fpga(locks=(v.reading(accelerator=v.FPGA),)),
@@ -533,6 +641,33 @@ SCENES = {
         (v.gpu(locks=(v.reading(needs=ResetKind.SYSTEM_RESET),)), v.baseline(firmware=None)),
         {},
         (of_gpu('lock rot', 'needs a system-reset, and nothing says of what'),),
+    ),
+    'a lock that cannot be closed altogether': (
+        (
+            v.gpu(
+                firmware=(v.component('A', v.NEW), v.component('B', v.NEW)),
+                locks=(
+                    v.reading(
+                        LockState.UNLOCKED,
+                        mechanism='hollow',
+                        place='A',
+                        closable=False,
+                        reason='it cannot lock x',
+                        scope=Scope.COMPONENT,
+                        part='A',
+                    ),
+                    v.reading(LockState.UNLOCKED, mechanism='firm', place='B', scope=Scope.COMPONENT, part='B'),
+                ),
+            ),
+            v.baseline(firmware=None),
+        ),
+        {},
+        (
+            of_gpu(
+                'lock host-device',
+                'A cannot be closed by hollow at host:/redfish/v1/A: it cannot lock x (rule all demands it)',
+            ),
+        ),
     ),
     # ---------------------------------------------------------------------------------------------------------- wide items
     'an item of two devices': (
