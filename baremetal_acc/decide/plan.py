@@ -75,7 +75,7 @@ class _Write:
     """
 
     action: Flash | Program
-    kind: ImageKind
+    image: Image
     step: int = 0
 
 
@@ -96,7 +96,7 @@ class _Draft:
     waived: list[Waived] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
 
-    def image(self, name: str) -> Image | None:
+    def image(self, name: str | None) -> Image | None:
         return next((i for i in self.catalogue if i.name == name), None)
 
     def refuse(self, accelerator: Accelerator | None, subject: str, reason: str) -> None:
@@ -169,7 +169,7 @@ def plan(
     draft.actions += writes
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _refuse_wide_targets(draft, writes)
-    _check_images(draft, writes)
+    _check_images(draft)
     held = hold and (bool(writes or releases) or _would_power_on(draft))
     left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
     _resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
@@ -202,12 +202,12 @@ def _order(action: Action) -> tuple[int, int, str]:
         case Flash() | Program():
             order = action.order
         case Release():
-            order = -1 if action.wraps else 0
+            order = int(not action.wraps)
         case Engage():
-            order = 1 if action.wraps else 0
+            order = int(action.wraps)
         case Reset():
-            order = 1 if action.purpose is ResetPurpose.RESUME else 0
-        case _:
+            order = int(action.purpose is ResetPurpose.RESUME)
+        case Withdraw() | CheckImage() | Publish():
             order = 0
     return (stage(action), order, json.dumps(encode(action)))
 
@@ -330,7 +330,7 @@ def _revoke(draft: _Draft, accelerator: Accelerator, wanted: Demands, name: str,
 def _revoke_in(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, image: Image) -> None:
     subject = f'revocation {image.name}'
     late = {c.id or str(c.ref) for c in accelerator.firmware if c.staged is not None and c.ref != component.ref}
-    ours = [w.action for w in draft.writes if w.action.accelerator == accelerator.id and w.kind is ImageKind.FIRMWARE]
+    ours = [w.action for w in draft.writes if w.action.accelerator == accelerator.id and w.image.kind is ImageKind.FIRMWARE]
     late |= {a.component for a in ours if isinstance(a, Flash)}
     if late:
         reason = f'cannot be undone, so all firmware has to run before it: {", ".join(sorted(late))} does not'
@@ -388,7 +388,7 @@ def _write(
     if restore is not None:
         for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
-    put_back = None if restore is None else draft.image(restore)
+    put_back = draft.image(restore)
     action = Flash(
         accelerator=accelerator.id,
         component=component.id,
@@ -403,7 +403,7 @@ def _write(
         restore_content=None if put_back is None else put_back.content,
         staged=component.staged,
     )
-    draft.writes.append(_Write(action=action, kind=image.kind, step=len(before)))
+    draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
         system = _system_of(draft, component.ref)
         if system is None:
@@ -502,7 +502,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         content=image.content,
         staged=slot.item.staged,
     )
-    draft.writes.append(_Write(action=action, kind=image.kind))
+    draft.writes.append(_Write(action=action, image=image))
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
@@ -751,14 +751,11 @@ def _place(ref: Ref) -> tuple[str, str]:
     return ref.bmc, ref.uri.rstrip('/').casefold()
 
 
-def _check_images(draft: _Draft, writes: list[Flash | Program]) -> None:
-    names = {a.image for a in writes}
-    names |= {a.restore for a in writes if isinstance(a, Flash) and a.restore is not None and draft.image(a.restore)}
-    names |= {
-        r for a in writes if isinstance(a, Program) and (i := draft.image(a.image)) and (r := i.restore) and draft.image(r)
-    }
-    checked = ((name, draft.image(name)) for name in sorted(names))
-    draft.actions += (CheckImage(image=name, content=None if image is None else image.content) for name, image in checked)
+def _check_images(draft: _Draft) -> None:
+    """What is written, and what may be put back in its place."""
+    back = (draft.image(w.action.restore if isinstance(w.action, Flash) else w.image.restore) for w in draft.writes)
+    checked = {i.name: i for i in (*(w.image for w in draft.writes), *back) if i is not None}
+    draft.actions += (CheckImage(image=i.name, content=i.content) for i in checked.values())
 
 
 def _would_power_on(draft: _Draft) -> bool:

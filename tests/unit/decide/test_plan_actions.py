@@ -544,3 +544,11 @@ def test_a_lockdown_of_its_bmc_is_opened_for_a_slot_that_is_programmed():
     card = v.fpga(slots=(v.slot(0, None, v.OLD),), locks=(here, there))
     found = made(card, rules=rules, catalogue=(v.function_image(),), bmcs=(v.facts(), v.facts(name=DPU)))
     assert (release(here), engage(here)) == tuple(a for a in found.actions if isinstance(a, Release | Engage))
+
+
+def test_a_lock_that_is_in_the_way_of_two_components_is_opened_once():
+    """It is one place."""
+    card = v.gpu(firmware=(v.component('GPU_0'), v.component('GPU_1')), locks=(v.reading(blocks=WHOLE),))
+    found = made(card, catalogue=(v.image(reset=ResetKind.NONE),))
+    assert [release(card.locks[0]), engage(card.locks[0])] == [a for a in found.actions if isinstance(a, Release | Engage)]
+    assert 2 == len(writes(found))

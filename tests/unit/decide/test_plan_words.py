@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, Rule
+from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing, Rule
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap, Sending, UpdateFacts, Way
 from baremetal_acc.model.job import Note, Refusal
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
-from baremetal_acc.model.ref import AcceleratorId, BmcName
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import values as v
 
 OPEN = v.baseline(block=frozenset())
@@ -669,6 +669,17 @@ SCENES = {
             ),
         ),
     ),
+    'some paths are blocked, one is waived, one is not': (
+        (
+            v.gpu(locks=(v.reading(blocks=frozenset({WritePath.BMC_NETWORK})),), firmware=(v.component('A', v.NEW),)),
+            v.baseline(firmware=None, block=v.ALL_PATHS, on_missing=OnMissing.WAIVE, waiver=v.waiver(WritePath.HOST_BMC_IPMI)),
+        ),
+        {},
+        tuple(
+            of_gpu(f'lock {path}', 'no mechanism blocks this path for A (rule all demands it)')
+            for path in (WritePath.HOST_BMC_REDFISH, WritePath.HOST_DEVICE)
+        ),
+    ),
     # ---------------------------------------------------------------------------------------------------------- wide items
     'an item of two devices': (
         (item_of_all(2), OPEN),
@@ -724,6 +735,36 @@ SCENES = {
             'host:/redfish/v1/systems/1/PROCESSORS/gpu_0/ stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), H100 '
             'GPU_0 (uuid:gpu-0), Other of H100 GPU_0 (uuid:gpu-0)'
         ),
+    ),
+    'an item above many items': (
+        (
+            v.gpu(
+                firmware=(
+                    replace(v.component(), ref=v.ref('Up/Above')),
+                    *(replace(v.component(f'Below{n}', v.NEW), ref=v.ref(f'Up/Above/{n}')) for n in range(4)),
+                    replace(v.component('Beside', v.NEW), ref=v.ref('Up/Above0')),
+                    replace(v.component('Before', v.NEW), ref=v.ref('Up/A')),
+                    replace(v.component('First', v.NEW), ref=v.ref('A')),
+                )
+            ),
+        ),
+        {},
+        firmware(
+            'host:/redfish/v1/Up/Above stands for several parts: GPU_0 of H100 GPU_0 (uuid:gpu-0), Below0 of H100 GPU_0 '
+            '(uuid:gpu-0), Below1 of H100 GPU_0 (uuid:gpu-0)'
+        ),
+    ),
+    'an item that is on two BMCs in two places': (
+        (
+            v.gpu(
+                firmware=(
+                    v.component(),
+                    replace(v.component('Other', v.NEW), ref=Ref(bmc=BmcName('a'), uri=v.component().ref.uri)),
+                )
+            ),
+        ),
+        {},
+        (),
     ),
     'an item of what has no Id': (
         (v.gpu(firmware=(v.component(), replace(v.component(), id=None))),),
