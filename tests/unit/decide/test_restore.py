@@ -203,6 +203,9 @@ def test_what_cannot_be_put_back_has_failed_without_touching_the_device(catalogu
     item = Item(action=back, since=LATER, state=ItemState.FAILED, message=why, restoring=True, untouched=True)
     expected = replace(value, items=(*value.items, item), reasons=('broken', f'put back: {describe(back)}: {why}'))
     assert expected == put_back(value, inventory, catalogue)
+    given_back = job(FAILED, (reset('hold', ResetKind.NONE), 'done'), (reset('resume'), 'done'))
+    after = put_back(given_back, inventory, catalogue)
+    assert (*given_back.items, item) == after.items, 'the host is not held again for that'
 
 
 @pytest.mark.parametrize('inventory', [v.inventory(v.fpga()), spoilt(firmware=())], ids=['card', 'component'])
@@ -258,6 +261,7 @@ def test_every_lock_that_the_job_engages_on_the_card_is_engaged_again():
     assert [engage(other)] == added(job(FAILED, (engage(other), 'failed')))
     waiting = job(FAILED, (release(), 'planned'), (engage(), 'planned'))
     assert [] == added(waiting, spoilt(locks=(LOCK,)))
+    assert [release()] == added(job(FAILED, (engage(), 'planned')), spoilt(locks=(LOCK,))), 'to close it opens nothing'
     planned_otherwise = engage(needs=ResetKind.POWER_CYCLE)
     assert [release(), planned_otherwise] == added(job(FAILED, (planned_otherwise, 'done')), spoilt(locks=(LOCK,)))
 
