@@ -592,7 +592,9 @@ def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():
         firmware=(replace(v.component(), staged='3.0', write_protected=True, software_id='0x1'),),
     )
     holds = replace(v.slot(0).function, name='n', type='t', manufacturer='m', state='Enabled', health='OK')
-    fpga = v.fpga(slots=(replace(v.slot(0), function=holds), replace(v.slot(1), function=None, item=None)))
+    stands_for_it = replace(v.slot(0).item, updateable=True, software_id='0x2')
+    slots = replace(v.slot(0), function=holds, item=stands_for_it), replace(v.slot(1), function=None, item=None)
+    fpga = v.fpga(slots=slots)
     task = TaskReading(ref=v.ref('TaskService/Tasks/1'), state=TaskState.ACTIVE, raw='Running')
     gaps = (hole(), hole(v.ref('Chassis'), hides=False))
     whole = replace(look(gpu, fpga, gaps=gaps), bmcs=(v.facts(active_tasks=(task,), product='X'),), platform_locks=gpu.locks)

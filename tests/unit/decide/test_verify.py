@@ -300,6 +300,20 @@ def test_an_absent_component_is_not_met():
     assert [('firmware GPU_*', 'absent')] == unmet(v.inventory(device))
 
 
+def test_one_pattern_that_fits_nothing_keeps_no_other_from_being_asked():
+    """Of components as of slots."""
+    device = replace(GOOD, firmware=(v.component(), v.component('RoT_0', '7')))
+    rules = v.baseline(firmware=(('Keys', '1'), ('GPU_0', v.NEW), ('RoT_0', '8')))
+    assert [('firmware Keys', 'absent'), ('firmware GPU_0', '1.0'), ('firmware RoT_0', '7')] == unmet(
+        v.inventory(device), rules
+    )
+    assert [
+        ('function', 'no such slot'),
+        ('function Slot0', 'gzip 2.0; the catalogue has no image of gzip for it'),
+        ('function Slot1', 'empty; the catalogue has no image of gzip for it'),
+    ] == unmet(**of_fpga(('Slot7', 'gzip'), ('Slot?', 'gzip')))
+
+
 def test_a_staged_stranger_is_not_met():
     """The right version runs, and another one waits for the next reset: that is what a tenant would leave."""
     device = v.gpu(firmware=(v.component(version=v.NEW, staged='6.6.6'),))
@@ -390,8 +404,16 @@ def test_a_waiver_in_use_is_told_as_data_and_in_words():
         assert (GOOD.id, IPMI, ('GPU_0',), 'all') == (waived.accelerator, waived.path, waived.parts, waived.rule)
         assert (used.role, used.reason, used.expires) == (waived.role, waived.reason, waived.expires)
         (finding,) = [f for f in result.findings if f.subject == 'lock host-bmc-ipmi']
-        assert 'no mechanism, waived until 2026-12-21 12:00:00 UTC by security (rule all): the rack is locked' == finding.found
-        assert LockState.UNSUPPORTED is finding.state
+        assert (
+            told(
+                'lock host-bmc-ipmi',
+                expected='locked-verified',
+                found='no mechanism, waived until 2026-12-21 12:00:00 UTC by security (rule all): the rack is locked',
+                met=Met.YES,
+                state=LockState.UNSUPPORTED,
+            )
+            == finding
+        )
 
 
 def test_a_waiver_is_for_no_mechanism_that_has_vanished():
@@ -401,7 +423,8 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
     assert {(GOOD.id, WritePath.HOST_DEVICE, 'GPU_0')} == before
     result = verdict(seen, rules, engagements=[], blockable=before)
     ((subject, found),) = [(f.subject, f.found) for f in result.unmet]
-    assert ('lock host-device', True, ()) == (subject, found.endswith(waiver.HIDDEN), result.waived)
+    says = f'GPU_0 unsupported (no mechanism blocks this path); {waiver.HIDDEN}'
+    assert ('lock host-device', says, ()) == (subject, found, result.waived)
     for other in (
         (GOOD.id, IPMI, 'GPU_0'),
         (v.FPGA, WritePath.HOST_DEVICE, 'GPU_0'),
@@ -672,6 +695,7 @@ REVOKED = v.baseline(firmware=None, revocations=('revoke-1',))
     [
         ((v.component('Keys', '7'),), []),
         ((v.component('Keys', 'v7 '),), []),
+        ((v.component('Keys', '7', staged='v7'),), []),
         ((v.component('Keys', '6'),), [('firmware Keys', '6')]),
         ((v.component('Keys', None),), [('firmware Keys', 'unknown')]),
         ((v.component('Keys', '7', staged='6'),), [('firmware Keys', '7, with 6 staged for the next reset')]),
