@@ -412,8 +412,10 @@ def _on_missing(table: toml.Table) -> OnMissing | None:
         raise table.error('on_missing', what, f'take the path out of block, or write on_missing = "waive" and {_WAIVER}')
     found = table.choice('on_missing', OnMissing)
     if found is OnMissing.WAIVE and not table.has('waiver'):
+        table.not_misspelt('waiver')
         raise table.error('on_missing', '"waive" needs a waiver in the same rule', f'add {_WAIVER}')
     if found is not OnMissing.WAIVE and table.has('waiver'):
+        table.not_misspelt('on_missing')
         raise table.error('waiver', 'waives nothing without on_missing = "waive" in the same rule', 'add that, or take it out')
     return found
 
@@ -422,6 +424,7 @@ def _waiver(rule: toml.Table, now: datetime | None) -> Waiver:
     table = rule.table('waiver')
     paths = table.choices('paths', WritePath)
     if not paths:
+        table.not_misspelt('paths')
         hint = f'such as paths = ["host-bmc-ipmi"]; there are {", ".join(WritePath)}'
         raise table.error('paths' if table.has('paths') else None, 'paths has to name the write paths that are waived', hint)
     found = Waiver(

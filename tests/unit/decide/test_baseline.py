@@ -416,6 +416,12 @@ on_missing = "waive"
             5,
             'out of range',
         ),
+        (
+            'waiver = { role = "w", reason = "r", expires = 2027-01-31, path = ["host-device"] }',
+            5,
+            'rule[0].waiver.path: no such key (did you mean paths?)',
+        ),
+        ('waivers = { role = "w" }', 5, 'rule[0].waivers: no such key (did you mean waiver?)'),
         ('waiver = { role = "w", reason = "r", until = 2027-01-31, paths = ["host-device"] }', 5, 'expires is missing'),
         (
             'waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = ["host-device"], for = 1 }',
@@ -435,6 +441,14 @@ def test_a_waiver_says_who_why_until_when_and_of_what(waiver, line, says):
         baseline.parse(HEAD + WAIVING % waiver, 'baseline.toml', now=datetime(2026, 11, 22, 12, 0, tzinfo=UTC))
     assert says in str(caught.value)
     assert line == caught.value.line
+
+
+def test_a_waiver_of_a_rule_that_misspells_on_missing_shows_that_line():
+    """The waiver is not what is wrong."""
+    text = HEAD + '[[rule]]\non_mising = "waive"\nwaiver = { role = "w" }\n'
+    with pytest.raises(DocumentError, match=r'rule\[0\].on_mising: no such key \(did you mean on_missing\?\)') as caught:
+        baseline.parse(text, 'baseline.toml')
+    assert 3 == caught.value.line
 
 
 def test_allow_is_no_more_and_the_error_says_what_to_write():
