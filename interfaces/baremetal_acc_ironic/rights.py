@@ -26,7 +26,7 @@ from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Plan
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, requester, steps
+from baremetal_acc_ironic import outcome, ramdisk, requester, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked, Requester
 
@@ -38,8 +38,7 @@ IN_TREE = frozenset(
     {
         (FIRMWARE, 'update'),
         ('management', 'update_firmware'),
-        ('deploy', 'update_nvidia_nic_firmware_image'),
-        ('deploy', 'update_nvidia_nic_firmware_settings'),
+        *((interface, step) for interface, step, _ in ramdisk.STEPS),
         ('deploy', 'container_clean_step'),
         ('bios', 'apply_configuration'),
         ('bios', 'factory_reset'),
@@ -48,7 +47,7 @@ IN_TREE = frozenset(
 """Ironic's own steps that write firmware, which goes round the baseline, its ramdisk's among them; that which runs any program
 in the ramdisk; and those that change settings of the BIOS by the BMC, for some locks of whole machines are such settings.
 
-Source: ironic-python-agent, hardware_managers/nvidia, hardware_managers/container.py.
+Source: ironic-python-agent, hardware_managers/container.py.
 """
 
 _INDEX = {Flow.CLEAN: 'clean_step_index', Flow.SERVICE: 'service_step_index'}
