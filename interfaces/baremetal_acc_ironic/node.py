@@ -5,7 +5,7 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as does
-``certificate``, the last one that was issued; ``ways`` stands there so that versions that do not know it pass over it; and
+``certificate``, the last one that was issued; ``ways`` and ``taken`` stand there so that older versions pass over them; and
 ``seen``, always compressed, is what the next look is compared with, ``handed`` how the node was handed over. Full inventories
 do not belong here; they lie in Ironic's inspection store, where others write, too.
 """
@@ -179,6 +179,7 @@ class Memory:
     :ivar waivers: those that a step has given until the node comes back.
     :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
     :ivar resource_class: what rules go by, whatever the node shows now; None until the first step of a node that has one.
+    :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until the first step.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -209,6 +210,7 @@ class Memory:
     waivers: tuple[Granted, ...] = ()
     exposure: Exposure | None = None
     resource_class: str | None = None
+    taken: frozenset[str] | None = None
     digest: str | None = None
     looked: datetime | None = None
     traits: frozenset[str] = frozenset()
@@ -278,12 +280,13 @@ def load(node: Any) -> Memory:
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
-    kept, ways = stored.get('certificate'), stored.get('ways') or []
+    kept, ways, taken = stored.get('certificate'), stored.get('ways') or [], stored.get('taken')
     return replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         certificate=None if kept is None else decode(Kept, kept),
         ways=frozenset(decode(tuple[Way, ...], ways)),
+        taken=None if taken is None else decode(frozenset[str], taken),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
     )
@@ -297,7 +300,7 @@ def store(node: Any, memory: Memory) -> None:
     """
     held(node)
     state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None))
-    del state['ways']
+    del state['ways'], state['taken']
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -310,6 +313,8 @@ def store(node: Any, memory: Memory) -> None:
         value['handed'] = memory.handed
     if memory.ways:
         value['ways'] = encode(tuple(sorted(memory.ways)))
+    if memory.taken is not None:
+        value['taken'] = encode(memory.taken)
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
     if memory.drift is not None:
@@ -356,6 +361,11 @@ def held(node: Any) -> None:
 def _ours(driver_internal_info: Any) -> Any:
     """Our key, as the database gives it back."""
     return json.loads(json.dumps((driver_internal_info or {}).get(KEY)))
+
+
+def settled_before(mind: Memory) -> bool:
+    """An earlier version, which took no traits, has had a step on the node: the first one has always taken the class."""
+    return mind.taken is None and mind.resource_class is not None
 
 
 def busy(driver_internal_info: Any) -> bool:

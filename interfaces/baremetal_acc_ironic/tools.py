@@ -23,6 +23,7 @@ from baremetal_acc_ironic import drift, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
+from baremetal_acc_ironic.target import shown_traits
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
 
@@ -116,7 +117,7 @@ def show(
     record.sync_capabilities(task, known)
     verdict = withheld(verdict, suspects(mind.quarantined, inventory))
     functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
-    wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
+    wanted = node_traits(inventory, verdict, functions, others=shown_traits(task.node, mind))
     traits = record.sync_traits(task, wanted, mind.traits)
     return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 
