@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.verify import verify
-from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.lock import LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.ref import HOST, BmcName
 from tests.unit.decide import values as v
 
@@ -80,3 +80,36 @@ def test_only_what_was_read_is_a_way():
         replace(SECOND, scope=Scope.DEVICE),
     ):
         assert [] == open_ones(card(FIRST), card(FIRST, unseen))
+
+
+def test_the_ways_of_a_machine_are_the_places_of_its_own_locks_that_show_a_value():
+    """Each once, however many cards show it; no lock of a card, and none that says nothing."""
+    both = way('Managers/1', path=IPMI)
+    shown = replace(both, blocks=frozenset({REDFISH, IPMI}))
+    silent, missing = replace(way('Silent'), value=None), way('Missing', state=LockState.UNSUPPORTED)
+    own = v.reading(place='Own', blocks=frozenset({REDFISH}))
+    found = evidence.ways([card(shown, silent, missing, own), card(shown)])
+    assert {Way(mechanism='host_interface', ref=both.ref, field='Closed', blocks=(IPMI, REDFISH))} == found
+
+
+def test_a_way_that_has_vanished_is_read_as_unknown():
+    """Of each that the card is reached by, and that is not shown: the others are somebody else's, or are there."""
+    gone, there, elsewhere = (
+        Way(mechanism='host_interface', ref=r.ref, field='Closed', blocks=(IPMI, REDFISH))
+        for r in (FIRST, SECOND, way('Managers/1', bmc=DPU))
+    )
+    assert (
+        LockReading(
+            mechanism='host_interface',
+            accelerator=v.GPU,
+            blocks=frozenset({IPMI, REDFISH}),
+            ref=FIRST.ref,
+            field='Closed',
+            value=None,
+            state=LockState.UNKNOWN,
+            at=v.NOW,
+            session='',
+            scope=Scope.BMC,
+            reason='it was shown before, and is not shown any more (where it is gone for good, have the node inspected)',
+        ),
+    ) == evidence.vanished(card(SECOND), [gone, there, elsewhere], v.NOW)
