@@ -251,7 +251,7 @@ def rshim_target(writer: Writer, system: Ref) -> str | None:
     :raises BmcError: it could not be asked.
     """
     extension = value_at(writer.fresh(system.uri).body, 'Oem', 'Nvidia')
-    link = value_at(extension, '@odata.id') if isinstance(extension, Mapping) else MISSING
+    link = value_at(extension, '@odata.id')
     body = writer.fresh(link).body if isinstance(link, str) else extension
     if not isinstance(body, Mapping) or RSHIM not in body:
         return None

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from baremetal_acc.bmc.api import Document, JsonObject, Reader
+from baremetal_acc.bmc.api import Document, Reader
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -59,16 +59,24 @@ def where(link: object) -> str | None:
     return bare
 
 
+def last_of(uri: str) -> str:
+    """What a resource is called among its like: the last part of its URI."""
+    return uri.rpartition('/')[2]
+
+
+def linked(found: object) -> tuple[str, ...]:
+    """The resources that a list of links leads to, in its order; what is no link, or no list, leads to none."""
+    links = [value_at(one, '@odata.id') for one in found] if isinstance(found, list) else []
+    return tuple(place for link in links if (place := where(link)) is not None)
+
+
 def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Component]]:
     """The items of a device by each resource that the BMC says they are the firmware of."""
     found: dict[Ref, list[Component]] = {}
     for item in accelerator.firmware:
         document = by_bmc.document(item.ref)[0] if item.id is not None else None
-        shown = document.body.get('RelatedItem') if document is not None else None
-        links = [value_at(one, '@odata.id') for one in shown if isinstance(one, Mapping)] if isinstance(shown, list) else []
-        for place in dict.fromkeys(where(link) for link in links):
-            if place is not None:
-                found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
+        for place in dict.fromkeys(linked(document.body.get('RelatedItem'))) if document is not None else ():
+            found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
     return found
 
 
@@ -99,8 +107,8 @@ class Readers:
                 yield self._readers[name]
 
 
-def value_at(body: JsonObject, *path: str) -> Any:
-    """The value at a place, :data:`MISSING` when there is none."""
+def value_at(body: object, *path: str) -> Any:
+    """The value at a place, :data:`MISSING` when there is none, as in what is no object at all."""
     value: Any = body
     for name in path:
         if not isinstance(value, Mapping) or name not in value:

@@ -137,7 +137,7 @@ def _always_true(reader: Reader, collection: str) -> bool:
         return False
     suspect = False
     for member in members:
-        link = member.get('@odata.id') if isinstance(member, dict) else None
+        link = value_at(member, '@odata.id')
         if not isinstance(link, str):
             suspect = True
             continue
