@@ -573,8 +573,8 @@ GUARDS = (
     Guard(
         name='InbandUpdatePolicy: overlook a second source that says otherwise',
         file=f'{LOCKS}/nvidia_inband_update_policy.py',
-        guard='    if against is not None:\n        return LockState.UNKNOWN, against\n',
-        gone='',
+        guard='    if value is not MISSING and value is not closed:\n',
+        gone='    if False:\n',
         tests=f'{CARD_LOCK_TESTS}::test_a_second_source_for_the_policy_has_to_agree',
     ),
     Guard(
