@@ -12,6 +12,7 @@ from baremetal_acc.decide.baseline import (
     DEFAULT_RULE,
     HOST_PATHS,
     Baseline,
+    Demands,
     Downgrade,
     DriftAction,
     Exposure,
@@ -364,6 +365,30 @@ paths = ["bmc-network"]
         measure=Measure.REQUIRED,
     )
     assert Baseline(rules=(rule, Rule(name='rule-2', match=Match()))) == parse(text + '[[rule]]\n')
+
+
+def test_all_that_a_rule_says_is_demanded_in_its_name():
+    """Key by key: a verdict names the rule that each demand is of."""
+    said = {
+        'firmware': (('GPU_*', '2.0'),),
+        'functions': (('Slot0', 'gzip'),),
+        'block': frozenset({WritePath.BMC_NETWORK}),
+        'accept': frozenset({LockState.LOCKED_REPORTED}),
+        'on_missing': OnMissing.WAIVE,
+        'security_floor': 4,
+        'revocations': ('revoke-1',),
+        'tenants_program': True,
+        'on_drift': frozenset({DriftAction.MAINTENANCE}),
+        'measure': Measure.REQUIRED,
+    }
+    rules = tuple(
+        Rule(name=f'of {key}', match=Match(), waiver=v.waiver() if key == 'on_missing' else None, **{key: value})
+        for key, value in said.items()
+    )
+    expected = Demands(
+        **said, **{f'{key}_rule': f'of {key}' for key in said}, downgrade=False, waivers=(('of on_missing', v.waiver()),)
+    )
+    assert expected == demands(Baseline(rules=rules), v.gpu(), v.NODE)
 
 
 WAIVING = """[[rule]]
