@@ -548,7 +548,7 @@ def _lean(a: Accelerator) -> Accelerator:
         slots=tuple(
             replace(
                 s,
-                function=None if s.function is None else replace(s.function, name=None, type=None, manufacturer=None),
+                function=None if s.function is None else _lean_function(s.function),
                 item=None if s.item is None else _lean_component(s.item),
             )
             for s in a.slots
@@ -558,8 +558,14 @@ def _lean(a: Accelerator) -> Accelerator:
         traits=frozenset(),
         system=None,
         health=None,
+        health_rollup=None,
+        state=None,
         measurements=None,
     )
+
+
+def _lean_function(f: Function) -> Function:
+    return Function(ref=f.ref, id=f.id, uuid=f.uuid, version=f.version)
 
 
 def _lean_component(c: Component) -> Component:

@@ -599,16 +599,18 @@ def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():
     gaps = (hole(), hole(v.ref('Chassis'), hides=False))
     whole = replace(look(gpu, fpga, gaps=gaps), bmcs=(v.facts(active_tasks=(task,), product='X'),), platform_locks=gpu.locks)
     kept = remembered(None, whole)
-    bare = {'traits': frozenset(), 'health': None, 'system': None, 'functions': (), 'measurements': None}
+    bare = {
+        'traits': frozenset(), 'health': None, 'health_rollup': None, 'state': None, 'system': None, 'functions': (),
+        'measurements': None,
+    }  # fmt: skip
     item = Component(id='GPU_0', ref=gpu.firmware[0].ref, version=v.OLD, staged='3.0')
     image = Component(id='Slot0', ref=v.slot(0).item.ref, version=v.NEW)
-    holds = replace(v.slot(0).function, state='Enabled', health='OK')
     lean_gpu = replace(gpu, **bare, firmware=(item,), locks=(replace(gpu.locks[0], session='', reason=None),))
     lean_fpga = replace(
         fpga,
         **bare,
         firmware=(Component(id='FPGA1', ref=fpga.firmware[0].ref, version=v.NEW),),
-        slots=(replace(v.slot(0), function=holds, item=image), replace(v.slot(1), function=None, item=None)),
+        slots=(replace(v.slot(0), item=image), replace(v.slot(1), function=None, item=None)),
         locks=tuple(replace(r, session='') for r in fpga.locks),
     )
     assert (
