@@ -211,7 +211,9 @@ def test_what_nobody_believes_is_written_though_it_shows_what_is_demanded(versio
     card = v.gpu(firmware=(v.component(version=version),))
     back = {} if restore is None else {'restore': 'gpu-new', 'restore_content': image.content}
     assert () == writes(made(card, rules=OPEN, catalogue=(image, old)))
-    assert (flash(image, version, **back),) == writes(made(card, rules=OPEN, catalogue=(image, old), again=frozenset({v.GPU})))
+    found = made(card, rules=OPEN, catalogue=(image, old), again=frozenset({v.GPU}))
+    assert (flash(image, version, **back),) == writes(found)
+    assert (CheckImage(image='gpu-new', content=image.content),) == tuple(a for a in found.actions if isinstance(a, CheckImage))
 
 
 def test_a_slot_that_nobody_believes_is_programmed_though_it_shows_what_is_demanded():

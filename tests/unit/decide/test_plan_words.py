@@ -567,6 +567,15 @@ SCENES = {
         {},
         (of_fpga('function Slot0', 'version 2.0 is denied: it leaks'),),
     ),
+    'a function of a denied version that is held': (
+        (
+            replace(ONE_SLOT, slots=(v.slot(0, 'gzip', v.NEW),)),
+            FUNCTIONS,
+            (v.function_image('b', denied='it leaks'), v.function_image('a')),
+        ),
+        {},
+        (of_fpga('function Slot0', 'version 2.0 is denied: it leaks'),),
+    ),
     'a function of another version than the denied one': (
         (ONE_SLOT, FUNCTIONS, (v.function_image('b', denied='it leaks', version='3'), v.function_image('a'))),
         {},
@@ -694,6 +703,21 @@ SCENES = {
             for n in range(2)
         ),
     ),
+    'an item of four devices': (
+        (item_of_all(4), OPEN),
+        {'only': frozenset({v.GPU})},
+        (
+            of_gpu(
+                'firmware GPU_0',
+                f'{ITEM} stands for several parts: ' + ', '.join(f'GPU_{n} of H100 GPU_{n} (uuid:gpu-{n})' for n in range(4)),
+            ),
+        ),
+    ),
+    'items whose URIs differ in their last letter': (
+        (v.gpu(firmware=(v.component(), v.component('GPU_0X', v.NEW))), v.baseline(firmware=(('GPU_0', v.NEW),))),
+        {},
+        (),
+    ),
     'an item of many devices': (
         (item_of_all(6), OPEN),
         {'only': frozenset({v.GPU})},
@@ -802,6 +826,8 @@ def of(label, *texts):
     return tuple(Note(label=label, text=text) for text in texts)
 
 
+BMC_PATHS = frozenset({WritePath.HOST_BMC_REDFISH, WritePath.HOST_BMC_IPMI})
+NOT_WANTED = 'for no rule wants host-bmc-ipmi, host-bmc-redfish blocked'
 IDLE = 'rule all matches no device here'
 LESS = 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish need not be blocked'
 NO_PATH = 'less than the default: rule all: host-bmc-ipmi, host-bmc-redfish, host-device need not be blocked'
@@ -871,6 +897,35 @@ NOTES = {
         (CARD, REVOKED, (v.image(), REVOKE)),
         {},
         (*of('H100 GPU_0', 'revocation revoke-1 of Keys, which cannot be undone: rule all'), *of('node-1', LESS)),
+    ),
+    'what an unlock leaves as it is': (
+        (
+            v.gpu(
+                locks=(
+                    v.reading(mechanism='ours', place='A'),
+                    v.reading(LockState.UNLOCKED, mechanism='open', place='B', blocks=BMC_PATHS),
+                    v.reading(LockState.UNSUPPORTED, mechanism='none', place='C', blocks=BMC_PATHS),
+                    v.reading(mechanism='closed', place='D', blocks=BMC_PATHS),
+                    v.reading(LockState.PENDING_RESET, mechanism='pending', place='E', blocks=BMC_PATHS),
+                    v.reading(LockState.UNKNOWN, mechanism='whole', place='F', blocks=BMC_PATHS, scope=Scope.BMC),
+                    v.reading(LockState.LOCKED_VERIFIED, mechanism='proven', place='G', blocks=BMC_PATHS, scope=Scope.BMC),
+                )
+            ),
+            v.baseline(block=v.HOST_DEVICE),
+        ),
+        {'parts': frozenset({Part.UNLOCK})},
+        (
+            *of(
+                'H100 GPU_0',
+                f'left closed: closed at host:/redfish/v1/D, {NOT_WANTED}',
+                f'left as it is (pending-reset): pending at host:/redfish/v1/E, {NOT_WANTED}',
+            ),
+            *of(
+                'BMC host',
+                f'left as it is (unknown): whole at host:/redfish/v1/F, {NOT_WANTED}',
+                f'left closed: proven at host:/redfish/v1/G, {NOT_WANTED}',
+            ),
+        ),
     ),
     'a function, and a host that was left off': (
         ((v.gpu(), ONE_SLOT), v.baseline(firmware=None, functions=(('Slot*', 'gzip'),), match=Match(vendor='Intel'))),
