@@ -68,7 +68,6 @@ class ConfigurationLock:
         theirs: dict[Ref, list[Component]] | None = None
         found = []
         for ref, places, document, why in _drives(accelerator, by_bmc):
-            reader = by_bmc.of(ref.bmc)
             if theirs is None:
                 theirs = related(accelerator, by_bmc)
             items = tuple({item.ref: item for place in places for item in theirs.get(place, ())}.values())
@@ -87,7 +86,7 @@ class ConfigurationLock:
                         value=_value(document) if document is not None else MISSING,
                         state=state,
                         now=now,
-                        session=reader.session if reader is not None else '',
+                        session=by_bmc.session(ref.bmc),
                         scope=Scope.COMPONENT,
                         part=item.id,
                         closable=not beyond,
@@ -116,16 +115,12 @@ def _drives(accelerator: Accelerator, by_bmc: Readers) -> Iterator[tuple[Ref, tu
     asked: dict[Ref, dict[Ref, None]] = {}
     for ref in accelerator.refs:
         in_storage = IN_STORAGE.match(ref.uri)
-        storage = Ref(bmc=ref.bmc, uri=in_storage['storage']) if in_storage is not None else None
-        if storage is None and '/Drives/' not in ref.uri:
-            continue
-        whole = dict.fromkeys(r for r in (ref, storage) if r is not None)
-        for place in (ref, storage) if '/Drives/' in ref.uri else (storage,):
-            if place is None:
-                continue
+        whole = (ref, Ref(bmc=ref.bmc, uri=in_storage['storage'])) if in_storage is not None else (ref,)
+        # Of a controller, the Storage alone shows the property.
+        for place in whole if '/Drives/' in ref.uri else whole[1:]:
             document, _ = by_bmc.document(place)
             if document is None or value_at(document.body, PROPERTY) is not MISSING:
-                asked.setdefault(place, {}).update(whole)
+                asked.setdefault(place, {}).update(dict.fromkeys(whole))
                 break
     for place, names in asked.items():
         document, why = by_bmc.document(place)
@@ -151,7 +146,7 @@ def _state(document: Document) -> tuple[LockState, str | None]:
     lock, states = document.body.get(PROPERTY), _states(document)
     if lock not in ('Enabled', 'Disabled', 'Partial'):
         return LockState.UNKNOWN, f'a value that is not known: {literal(lock)}'
-    if document.body.get(LEVEL, 'Baseline') not in ('Baseline', None):
+    if document.body.get(LEVEL) not in ('Baseline', None):
         return LockState.UNKNOWN, f'a level of the lock that is not known: {literal(document.body[LEVEL])}'
     missing = [name for name in (*FIRMWARE, LOCKDOWN) if name not in states]
     if lock == 'Partial':

@@ -90,6 +90,11 @@ class Readers:
         """The reader of a BMC, None when it takes no part in this look."""
         return self._readers.get(bmc)
 
+    def session(self, bmc: BmcName) -> str:
+        """Names the session by which a BMC is read; empty when it takes no part in this look."""
+        reader = self._readers.get(bmc)
+        return reader.session if reader is not None else ''
+
     def document(self, ref: Ref) -> tuple[Document | None, str | None]:
         """A resource, or why it could not be read."""
         reader = self._readers.get(ref.bmc)

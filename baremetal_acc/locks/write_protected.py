@@ -88,7 +88,7 @@ class WriteProtected:
                     value=MISSING if document is None else value,
                     state=state,
                     now=now,
-                    session=reader.session if reader is not None else '',
+                    session=by_bmc.session(component.ref.bmc),
                     scope=scope,
                     part=part,
                     reason=reason,

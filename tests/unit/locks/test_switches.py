@@ -222,8 +222,9 @@ def test_a_manager_that_cannot_be_read_links_no_lock_of_a_vendor_and_hides_none_
     tree = made(closed[0])
     tree[f'{TOP}/Managers'] = members(f'{TOP}/Managers/Other', f'{TOP}/Managers/Third', MANAGER)
     tree[f'{TOP}/Managers/Other'] = BUSY
-    tree[f'{TOP}/Managers/Third'] = {}
+    tree[f'{TOP}/Managers/Third'] = {'NetworkProtocol': _link('/of/no/vendor')}
     assert [(uri, field, _json(closed[0]), LOCKED, None)] == _said(kind(), tree)
+    assert '/of/no/vendor' not in tree.asked
 
 
 @pytest.mark.parametrize('name', ['hpe_virtual_nic', 'hpe_host_authentication', 'lenovo_kcs'])
