@@ -293,6 +293,71 @@ def test_what_an_item_of_a_bmc_that_says_true_of_everything_says(value: object, 
     assert [('0', literal(value), state, reason)] == _said(found)
 
 
+ON, OFF = {'WriteProtected': True}, {'WriteProtected': False}
+ANY = ON | {'Updateable': True}
+
+
+@pytest.mark.parametrize(
+    ('bodies', 'first', 'state'),
+    [
+        ((ON, ON, ON), None, LOCKED),
+        ((ON, ON, ON), 7, UNKNOWN),
+        ((ON, ON, ON), {'@odata.id': 7}, UNKNOWN),
+        ((ON, ON, OFF), 7, LOCKED),
+        ((ON, ON, 404), None, LOCKED),
+        ((ON, 404, ANY), None, UNKNOWN),
+        ((ON, 404, OFF), None, LOCKED),
+        ((ON, ON, 500), None, UNKNOWN),
+        ((ON, 500, OFF), None, LOCKED),
+        ((ON, ANY), None, LOCKED),
+        ((ON, ANY), 7, UNKNOWN),
+    ],
+)
+def test_true_counts_where_the_bmc_tells_items_apart(bodies: tuple[Any, ...], first: object, state: LockState) -> None:
+    """What cannot be asked may be an item that could be written; what is not there is none. One that is open settles it."""
+    tree = _inventory(*bodies)
+    if first is not None:
+        tree[ITEMS]['Members'].insert(0, first)
+    found = WriteProtected().read(device(FPGA, bmc='host', items=(f'{ITEMS}/0',)), [tree], NOW)
+    assert [state] == [r.state for r in found]
+
+
+@pytest.mark.parametrize('body', [OFF, ANY])
+def test_the_items_beside_it_are_asked_as_well_as_the_bmcs_own(body: dict[str, Any]) -> None:
+    """A BMC has its own images in FirmwareInventory, and may have an item in another collection."""
+    tree = _inventory(ANY, ANY, ANY)
+    software = f'{TOP}/UpdateService/SoftwareInventory'
+    tree[software] = members(f'{software}/A', f'{software}/B')
+    tree[f'{software}/A'], tree[f'{software}/B'] = ON, body
+    accelerator = device(FPGA, bmc='host', items=(f'{software}/A',))
+    assert [LOCKED if body is OFF else UNKNOWN] == [r.state for r in WriteProtected().read(accelerator, [tree], NOW)]
+    assert tree.asked.count(ITEMS) == tree.asked.count(software) == 1
+
+
+@pytest.mark.parametrize(
+    ('uri', 'body', 'state'),
+    [
+        (TOP, {}, LOCKED),
+        (TOP, {'UpdateService': {'@odata.id': 7}}, LOCKED),
+        (TOP, BUSY, UNKNOWN),
+        (f'{TOP}/UpdateService', {}, LOCKED),
+        (f'{TOP}/UpdateService', BUSY, UNKNOWN),
+        (f'{TOP}/UpdateService', {'FirmwareInventory': {'@odata.id': f'{ITEMS}/'}}, UNKNOWN),
+        (ITEMS, BUSY, UNKNOWN),
+    ],
+)
+def test_the_bmcs_own_images_are_asked_where_they_are_linked(uri: str, body: Any, state: LockState) -> None:
+    """Where nothing links them the items beside it have to do; where they cannot be asked, true is nothing."""
+    tree = _inventory(ANY, ON, ON)
+    software = f'{TOP}/UpdateService/SoftwareInventory'
+    tree[software] = members(*(f'{software}/{name}' for name in 'ABC'))
+    for name in 'ABC':
+        tree[f'{software}/{name}'] = ON
+    tree[uri] = body
+    accelerator = device(FPGA, bmc='host', items=(f'{software}/A',))
+    assert [state] == [r.state for r in WriteProtected().read(accelerator, [tree], NOW)]
+
+
 # ---- what all of them share ----
 
 
