@@ -1238,8 +1238,8 @@ GUARDS = (
     Guard(
         name='take a measurement that nobody could check',
         file='baremetal_acc/decide/measurement.py',
-        guard='    if reading.state is not MeasurementState.PROVEN:\n',
-        gone='    if False:\n',
+        guard='    if reading.state is not MeasurementState.PROVEN:\n        return Met.NO',
+        gone='    if False:\n        return Met.NO',
         tests='tests/unit/decide/test_measurement.py',
     ),
     Guard(
