@@ -90,7 +90,7 @@ def verify(task: Any) -> None:
             mind = _verify(task, mind, flow)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
-            mind = drift.with_told(task.node, mind)
+            mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
