@@ -13,7 +13,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import failed
 from baremetal_acc.cli.work import Prepared, Sendings
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.plan import NO_HOST
+from baremetal_acc.decide.plan import NO_HOST, NO_MECHANISM
 from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
@@ -72,10 +72,13 @@ def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
 
 
 def _hint(prepared: Prepared) -> str | None:
-    """What else there is where the host cannot be powered off."""
+    """What else there is where the host cannot be powered off, or a lock is missing."""
+    hints = []
     if any(r.reason == NO_HOST for r in prepared.made.refusals):
-        return "--keep-host-running does without that, where nobody but the operator's own code runs on the host"
-    return None
+        hints.append("--keep-host-running does without that, where nobody but the operator's own code runs on the host")
+    if any(r.reason.startswith(NO_MECHANISM) for r in prepared.made.refusals):
+        hints.append('a rule of the baseline may leave a path out of block, or waive it by name until a day')
+    return '; '.join(hints) or None
 
 
 def _document(prepared: Prepared, word: str, error: AccError | None = None) -> dict[str, Any]:

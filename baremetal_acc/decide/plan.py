@@ -60,6 +60,9 @@ _SERVE = (
 NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
 """Why a plan that holds the host is refused where nobody can."""
 
+NO_MECHANISM = 'no mechanism blocks this path for '
+"""How the reason begins where a path is demanded to be blocked, and nothing can."""
+
 _MOST_NAMES = 4
 """Of devices in one text."""
 
@@ -689,9 +692,7 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
             draft.waived.append(let)
             continue
         why = f'; {waiver.HIDDEN}' if let is not None else waiver.shortfall(wanted.waivers, path, now)
-        draft.refuse(
-            accelerator, f'lock {path}', f'no mechanism blocks this path for {what} (rule {wanted.block_rule} demands it){why}'
-        )
+        draft.refuse(accelerator, f'lock {path}', f'{NO_MECHANISM}{what} (rule {wanted.block_rule} demands it){why}')
 
 
 def _left_open(accelerator: Accelerator, path: WritePath) -> Iterator[str]:

@@ -257,10 +257,13 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     return table
 
 
-def did_you_mean(word: str, words: Iterable[str]) -> str | None:
-    """A hint that names the word nearest to a misspelt one."""
+def did_you_mean(word: str, words: Iterable[str], before: str = '') -> str | None:
+    """A hint that names the word nearest to a misspelt one.
+
+    :param before: what stands before each of the words.
+    """
     near = difflib.get_close_matches(word, sorted(words), n=1)
-    return f'did you mean {near[0]}?' if near else None
+    return f'did you mean {before}{near[0]}?' if near else None
 
 
 def _short(text: str) -> str:
