@@ -207,7 +207,14 @@ def test_coverage_by_way_of_a_bmc_shows_the_reading_that_decides():
     of = {'blocks': frozenset({path}), 'scope': Scope.BMC}
     way, other = v.reading(LockState.UNLOCKED, mechanism='a', **of), v.reading(mechanism='b', **of)
     lockdown = v.reading(LockState.PENDING_RESET, mechanism='c', wraps=True, **of)
-    for readings, decides in (([way, other], way), ([other], other), ([way, other, lockdown], lockdown)):
+    weaker, hole = replace(lockdown, mechanism='d', state=LockState.UNLOCKED), replace(lockdown, state=LockState.PARTIAL)
+    for readings, decides in (
+        ([way, other], way),
+        ([other], other),
+        ([way, other, lockdown], lockdown),
+        ([lockdown, weaker], lockdown),
+        ([lockdown, hole, weaker], hole),
+    ):
         assert (Coverage(subject=BY_HOST, state=decides.state, reading=decides),) == coverage(v.gpu(), path, readings)
 
 
