@@ -22,6 +22,9 @@ from baremetal_acc.model.waiver import Waived, moment
 _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
 
+_MOST_OF_A_VALUE = 120
+"""Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
+
 DEPLOY_ACCEPTS = frozenset({LockState.LOCKED_VERIFIED})
 """The only state that lets a machine out to a tenant."""
 
@@ -321,9 +324,14 @@ def _open(found: evidence.Coverage) -> str:
     reading = found.reading
     if reading is None:
         return f'{found.subject} {found.state} (no mechanism blocks this path)'
-    value = '' if reading.value is None else f' = {reading.value[:120]}'
+    value = '' if reading.value is None else f' = {_short(reading.value)}'
     reason = '' if reading.reason is None else f', {reading.reason}'
     return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
+
+
+def _short(value: str) -> str:
+    """A value of a lock in a sentence; what is cut says so."""
+    return value if len(value) <= _MOST_OF_A_VALUE else f'{value[:_MOST_OF_A_VALUE]}...'
 
 
 def _finding(

@@ -216,7 +216,7 @@ def gpu_with(*firmware, **how):
             told(
                 'lock host-device',
                 expected='locked-verified',
-                found=f'GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = {"x" * 120})',
+                found=f'GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = {"x" * 120}...)',
                 state=LockState.UNLOCKED,
             ),
         ),
