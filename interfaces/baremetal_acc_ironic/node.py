@@ -191,7 +191,8 @@ class Memory:
     :ivar watched: what the watch knows; None before its first look after the hand-over.
     :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's: they are written
         anew, whatever they show, or nobody uses them.
-    :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images.
+    :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images. It lasts
+        until the whole path has written them, however often the node is handed over meanwhile.
     """
 
     format: int = FORMAT

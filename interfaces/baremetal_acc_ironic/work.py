@@ -174,7 +174,7 @@ def _planned(
         parts=step.parts,
         hold=hold,
         only=only,
-        again=suspects | mind.anew | mind.exposed,
+        again=suspects | mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
         spoilt=suspects,
         blockable=tools.blockable,
     )
@@ -509,7 +509,9 @@ def _end(
     mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
     if whole and look is not None:
         left = handed.not_written(mind, job, look[0], now())
-        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=frozenset(), anew=frozenset())
+        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=frozenset())
+        if job.flow is not Flow.SERVICE:
+            mind = replace(mind, anew=frozenset())
         if left:
             quarantine.maintain(task.node, left, job.flow)
     if job.flow is Flow.SERVICE and look is not None:
