@@ -516,11 +516,11 @@ def test_parents_come_before_their_children_and_then_their_uuid_counts():
     deep = (provider(1, 2), provider(2, 3), provider(3, 4), provider(4))
     beside = (provider(5, 6), provider(6))
     order = [provider(4), provider(6), provider(3, 4), provider(5, 6), provider(2, 3), provider(1, 2)]
-    assert order == list(providers._parents_first(NODE, (*deep, *beside)))
+    assert order == list(providers._parents_first((*deep, *beside)))
     everything = withdrawn(below_root(*(replace(p, inventories=(PGPU,)) for p in deep + beside)), frozenset({_UUIDS[3]}))
     assert set(_UUIDS[4:]) == {p.uuid for p in everything.providers if p.inventories}
     circle = (provider(1, 2), provider(2, 1))
-    assert set(circle) == set(providers._parents_first(NODE, circle))
+    assert set(circle) == set(providers._parents_first(circle))
 
 
 def test_every_call_can_be_told():
@@ -616,4 +616,4 @@ def test_an_x_at_an_end_of_a_name_is_a_letter_of_it():
 def test_a_parent_that_is_not_there_counts_as_the_root():
     """A tree that somebody has torn still has an order."""
     torn = Provider(uuid=SLOT0, name='slot', parent_uuid=SLOT1)
-    assert (torn,) == providers._parents_first(NODE, [torn])
+    assert (torn,) == providers._parents_first([torn])
