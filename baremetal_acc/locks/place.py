@@ -130,7 +130,7 @@ def literal(value: object) -> str | None:
     if value is MISSING:
         return None
     try:
-        text = json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)
+        text = json.dumps(value, sort_keys=True, allow_nan=False)
         return text if len(text) <= LONGEST else f'{text[:LONGEST]}... (cut, of {len(text)} characters)'
     except ValueError:
         return '"a number that JSON does not have"'

@@ -77,6 +77,32 @@ def test_the_one_level_of_a_lock_is_baseline(level: object) -> None:
     assert [LOCKED] == [r.state for r in ConfigurationLock().read(device(DRIVE, bmc='host', items=(ITEM,)), [tree], NOW)]
 
 
+@pytest.mark.parametrize(
+    ('lock', 'state', 'reason'),
+    [
+        (
+            'Disabled',
+            OPEN,
+            'the drive says that it cannot lock FirmwareCommit, Lockdown (LockdownUnsupported)',
+        ),
+        (
+            'Enabled',
+            LockState.PARTIAL,
+            'its host may still send FirmwareCommit, Lockdown: '
+            '{"FirmwareCommit": "LockdownUnsupported", "Lockdown": "LockdownUnsupported"}',
+        ),
+    ],
+)
+def test_a_drive_that_cannot_lock_some_commands_is_not_closable(lock: str, state: LockState, reason: str) -> None:
+    """Whether its lock is set or not; they are named."""
+    tree = _drive()
+    beyond = dict.fromkeys(('FirmwareCommit', 'Lockdown'), 'LockdownUnsupported')
+    commands = tree[DRIVE]['NVMe']['ConfigurationLockState'] | beyond
+    tree[DRIVE] = {'ConfigurationLock': lock, 'NVMe': {'ConfigurationLockState': commands}}
+    (found,) = ConfigurationLock().read(device(DRIVE, bmc='host', items=(ITEM,)), [tree], NOW)
+    assert (state, False, reason) == (found.state, found.closable, found.reason)
+
+
 # ---- FPGAs and their slots ----
 
 
@@ -344,6 +370,8 @@ def test_the_items_beside_it_are_asked_as_well_as_the_bmcs_own(body: dict[str, A
         (f'{TOP}/UpdateService', BUSY, UNKNOWN),
         (f'{TOP}/UpdateService', {'FirmwareInventory': {'@odata.id': f'{ITEMS}/'}}, UNKNOWN),
         (ITEMS, BUSY, UNKNOWN),
+        (ITEMS, {}, LOCKED),
+        (ITEMS, {'Members': 7}, LOCKED),
     ],
 )
 def test_the_bmcs_own_images_are_asked_where_they_are_linked(uri: str, body: Any, state: LockState) -> None:
