@@ -153,7 +153,7 @@ def _with_what_it_takes(
     needs = _resets_needed(inventory, written, engages)
     wanted: list[Action] = [*releases, *engages]
     items = list(job.items)
-    wanted += _resets(items, inventory, needs, devices)
+    wanted += _resets(items, needs, devices)
     waiting = {_identity(i.action) for i in items if not i.state.ended}
     items += (Item(action=a, since=now, restoring=True) for a in wanted if _identity(a) not in waiting)
     # What was proven before these devices are written again counts for nothing.
@@ -221,9 +221,7 @@ def _resets_needed(
     return needs
 
 
-def _resets(
-    items: list[Item], inventory: Inventory, needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]
-) -> Iterator[Reset]:
+def _resets(items: list[Item], needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]) -> Iterator[Reset]:
     """The resets that are missing. One that is still to come is made to serve this too: there is no more than one of a kind.
 
     A host that the job has held and given back is held again, and given back again.

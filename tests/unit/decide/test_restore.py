@@ -237,6 +237,8 @@ def test_a_lock_in_the_way_is_opened_and_closed_again():
     expected = [release(wide), engage(wide), reset(kind=ResetKind.SYSTEM_RESET, why=WHY)]
     assert expected == added(job(FAILED), spoilt(locks=(beside, wide, unlocked)))
     assert [] == added(job(FAILED), spoilt(locks=(beside, unlocked)))
+    two = (LOCK, replace(LOCK, field='Sealed'))
+    assert [*map(release, two), *map(engage, two)] == added(job(FAILED), spoilt(locks=two))
 
 
 def test_a_lock_of_another_part_of_the_card_is_left_alone():
