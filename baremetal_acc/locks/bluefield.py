@@ -170,7 +170,7 @@ def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:
     for ref in accelerator.refs:
         if ref.bmc != reader.name or ref.uri.split('/')[-2:-1] != ['NetworkAdapters']:
             continue
-        adapter = _linked(card, 'preset', reader, ref.uri)
+        adapter = _linked(card, 'preset', reader, ref.uri, 'Oem/Nvidia/HostPrivilegeConfig')
         link = value_at(adapter.body, 'Oem', 'Nvidia', 'HostPrivilegeConfig', '@odata.id') if adapter is not None else MISSING
         place = where(link)
         if place is None or place in seen:
@@ -233,7 +233,7 @@ def _linked(card: Card, place: str, reader: Reader, link: object, *fields: str) 
 
 
 def _note_trouble(card: Card, place: str, uri: str, body: JsonObject, *fields: str) -> None:
-    for field_ in fields or ('',):
+    for field_ in fields:
         why = trouble(body, field_)
         if why is not None:
             card.unreadable[place] = f'{uri}: {why}'

@@ -297,6 +297,7 @@ def test_a_place_beside_which_the_bmc_says_that_something_went_wrong_proves_noth
         (OEM, 'HostRshim'),
         (PRIVILEGES, 'ExternalHostPrivilege'),
         (PRIVILEGES, 'ExternalHostPrivilege/HostPrivFwUpdate'),
+        (ADAPTER, 'Oem/Nvidia/HostPrivilegeConfig'),
         (CONFIG, 'PrivilegeMode'),
         (CONFIG, 'PrivilegeSettings/FirmwareUpdate'),
         (CONFIG, 'PrivilegeSettings/FlashAccess'),
