@@ -212,6 +212,15 @@ def gpu_with(*firmware, **how):
             ),
         ),
         (
+            {'inventory': v.inventory(replace(GOOD, locks=(replace(OPEN, value='x' * 120),)))},
+            told(
+                'lock host-device',
+                expected='locked-verified',
+                found=f'GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = {"x" * 120})',
+                state=LockState.UNLOCKED,
+            ),
+        ),
+        (
             {'inventory': v.inventory(replace(GOOD, locks=(replace(OPEN, value='x' * 10**6),)))},
             told(
                 'lock host-device',
