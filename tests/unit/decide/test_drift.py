@@ -219,7 +219,7 @@ def test_a_component_that_is_missing_behind_a_gap_is_not_removed():
 
 def test_a_reason_of_a_bmc_is_shortened():
     """Also one that says why a card or a value could not be read."""
-    endless = replace(hole(v.ref('Chassis')), reason='x' * 10**6)
+    endless = replace(hole(v.ref('Chassis')), reason='x' * 10**4)
     (card,) = drift(v.inventory(v.gpu()), look(gaps=(endless,)))
     (value,) = drift(v.inventory(v.gpu()), look(v.gpu(firmware=()), gaps=(endless,)))
     for found in (card, value):
