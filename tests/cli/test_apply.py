@@ -87,6 +87,41 @@ def test_a_tenants_write_succeeds_before_and_fails_after(desk, emulated_machine)
     assert not machine.tenant_write('GPU_0', image)['written']
 
 
+@pytest.mark.parametrize(
+    ('product', 'features', 'rules', 'tenant'),
+    [
+        ('lock-server', {'lenovo-kcs', 'dell-system-lockdown'}, '', ('GPU_0', 'h100', 'gpu', ('pcie', 'kcs', 'redfish'))),
+        ('csd-server', set(), '[[rule]]\nblock = ["host-device"]\n', ('CSD_0', 'csd100', 'drive', ('nvme',))),
+        ('dpu', set(), '[[rule]]\nblock = ["host-device"]\n', ('DPU', 'bluefield3', 'nic', ('pcie', 'rshim'))),
+    ],
+)
+def test_locks_of_machines_drives_and_dpus_keep_a_tenant_out(desk, emulated_machine, product, features, rules, tenant):
+    """By every way that the rules want closed: before the lock it is written, after it nothing is; and verify says so."""
+    from baremetal_acc.emulator.image import build_image
+
+    machine = emulated_machine(product, features=frozenset(features))
+    desk.prepare(machine)
+    desk.write('baseline.toml', f'format = 1\n{rules}')
+    device, model, component, paths = tenant
+    image = build_image(model=model, component=component, version='6.6.6', size_bytes=20_000)
+
+    def kept_out() -> list[str | None]:
+        return [machine.tenant_write(device, image, path=path).get('code') for path in paths]
+
+    assert [None] * len(paths) == kept_out()
+    assert 3 == desk.run('verify', *desk.options).code
+    done = desk.run('lock', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    assert 0 == desk.run('verify', *desk.options).code
+    machine.power('PowerCycle')
+    end = time.monotonic() + 20
+    while 'host-off' in kept_out():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert ['locked'] * len(paths) == kept_out()
+    assert 0 == desk.run('verify', *desk.options).code
+
+
 @pytest.mark.shows('program', hardware=('fpga',), how='cli')
 def test_program_writes_functions_only(desk, emulated_machine):
     """The other cards keep their firmware, and a second time there is nothing to do."""
