@@ -3,7 +3,7 @@
 """How does a job of one node speak to placement? With Ironic's own means of authentication, group ``[placement]``."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from ironic.common import exception, keystone
 from ironic.conf import CONF
@@ -11,6 +11,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
@@ -58,9 +59,10 @@ class _NodeInPlacement:
         self._held()
         _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer)
 
-    def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:
+    def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        tree = providers.tree(inventory, withheld(verdict, suspects(self._quarantined, inventory)), self._node_uuid, functions)
+        shown = withheld(verdict, suspects(self._quarantined, inventory))
+        tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
         self._held()
         _publisher().publish(tree, consumer=self._consumer)
 

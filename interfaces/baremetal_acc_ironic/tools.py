@@ -12,8 +12,9 @@ from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import assemble
+from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import node_traits
-from baremetal_acc.decide.verify import functions_in_play, judged
+from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
@@ -114,8 +115,8 @@ def show(
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
     verdict = withheld(verdict, suspects(mind.quarantined, inventory))
-    functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
-    wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
+    made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
+    wanted = node_traits(inventory, verdict, made.functions, made.offers, others=node.traits - mind.traits)
     traits = record.sync_traits(task, wanted, mind.traits)
     return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 
