@@ -177,8 +177,6 @@ def test_nobody_is_served_whole_while_another_has_nothing():
     fleet = [machine(f'n{n}', None) for n in range(4)]
     made = plan(fleet, pools(pool('gzip', 8), pool('aes', 2)), (), NOW)
     assert {'gzip': 3, 'aes': 1} == Counter(given_to(made).values())
-        given_to(made).values()
-    )
     assert {'gzip': 2, 'aes': 2} == Counter(given_to(plan(fleet, pools(pool('gzip', 2), pool('aes', 2)), (), NOW)).values())
 
 
