@@ -19,7 +19,7 @@ import hashlib
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import assert_never
@@ -332,6 +332,19 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
         children_first = reversed(_parents_first(actual.root_uuid, gone))
         delete += (DeleteProvider(uuid=p.uuid, name=p.name) for p in children_first)
     return (*create, *withdraw, *traits, *offer, *delete)
+
+
+def offers(calls: Sequence[Call], actual: ProviderTree) -> tuple[SetInventories, ...]:
+    """Those of the calls of a :func:`diff` that take nothing away, and come last: no consumer can be in their way."""
+    there = {p.uuid: {i.resource_class for i in p.inventories} for p in actual.providers}
+    found = []
+    for call in calls:
+        if isinstance(call, SetInventories):
+            classes = {i.resource_class for i in call.inventories}
+            if classes and there.get(call.uuid, set()) <= classes:
+                found.append(call)
+            there[call.uuid] = classes
+    return tuple(found)
 
 
 def describe(call: Call) -> str:

@@ -27,16 +27,23 @@ _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false whe
 
 
 def shell(
-    node_uuid: str, instance_uuid: str | None, quarantined: tuple[Quarantine, ...], held: Callable[[], None]
+    node_uuid: str,
+    instance_uuid: str | None,
+    quarantined: tuple[Quarantine, ...],
+    held: Callable[[], None],
+    *,
+    taken: bool,
 ) -> PlacementShell | None:
     """What jobs of a node tell placement; None if nothing is to be published.
 
     :param quarantined: devices that are not offered, whatever they show.
     :param held: raises when the node is not ours any more; nothing is told then.
+    :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
+        its machine; what its own instance has claimed stays, wholly reserved.
     """
     if not CONF[GROUP].publish:
         return None
-    return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held)
+    return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held, taken=taken)
 
 
 class _NodeInPlacement:
@@ -46,12 +53,19 @@ class _NodeInPlacement:
     """
 
     def __init__(
-        self, node_uuid: str, consumer: str | None, quarantined: tuple[Quarantine, ...], held: Callable[[], None]
+        self,
+        node_uuid: str,
+        consumer: str | None,
+        quarantined: tuple[Quarantine, ...],
+        held: Callable[[], None],
+        *,
+        taken: bool,
     ) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
         self._quarantined = quarantined
         self._held = held
+        self._taken = taken
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
@@ -63,6 +77,8 @@ class _NodeInPlacement:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         shown = withheld(verdict, suspects(self._quarantined, inventory))
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
+        if self._taken:
+            tree = providers.withdrawn(tree)
         self._held()
         _publisher().publish(tree, consumer=self._consumer)
 

@@ -20,7 +20,7 @@ from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, placement, record, steps
+from baremetal_acc_ironic import drift, outcome, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
@@ -63,7 +63,11 @@ def tools(
         blockable=frozenset(mind.blockable),
         unusable=functools.partial(unmended, mind),
         placement=placement.shell(
-            task.node.uuid, task.node.instance_uuid, still_bad(mind), held=lambda: memory.held(task.node)
+            task.node.uuid,
+            task.node.instance_uuid,
+            still_bad(mind),
+            held=lambda: memory.held(task.node),
+            taken=task.node.provision_state in outcome.TENANT_STATES,
         ),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,

@@ -23,7 +23,7 @@ from oslo_utils import uuidutils
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan, raise_if_unsafe
+from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
@@ -160,7 +160,8 @@ def _planned(
         tools.baseline,
         target.node,
         tools.catalogue,
-        parts=step.parts,
+        # From a deployment on nothing of the node is on offer but what its instance has claimed.
+        parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
         again=suspects | mind.anew | mind.exposed,
