@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.decide import images
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, Offering, OnLeave, demands
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, Offering, demands
 from baremetal_acc.decide.verify import functions_in_play
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator, Kind, ReconfigurationSlot
@@ -38,7 +38,6 @@ class Offer:
     resource_class: str | None = None
     takes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
-    on_leave: OnLeave = OnLeave.KEEP
 
 
 Offers = Mapping[AcceleratorId, Offer]
@@ -103,7 +102,6 @@ def offer(
         resource_class=wanted.offer_class,
         takes=takes if how is Offering.REGION else {},
         known=frozenset(known) if how is Offering.REGION else frozenset(),
-        on_leave=wanted.on_leave,
     )
 
 

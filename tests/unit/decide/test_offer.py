@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.decide import providers
-from baremetal_acc.decide.baseline import NodeFacts, Offering, OnLeave, demands, parse
+from baremetal_acc.decide.baseline import NodeFacts, Offering, demands, parse
 from baremetal_acc.decide.offer import Offer, offer, supply, usual
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
@@ -59,8 +59,8 @@ def test_without_a_rule_an_fpga_is_offered_by_its_functions_and_all_else_whole()
     plain = rules('count = 0')
     found = {a.id: offer(a, demands(plain, a, v.NODE), v.NODE, (GZIP,), {}) for a in (v.fpga(), v.gpu(), v.fpga(slots=()))}
     assert {
-        v.FPGA: Offer(how=Offering.DEVICE, on_leave=OnLeave.KEEP),
-        v.GPU: Offer(how=Offering.DEVICE, on_leave=OnLeave.KEEP),
+        v.FPGA: Offer(how=Offering.DEVICE),
+        v.GPU: Offer(how=Offering.DEVICE),
     } == found
     assert Offering.FUNCTION is usual(v.fpga())
     assert inventories(published('count = 0')) == {CARD: {}, SLOT0: {'CUSTOM_ACC_FN_GZIP': 1}, SLOT1: {}}
@@ -80,7 +80,6 @@ def test_without_a_rule_an_fpga_is_offered_by_its_functions_and_all_else_whole()
         ),
         (['offer = "nothing"', 'offer_class = "FPGA"'], 'says nothing beside offer = "nothing": nothing is offered'),
         (['takes = "gzip"'], 'takes: list of texts expected'),
-        (['on_leave = "erase"'], "on_leave: 'erase'"),
     ],
 )
 def test_what_a_rule_cannot_mean_is_refused_with_its_line(lines, what):
