@@ -55,6 +55,13 @@ PREFIX = 'CUSTOM_ACC_'
 CAN_PREFIX = f'{PREFIX}CAN_'
 """Begins the trait that says of a region that it can be given a function."""
 
+PROGRAM = f'{PREFIX}PROGRAM'
+"""Trait of a node with regions that can be given a function, and name of the deploy template that gives it to them.
+
+Ironic runs the templates that the traits of an instance name. One for each function would not do: it refuses two that have the
+same step (ironic 39.0.0, conductor/steps.py).
+"""
+
 TOGETHER = f'{PREFIX}TOGETHER'
 """Trait of a provider that stands for several devices. Whoever touches a device of the node withdraws it, whichever those are:
 the rules, and with them what it stands for, may have changed since it was published.
@@ -139,8 +146,6 @@ def function_class(function: str) -> str:
 def can_trait(function: str) -> str:
     """Trait of a region, and of its node, that can be given a function: ``CUSTOM_ACC_CAN_<NAME>``.
 
-    The deploy template that programs the function is called so, too: Ironic runs those that the traits of an instance name.
-
     :raises UsageError: the name has no letter or digit.
     """
     return _bounded(CAN_PREFIX + function_class(function).removeprefix(FUNCTION_PREFIX))
@@ -211,6 +216,7 @@ def node_traits(
         for slot_id, function in _slots(accelerator, functions).items():
             made = _of_slot(_offer(accelerator, offers), slot_id, function, names)
             traits |= made.traits | {t for t in (made.resource_class,) if t is not None and t.startswith(FUNCTION_PREFIX)}
+            traits |= {PROGRAM for t in made.traits if t.startswith(CAN_PREFIX)}
     kept = {t for t in others if not t.startswith(PREFIX)}
     if len(traits | kept) > NODE_TRAITS:
         raise UsageError(

@@ -225,7 +225,7 @@ class Publisher:
         delete_gone: bool = False,
     ) -> PublishResult:
         done: list[Call] = []
-        held = self._claimed(consumer)
+        held = {} if consumer is None else self.claims(consumer)
         busy: dict[str, str] = {}
         remembered = self._remembered(root)
 
@@ -301,10 +301,11 @@ class Publisher:
         else:
             held[call.uuid] = frozenset().union(*holders.values())
 
-    def _claimed(self, consumer: str | None) -> dict[str, frozenset[str]]:
-        """The classes that the node's own instance holds, by provider."""
-        if consumer is None:
-            return {}
+    def claims(self, consumer: str) -> dict[str, frozenset[str]]:
+        """The classes that a consumer holds, by the UUID of the provider, of whatever node it is.
+
+        :raises PlacementError: placement cannot be asked.
+        """
         answer = self._client.get(f'/allocations/{consumer}')
         return {
             str(uuid): frozenset(_object(_object(allocation).get('resources')))

@@ -46,6 +46,14 @@ def shell(
     return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held, taken=taken)
 
 
+def claims(consumer: str) -> dict[str, frozenset[str]]:
+    """The classes that an instance holds, by the UUID of the provider.
+
+    :raises PlacementError: placement cannot be asked.
+    """
+    return _publisher().claims(consumer)
+
+
 class _NodeInPlacement:
     """One node in placement.
 

@@ -13,7 +13,19 @@ from baremetal_acc import run
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import certificate, drift, exposure, handed, outcome, quarantine, resource_class, steps, waivers, work
+from baremetal_acc_ironic import (
+    certificate,
+    claims,
+    drift,
+    exposure,
+    handed,
+    outcome,
+    quarantine,
+    resource_class,
+    steps,
+    waivers,
+    work,
+)
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
@@ -108,6 +120,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     reasons += handed.unwritten(mind)
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
     reasons += exposure.contested(task.node, mind)
+    if flow is Flow.DEPLOY:
+        reasons += claims.broken(task, tools, inventory, verdict)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:

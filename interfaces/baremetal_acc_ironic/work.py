@@ -47,6 +47,7 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import (
     certificate,
+    claims,
     drift,
     exposure,
     handed,
@@ -149,6 +150,10 @@ def _planned(
     tools = tools_of(task, mind)
     only = steps.chosen(inventory, arguments.get('devices'))
     asked = steps.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
+    if arguments.get('claimed'):
+        steps.refuse_beside_claimed(arguments, flow)
+        asked = claims.overrides(task, tools, inventory)
+        only = frozenset(o.device for o in asked)
     if asked:
         others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
         mind = replace(mind, overrides=(*asked, *others))

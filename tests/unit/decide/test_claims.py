@@ -128,7 +128,9 @@ def test_more_functions_than_regions_are_refused():
     with pytest.raises(UsageError) as failed:
         assign(claimed('Slot0', 'Slot1'), ('aes', 'gzip'), made)
     said = str(failed.value)
-    assert 'the regions that it holds (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be given all of aes, gzip' in said
+    assert (
+        'the regions that it holds (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be given all of aes, gzip' in said
+    )
     assert 'none is left for gzip' in said
 
 

@@ -170,8 +170,12 @@ def test_the_node_has_the_traits_of_its_regions():
     seen = v.inventory(v.fpga())
     made = supply(seen, verdict(), rules('offer = "region"'), v.NODE, (GZIP, AES))
     traits = providers.node_traits(seen, verdict(), made.functions, made.offers)
-    assert {'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_CAN_AES'} == traits - providers.device_traits(v.fpga())
+    own = {'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_CAN_AES', 'CUSTOM_ACC_PROGRAM'}
+    assert own == traits - providers.device_traits(v.fpga())
     assert providers.device_traits(v.fpga()) < traits
+    bare = supply(seen, verdict(), rules('offer = "region"', 'takes = []'), v.NODE, (GZIP, AES))
+    kept = providers.node_traits(seen, verdict(), bare.functions, bare.offers)
+    assert {'CUSTOM_ACC_FN_GZIP'} == kept - providers.device_traits(v.fpga())
 
 
 def test_functions_that_a_region_could_be_given_may_not_share_a_name():
