@@ -394,14 +394,14 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
     :raises DocumentError: it is wrong; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
-    rules = tuple(_rule(table, number, now) for number, table in enumerate(document.tables('rule')))
-    document.finish()
-    seen: set[str] = set()
-    for rule, table in zip(rules, document.tables('rule'), strict=True):
-        if rule.name in seen:
+    rules: dict[str, Rule] = {}
+    for number, table in enumerate(document.tables('rule')):
+        rule = _rule(table, number, now)
+        if rule.name in rules:
             raise table.error('name', f'two rules are called {rule.name!r}')
-        seen.add(rule.name)
-    return Baseline(rules=rules)
+        rules[rule.name] = rule
+    document.finish()
+    return Baseline(rules=tuple(rules.values()))
 
 
 def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
@@ -478,8 +478,10 @@ def _on_missing(table: toml.Table) -> OnMissing | None:
         raise table.error('on_missing', what, f'take the path out of block, or write on_missing = "waive" and {_WAIVER}')
     found = table.choice('on_missing', OnMissing)
     if found is OnMissing.WAIVE and not table.has('waiver'):
+        table.not_misspelt('waiver')
         raise table.error('on_missing', '"waive" needs a waiver in the same rule', f'add {_WAIVER}')
     if found is not OnMissing.WAIVE and table.has('waiver'):
+        table.not_misspelt('on_missing')
         raise table.error('waiver', 'waives nothing without on_missing = "waive" in the same rule', 'add that, or take it out')
     return found
 
@@ -488,6 +490,7 @@ def _waiver(rule: toml.Table, now: datetime | None) -> Waiver:
     table = rule.table('waiver')
     paths = table.choices('paths', WritePath)
     if not paths:
+        table.not_misspelt('paths')
         hint = f'such as paths = ["host-bmc-ipmi"]; there are {", ".join(WritePath)}'
         raise table.error('paths' if table.has('paths') else None, 'paths has to name the write paths that are waived', hint)
     found = Waiver(

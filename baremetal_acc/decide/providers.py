@@ -263,7 +263,7 @@ def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Func
             inner = slot_uuid(root, accelerator.id, slot_id)
             slot = _of_slot(made, slot_id, function, names)
             providers[inner] = _provider(root, inner, own, slot.resource_class if holds else None, traits | slot.traits)
-    return ProviderTree(root_uuid=root, providers=_parents_first(root, providers.values()))
+    return ProviderTree(root_uuid=root, providers=_parents_first(providers.values()))
 
 
 def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> ProviderTree:
@@ -294,7 +294,7 @@ def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> Pro
     # What is wanted anyway stays as it is wanted.
     merged = replace(now, inventories=tuple(i for _, i in sorted((kept | offers).items())))
     others = tuple(p for p in wanted.providers if p.uuid != actual.uuid)
-    return replace(wanted, providers=_parents_first(wanted.root_uuid, (*others, merged)))
+    return replace(wanted, providers=_parents_first((*others, merged)))
 
 
 # ------------------------------------------------------------------------------------------------------------------- diff
@@ -317,7 +317,7 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
     withdraw: list[Call] = [SetInventories(uuid=p.uuid, name=p.name, inventories=()) for p in gone if p.inventories]
     traits: list[Call] = []
     offer: list[Call] = []
-    for provider in _parents_first(wanted.root_uuid, wanted.providers):
+    for provider in _parents_first(wanted.providers):
         seen = known.get(provider.uuid)
         if seen is None:
             create.append(CreateProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
@@ -335,7 +335,7 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
             offer.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=provider.inventories))
     delete: list[Call] = []
     if delete_gone:
-        children_first = reversed(_parents_first(actual.root_uuid, gone))
+        children_first = reversed(_parents_first(gone))
         delete += (DeleteProvider(uuid=p.uuid, name=p.name) for p in children_first)
     return (*create, *withdraw, *traits, *offer, *delete)
 
@@ -479,26 +479,24 @@ def _provider(root: str, own: str, parent: str, resource_class: str | None, trai
     return Provider(uuid=own, name=name, parent_uuid=parent, inventories=offers, traits=traits)
 
 
-def _parents_first(root: str, providers: Iterable[Provider]) -> tuple[Provider, ...]:
+def _parents_first(providers: Iterable[Provider]) -> tuple[Provider, ...]:
     """Sorted by depth, then UUID. A parent that is not among them counts as the root."""
     by_uuid = {p.uuid: p for p in providers}
 
     def depth(provider: Provider) -> int:
         seen = {provider.uuid}
-        steps = 0
         parent = provider.parent_uuid
-        while parent != root and parent in by_uuid and parent not in seen:
+        while parent in by_uuid and parent not in seen:
             seen.add(parent)
-            steps += 1
             parent = by_uuid[parent].parent_uuid
-        return steps
+        return len(seen)
 
     return tuple(sorted(by_uuid.values(), key=lambda p: (depth(p), p.uuid)))
 
 
 def _with_descendants(published: ProviderTree, roots: frozenset[str]) -> frozenset[str]:
     found = set(roots)
-    for provider in _parents_first(published.root_uuid, published.providers):
+    for provider in _parents_first(published.providers):
         if provider.parent_uuid in found:
             found.add(provider.uuid)
     return frozenset(found)

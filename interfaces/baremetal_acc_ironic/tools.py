@@ -24,6 +24,7 @@ from baremetal_acc_ironic import drift, outcome, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
+from baremetal_acc_ironic.target import shown_traits
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
 
@@ -61,6 +62,7 @@ def tools(
         baseline=steps.waived(steps.overridden(made.baseline, mind.overrides), mind.waivers),
         known=mind.known,
         blockable=frozenset(mind.blockable),
+        ways=mind.ways,
         unusable=functools.partial(unmended, mind),
         placement=placement.shell(
             task.node.uuid,
@@ -120,7 +122,7 @@ def show(
     record.sync_capabilities(task, known)
     verdict = withheld(verdict, suspects(mind.quarantined, inventory))
     made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
-    wanted = node_traits(inventory, verdict, made.functions, made.offers, others=node.traits - mind.traits)
+    wanted = node_traits(inventory, verdict, made.functions, made.offers, others=shown_traits(task.node, mind))
     traits = record.sync_traits(task, wanted, mind.traits)
     return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 

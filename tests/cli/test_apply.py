@@ -66,7 +66,7 @@ def test_plan_apply_verify_lock_and_unlock(desk, emulated_machine):
 
     opened = desk.run('unlock', '--execute', '--device', 'FPGA PAC D5005 FPGA1', *desk.options)
     assert 0 == opened.code, opened.err
-    assert 'FPGA PAC D5005 FPGA1 will be open by' in opened.err
+    assert 'FPGA PAC D5005 FPGA1: what blocks bmc-network, ' in opened.err
     assert 'Off' == machine.truth()['systems']['host']['power']
     found = desk.run('verify', *desk.options)
     assert 3 == found.code
