@@ -13,8 +13,8 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.publisher import NodePlacement
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import describe
-from baremetal_acc.decide.verify import functions_in_play
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.provider import (
     Call,
@@ -67,8 +67,8 @@ class Publish(ReportCommand):
             by = replace(tools, known=frozenset(state.known))
             inventory = observe(target, by, datetime.now(UTC), measure=True)
             verdict = work.judge(inventory, target, by, state, state.lifecycle)
-            functions = functions_in_play(inventory, verdict, by.baseline, target.node, by.catalogue)
-            tree = NodePlacement(publisher=to, root=entry.node).tree(inventory, verdict, functions)
+            made = supply(inventory, verdict, by.baseline, target.node, by.catalogue)
+            tree = NodePlacement(publisher=to, root=entry.node).tree(inventory, verdict, made)
             return to.publish(tree).calls if arguments.execute else to.plan(tree)
 
         bodies, codes = [], []

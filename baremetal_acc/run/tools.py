@@ -10,6 +10,7 @@ from baremetal_acc.bmc.api import BmcAddress, Connection, Upload
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.images import another
+from baremetal_acc.decide.offer import Supply
 from baremetal_acc.decide.waiver import Blockable
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
@@ -57,7 +58,7 @@ class PlacementShell(Protocol):
         :raises PlacementError: somebody holds it, or placement did not do it.
         """
 
-    def publish(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> None:
+    def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """Make placement agree.
 
         :raises PlacementError: it did not.

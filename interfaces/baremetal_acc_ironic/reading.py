@@ -15,6 +15,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
     certificate,
+    claims,
     drift,
     exposure,
     handed,
@@ -120,6 +121,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     reasons += handed.unwritten(mind)
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
     reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
+    if flow is Flow.DEPLOY:
+        reasons += claims.broken(task, tools, inventory, verdict)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:

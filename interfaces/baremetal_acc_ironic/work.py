@@ -23,7 +23,7 @@ from oslo_utils import uuidutils
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan, raise_if_unsafe
+from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
@@ -47,6 +47,7 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import (
     certificate,
+    claims,
     drift,
     exposure,
     handed,
@@ -160,6 +161,10 @@ def _planned(
     tools = tools_of(task, mind)
     only = steps.chosen(inventory, arguments.get('devices'))
     asked = steps.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
+    if arguments.get('claimed'):
+        steps.refuse_beside_claimed(arguments, flow)
+        asked = claims.overrides(task, tools, inventory)
+        only = frozenset(o.device for o in asked)
     if asked:
         others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
         mind = replace(mind, overrides=(*asked, *others))
@@ -171,7 +176,8 @@ def _planned(
         tools.baseline,
         target.node,
         tools.catalogue,
-        parts=step.parts,
+        # From a deployment on nothing of the node is on offer but what its instance has claimed.
+        parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
         again=suspects | mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),

@@ -16,7 +16,7 @@ from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import LockState
-from baremetal_acc_ironic import alarm, recovery, watch
+from baremetal_acc_ironic import alarm, outcome, watch
 from baremetal_acc_ironic import node as memory
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.decide import values as v
@@ -304,7 +304,7 @@ class TestStates(WatchCase):
             states.UNRESCUING: worked_on,
             states.RESCUEWAIT: 'its ramdisk boots; [conductor] rescue_callback_timeout ends it in rescue failed',
         }
-        assert recovery.TENANT_STATES == set(watch.STATES) | reasons.keys()
+        assert outcome.TENANT_STATES == set(watch.STATES) | reasons.keys()
         assert not set(watch.STATES) & reasons.keys()
 
 
