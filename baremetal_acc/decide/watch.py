@@ -429,7 +429,9 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
     if handed is None:
         return None
     known = {a.id: a for a in drift.remembered(handed, seen).accelerators}
-    others = {c.accelerator for c in drift.beyond(drift.drift(handed, seen), actions) if _KINDS[c.kind] is not None}
+    beside = drift.beyond(drift.drift(handed, seen), actions)
+    # What could not be read is no change, and stays as it was.
+    others = {c.accelerator for c in beside if _KINDS[c.kind] not in (None, TroubleKind.UNREADABLE)}
     devices = []
     for old in handed.accelerators:
         judged = seen.accelerator(old.id)

@@ -341,6 +341,16 @@ def test_what_a_job_of_ours_did_is_what_later_looks_are_compared_with():
     assert None is watch.accepted(None, v.inventory(now), [flash()])
 
 
+def test_a_part_that_could_not_be_read_beside_what_a_job_did_keeps_nothing_back():
+    """Else the next look would take our own new version for somebody else's; the part itself stays as it was handed over."""
+    before = handed(v.gpu(firmware=(v.component(), v.component('ROT', version='1'))))
+    unread = v.gpu(firmware=(v.component(version=v.NEW), v.component('ROT', version=None)))
+    after = watch.accepted(before, v.inventory(unread), [flash()])
+    assert [v.NEW, '1'] == [c.version for c in after.accelerators[0].firmware]
+    again = v.inventory(v.gpu(firmware=(v.component(version=v.NEW), v.component('ROT', version='1'))))
+    assert [] == [t for t in watch.troubles(after, again, None, lifecycle=v.LIFECYCLE) if t.kind is TroubleKind.FIRMWARE]
+
+
 def test_a_lock_that_a_job_opened_still_has_to_be_closed():
     """What was closed at the hand-over is what every later look asks for."""
     place = v.reading()
