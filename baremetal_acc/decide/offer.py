@@ -111,9 +111,9 @@ def _takes(
     """The functions that a slot can be given: as a plan would let it, by an image that fits it, is certain and not denied."""
     if slot.item is None:
         return frozenset()
-    names = {i.function for i in catalogue if i.kind is ImageKind.FUNCTION and i.function is not None}
-    if wanted.takes is not None:
-        names &= set(wanted.takes)
+    names = set(wanted.takes or ())
+    if wanted.takes is None:
+        names = {i.function for i in catalogue if i.kind is ImageKind.FUNCTION and i.function is not None}
     found = set()
     for name in names:
         fitting = images.function_image(catalogue, accelerator, slot, name)

@@ -123,8 +123,8 @@ class Demand:
 
     def counts(self, machine: Machine) -> bool:
         """A region of this machine would do."""
-        asked = self.resource_class
-        return asked is None or (machine.resource_class or '').casefold() == asked.casefold()
+        asked, there = self.resource_class, machine.resource_class
+        return asked is None or (there is not None and there.casefold() == asked.casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,17 +352,17 @@ def parse(text: str, path: str) -> Pools:
     :raises DocumentError: it is wrong; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
-    pools = tuple(_pool(table, number) for number, table in enumerate(document.tables('pool')))
-    seen: set[str] = set()
-    for pool, table in zip(pools, document.tables('pool'), strict=True):
-        if pool.name in seen:
+    pools: dict[str, Pool] = {}
+    for number, table in enumerate(document.tables('pool')):
+        pool = _pool(table, number)
+        if pool.name in pools:
             raise table.error('name', f'two pools are called {pool.name!r}')
-        seen.add(pool.name)
+        pools[pool.name] = pool
     found = Pools(
-        pools=pools,
+        pools=tuple(pools.values()),
         rest=_seconds(document, 'rest_seconds', REST),
         demand_lasts=_seconds(document, 'demand_seconds', DEMAND_LASTS),
-        at_a_time=document.integer('machines_at_a_time', AT_A_TIME, minimum=1) or AT_A_TIME,
+        at_a_time=document.integer('machines_at_a_time', minimum=1) or AT_A_TIME,
     )
     document.finish()
     return found
@@ -373,7 +373,7 @@ def _pool(table: toml.Table, number: int) -> Pool:
         name=table.string('name') or f'pool-{number + 1}',
         function=table.required_string('function'),
         free=table.integer('free', required=True) or 0,
-        spare=table.integer('spare', 0) or 0,
+        spare=table.integer('spare') or 0,
         resource_class=table.string('resource_class'),
         owner=table.string('owner'),
     )

@@ -12,7 +12,7 @@ from baremetal_acc.decide.offer import Offer, offer, supply, usual
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
-from baremetal_acc.model.image import ImageKind
+from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import Provider, ProviderInventory
 from baremetal_acc.model.ref import AcceleratorId
@@ -57,11 +57,9 @@ def gpus(count: int, **changes):
 def test_without_a_rule_an_fpga_is_offered_by_its_functions_and_all_else_whole():
     """So it was before there were rules for it."""
     plain = rules('count = 0')
-    found = {a.id: offer(a, demands(plain, a, v.NODE), v.NODE, (GZIP,), {}) for a in (v.fpga(), v.gpu(), v.fpga(slots=()))}
-    assert {
-        v.FPGA: Offer(how=Offering.DEVICE),
-        v.GPU: Offer(how=Offering.DEVICE),
-    } == found
+    cards = (v.fpga(), v.gpu(), v.fpga(slots=()))
+    found = [offer(a, demands(plain, a, v.NODE), v.NODE, (GZIP,), {}) for a in cards]
+    assert [Offer(how=how) for how in (Offering.FUNCTION, Offering.DEVICE, Offering.DEVICE)] == found
     assert Offering.FUNCTION is usual(v.fpga())
     assert inventories(published('count = 0')) == {CARD: {}, SLOT0: {'CUSTOM_ACC_FN_GZIP': 1}, SLOT1: {}}
 
@@ -94,8 +92,10 @@ def test_the_class_of_the_machine_is_no_class_of_a_card():
     """A flavor for machines would get the card: nova calls CUSTOM_BARE_METAL_1 what Ironic calls bare-metal.1."""
     with pytest.raises(UsageError) as failed:
         published('offer_class = "CUSTOM_BARE_METAL_1"', node=replace(v.NODE, resource_class='bare-metal.1'))
-    assert 'offer_class of rule r for' in str(failed.value)
-    assert 'CUSTOM_BARE_METAL_1 is what the machine itself is claimed as' in str(failed.value)
+    assert (
+        f'offer_class of rule r for {v.fpga().label}: CUSTOM_BARE_METAL_1 is what the machine itself is claimed as: a flavor '
+        'for machines would get the card (choose another class)'
+    ) == str(failed.value)
     assert {'CUSTOM_BARE_METAL_1': 1} == inventories(published('offer = "device"', 'offer_class = "CUSTOM_BARE_METAL_1"'))[CARD]
 
 
@@ -139,6 +139,18 @@ def test_what_no_plan_would_write_is_not_promised(catalogue):
     """Else a tenant is sent to a machine whose deployment is refused."""
     found = published('offer = "region"', catalogue=catalogue)
     assert set() == found[SLOT1].traits - found[CARD].traits
+
+
+def test_an_id_of_the_slots_image_is_an_id():
+    """One of the ids that an image is for is enough to be certain, that of the slot's own SoftwareInventory, too."""
+    by_model, by_slot = Fit(model=v.fpga().model), Fit(software_id='0x77')
+    empty = v.slot(1, None, None)
+    card = v.fpga(slots=(v.slot(0), replace(empty, item=replace(empty.item, software_id='0x77'))))
+    promised = {}
+    for fits in ((by_model,), (by_slot,), (by_model, by_slot)):
+        found = published('offer = "region"', cards=(card,), catalogue=(replace(AES, fits=fits),))
+        promised[fits] = found[SLOT1].traits - found[CARD].traits
+    assert [set(), {'CUSTOM_ACC_CAN_AES'}, {'CUSTOM_ACC_CAN_AES'}] == list(promised.values())
 
 
 def test_a_slot_that_cannot_be_written_promises_nothing():
@@ -246,8 +258,10 @@ def test_a_card_with_slots_is_like_no_other_one():
     """Its functions cannot be counted together: the rule and the card are named."""
     with pytest.raises(UsageError) as failed:
         published('offer = "together"')
-    assert 'offer = "together" of rule r for' in str(failed.value)
-    assert 'it has slots for functions' in str(failed.value)
+    assert (
+        f'offer = "together" of rule r for {v.fpga().label}: it has slots for functions, so it is not like any other one '
+        '(offer it as "function", "region" or "device")'
+    ) == str(failed.value)
 
 
 def test_to_touch_one_device_withdraws_the_number_whole():

@@ -180,6 +180,30 @@ def test_nobody_is_served_whole_while_another_has_nothing():
     assert {'gzip': 2, 'aes': 2} == Counter(given_to(plan(fleet, pools(pool('gzip', 2), pool('aes', 2)), (), NOW)).values())
 
 
+def test_who_is_furthest_from_the_goal_comes_first():
+    """Eight of eight are missing to the one, one of two to the other."""
+    fleet = [machine('n1', None), machine('n2', 'aes', busy=None)]
+    made = plan(fleet, pools(pool('gzip', 8), pool('aes', 2)), (), NOW)
+    assert {'n1-0': 'gzip'} == given_to(made)
+    assert [('pool gzip', 7), ('pool aes', 1)] == [(s.who, s.missing) for s in made.short]
+
+
+def test_a_region_is_given_once():
+    """Who comes too late is told so; those who wait for machines of a class are told apart."""
+    fleet = [machine('n1', None, resource_class='gold')]
+    made = plan(fleet, pools(), [*waiting('gzip', resource_class='Gold'), *waiting('zip')], NOW)
+    assert ['1 waiting for gzip of class gold'] == [c.why for m in made.moves for c in m.changes]
+    assert (
+        Short(who='1 waiting for zip', function='zip', missing=1, why='every region that could is given to others'),
+    ) == made.short
+
+
+def test_a_machine_that_is_off_the_shelf_anyway_is_made_use_of():
+    """Though a region of another one is empty."""
+    fleet = [machine('n1', None, 'aes'), machine('n2', None)]
+    assert {'n1-0': 'gzip', 'n1-1': 'gzip'} == given_to(plan(fleet, pools(pool('gzip', 2)), (), NOW))
+
+
 def test_only_machines_that_a_pool_is_for_count_and_are_taken():
     """By patterns, without case; a machine of which it is not known is none."""
     fleet = [
