@@ -367,7 +367,9 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     if unmeasured:
         yield f'by a signature of the device what it runs: {", ".join(unmeasured)}'
     signed = [(card.label, m) for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN]
-    alone = dict.fromkeys(f'{label} ({m.integrity})' for label, m in signed if not (m.reason or '').startswith(COMPARED))
+    alone = dict.fromkeys(
+        f'{label} ({m.integrity})' for label, m in signed if m.reason is None or not m.reason.startswith(COMPARED)
+    )
     if alone:
         yield f'that what was signed is of these versions: it says of none of it what it was compared with: {", ".join(alone)}'
     if c.gaps:

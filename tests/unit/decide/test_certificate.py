@@ -383,6 +383,11 @@ def test_little_follows_from_little():
     first, second = replace(measured.accelerators[0], label='A'), replace(measured.accelerators[0], label='B')
     both = replace(measured, accelerators=(second, first))
     assert 'what runs was measured and signed by roots of trust of these devices themselves: A, B' == claims(both).proves[-1]
+    alone = 'that what was signed is of these versions: it says of none of it what it was compared with'
+    assert f'{alone}: B (GPU_0), A (GPU_0)' == claims(both).does_not_prove[-1]
+    by_nobody = Relaxation(kind=Relaxed.EXPOSURE, rule='default', text='its host runs no code of a tenant')
+    relaxed = claims(replace(both, relaxations=(by_nobody,))).does_not_prove[-2]
+    assert 'as much as the default for a tenant: its host runs no code of a tenant' == relaxed
     neither = replace(both, accelerators=tuple(replace(card, measurements=()) for card in both.accelerators))
     assert 'by a signature of the device what it runs: B, A' == claims(neither).does_not_prove[-1]
     unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
