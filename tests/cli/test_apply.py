@@ -90,9 +90,27 @@ def test_a_tenants_write_succeeds_before_and_fails_after(desk, emulated_machine)
 @pytest.mark.parametrize(
     ('product', 'features', 'rules', 'tenant'),
     [
-        ('lock-server', {'lenovo-kcs', 'dell-system-lockdown'}, '', ('GPU_0', 'h100', 'gpu', ('pcie', 'kcs', 'redfish'))),
-        ('csd-server', set(), '[[rule]]\nblock = ["host-device"]\n', ('CSD_0', 'csd100', 'drive', ('nvme',))),
-        ('dpu', set(), '[[rule]]\nblock = ["host-device"]\n', ('DPU', 'bluefield3', 'nic', ('pcie', 'rshim'))),
+        pytest.param(
+            'lock-server',
+            {'lenovo-kcs', 'dell-system-lockdown'},
+            '',
+            ('GPU_0', 'h100', 'gpu', ('pcie', 'kcs', 'redfish')),
+            marks=pytest.mark.shows('lock host path', 'lock BMC path', 'verify', hardware=('hgx-gpu',), how='cli'),
+        ),
+        pytest.param(
+            'csd-server',
+            set(),
+            '[[rule]]\nblock = ["host-device"]\n',
+            ('CSD_0', 'csd100', 'drive', ('nvme',)),
+            marks=pytest.mark.shows('lock host path', 'verify', hardware=('drive',), how='cli'),
+        ),
+        pytest.param(
+            'dpu',
+            set(),
+            '[[rule]]\nblock = ["host-device"]\n',
+            ('DPU', 'bluefield3', 'nic', ('pcie', 'rshim')),
+            marks=pytest.mark.shows('lock host path', 'verify', hardware=('bluefield',), how='cli'),
+        ),
     ],
 )
 def test_locks_of_machines_drives_and_dpus_keep_a_tenant_out(desk, emulated_machine, product, features, rules, tenant):
