@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.decide.baseline import Baseline, Match, Measure, Rule, demands, parse
-from baremetal_acc.decide.measurement import EXPECTED, findings
+from baremetal_acc.decide.measurement import EXPECTED, findings, recorded
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
@@ -226,6 +226,9 @@ def test_each_component_is_told():
 
     (one,) = told(measured(OLD_FIRMWARE, NEW_FIRMWARE), **both)
     assert (Met.YES, 'proven: GPU_0 is 1.0; ROT_0 is 1.0') == (one.met, one.found)
+    device = v.gpu(firmware=both['firmware'], measurements=(measured(OLD_FIRMWARE, NEW_FIRMWARE),))
+    (one,) = recorded(device, both['catalogue'])
+    assert 'compared with the catalogue: GPU_0 is 1.0; ROT_0 is 1.0' == one.reason
     (one,) = told(measured('0c' * 48, '0d' * 48), **both)
     assert (Met.NO, True) == (one.met, 'not that of image gpu-1.0; ROT_0 is said to be 1.0' in one.found)
     (one,) = told(measured(OLD_FIRMWARE, '0d' * 48), **both)
