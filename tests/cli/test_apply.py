@@ -87,40 +87,12 @@ def test_a_tenants_write_succeeds_before_and_fails_after(desk, emulated_machine)
     assert not machine.tenant_write('GPU_0', image)['written']
 
 
-@pytest.mark.parametrize(
-    ('product', 'features', 'rules', 'tenant'),
-    [
-        pytest.param(
-            'lock-server',
-            {'lenovo-kcs', 'dell-system-lockdown'},
-            '',
-            ('GPU_0', 'h100', 'gpu', ('pcie', 'kcs', 'redfish')),
-            marks=pytest.mark.shows('lock host path', 'lock BMC path', 'verify', hardware=('hgx-gpu',), how='cli'),
-        ),
-        pytest.param(
-            'csd-server',
-            set(),
-            '[[rule]]\nblock = ["host-device"]\n',
-            ('CSD_0', 'csd100', 'drive', ('nvme',)),
-            marks=pytest.mark.shows('lock host path', 'verify', hardware=('drive',), how='cli'),
-        ),
-        pytest.param(
-            'dpu',
-            set(),
-            '[[rule]]\nblock = ["host-device"]\n',
-            ('DPU', 'bluefield3', 'nic', ('pcie', 'rshim')),
-            marks=pytest.mark.shows('lock host path', 'verify', hardware=('bluefield',), how='cli'),
-        ),
-    ],
-)
-def test_locks_of_machines_drives_and_dpus_keep_a_tenant_out(desk, emulated_machine, product, features, rules, tenant):
+def keeps_a_tenant_out(desk, machine, rules, device, model, component, paths):
     """By every way that the rules want closed: before the lock it is written, after it nothing is; and verify says so."""
     from baremetal_acc.emulator.image import build_image
 
-    machine = emulated_machine(product, features=frozenset(features))
     desk.prepare(machine)
     desk.write('baseline.toml', f'format = 1\n{rules}')
-    device, model, component, paths = tenant
     image = build_image(model=model, component=component, version='6.6.6', size_bytes=20_000)
 
     def kept_out() -> list[str | None]:
@@ -138,6 +110,27 @@ def test_locks_of_machines_drives_and_dpus_keep_a_tenant_out(desk, emulated_mach
         time.sleep(0.1)
     assert ['locked'] * len(paths) == kept_out()
     assert 0 == desk.run('verify', *desk.options).code
+
+
+@pytest.mark.shows('lock host path', 'lock BMC path', 'verify', hardware=('hgx-gpu',), how='cli')
+def test_locks_of_a_machine_keep_a_tenant_out(desk, emulated_machine):
+    """From the card, and from the BMC by both of its ways."""
+    machine = emulated_machine('lock-server', features=frozenset({'lenovo-kcs', 'dell-system-lockdown'}))
+    keeps_a_tenant_out(desk, machine, '', 'GPU_0', 'h100', 'gpu', ('pcie', 'kcs', 'redfish'))
+
+
+@pytest.mark.shows('lock host path', 'verify', hardware=('drive',), how='cli')
+def test_locks_of_a_drive_keep_a_tenant_out(desk, emulated_machine):
+    """From the drive's own commands."""
+    rules = '[[rule]]\nblock = ["host-device"]\n'
+    keeps_a_tenant_out(desk, emulated_machine('csd-server'), rules, 'CSD_0', 'csd100', 'drive', ('nvme',))
+
+
+@pytest.mark.shows('lock host path', 'verify', hardware=('bluefield',), how='cli')
+def test_locks_of_a_dpu_keep_a_tenant_out(desk, emulated_machine):
+    """From PCIe and from the console port to the host."""
+    rules = '[[rule]]\nblock = ["host-device"]\n'
+    keeps_a_tenant_out(desk, emulated_machine('dpu'), rules, 'DPU', 'bluefield3', 'nic', ('pcie', 'rshim'))
 
 
 @pytest.mark.shows('program', hardware=('fpga',), how='cli')
