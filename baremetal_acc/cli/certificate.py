@@ -30,8 +30,9 @@ from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, Us
 from baremetal_acc.handover import seal
 from baremetal_acc.handover.folder import Folder
 from baremetal_acc.handover.seal import Sealer
-from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, document
+from baremetal_acc.model.certificate import Certificate, CertifiedFunction, CertifiedNode, Paper, document
 from baremetal_acc.model.job import Flow
+from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 
 FORMAT = 1
 
@@ -119,6 +120,7 @@ class Issue(ReportCommand):
                     catalogue=catalogue,
                     known=with_known.known,
                 ),
+                tools.catalogue,
             )
             warn_of_waivers(entry, verdict)
             return _keep(entry.name, certificate, by, arguments.out, folder)
@@ -407,6 +409,7 @@ def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ..
             ('node', certificate.node.name if certificate.node.uuid is None else certificate.node.uuid),
             ('lifecycle', str(certificate.lifecycle)),
             ('deployment', certificate.deployment),
+            ('expires', _NO_END if certificate.expires is None else _time(certificate.expires)),
             ('signed with', certificate.key),
         ]
     rows += [('proves', sentence) for sentence in body['proves']]
@@ -417,19 +420,49 @@ def _judged(data: bytes, certificate: Certificate | None, reasons: tuple[str, ..
 def _rows(c: Certificate) -> list[tuple[Any, ...]]:
     """What it says, line by line."""
     rows: list[tuple[Any, ...]] = [
-        (c.node.name, 'node', c.node.uuid, None),
+        (c.node.name, 'node', c.node.uuid or f'{c.node.name}, a target without UUID', None),
         (c.node.name, 'lifecycle', c.lifecycle, None),
         (c.node.name, 'deployment', c.deployment, None),
-        (c.node.name, 'issued', f'{c.issued:%Y-%m-%d %H:%M:%S}Z', None),
+        (c.node.name, 'looked', _time(c.looked), None),
+        (c.node.name, 'issued', _time(c.issued), None),
+        (c.node.name, 'expires', _NO_END if c.expires is None else _time(c.expires), None),
         (c.node.name, 'issuer', c.issuer, None),
         (c.node.name, 'key', c.key, None),
+        (c.node.name, 'requester', c.requester or 'not known', None),
+        (c.node.name, 'baseline', f'{c.baseline.name} ({c.baseline.digest})', None),
+        (c.node.name, 'catalogue', f'{c.catalogue.name} ({c.catalogue.digest})', None),
         (c.node.name, 'exposure', c.exposure, None),
     ]
     for card in c.accelerators:
-        rows += [(card.label, f'firmware {f.id or "of the device"}', f.version, f.rule) for f in card.firmware]
-        rows += [(card.label, f'function {f.slot or ""}'.rstrip(), f.name or f.id or 'empty', f.rule) for f in card.functions]
-        rows += [(card.label, f'lock {p.path}', p.state, p.rule if p.demanded else None) for p in card.paths]
-        rows += [(card.label, f'measured by {m.integrity}', m.state, None) for m in card.measurements]
-    rows += [(w.label, f'waiver of {w.path}', f'{w.role} until {w.expires:%Y-%m-%d}: {w.reason}', w.rule) for w in c.waivers]
+        rows += [(card.label, 'serial number', card.serial or 'not shown', None), (card.label, 'id', card.id, None)]
+        rows += [(card.label, f'firmware {f.id or "of the device"}', f.version, f.rule or _NO_RULE) for f in card.firmware]
+        rows += [(card.label, f'function {f.slot or ""}'.rstrip(), *_function(f)) for f in card.functions]
+        rows += [
+            (card.label, f'lock {p.path}', p.state, p.rule if p.demanded else f'not demanded ({p.rule})') for p in card.paths
+        ]
+        rows += [(card.label, f'measured by {m.integrity}', _measured(m), None) for m in card.measurements]
+        if not card.measurements:
+            rows.append((card.label, 'measured', 'by nobody', None))
+    rows += [(w.label, f'waiver of {w.path}', f'{w.role} until {_time(w.expires)}: {w.reason}', w.rule) for w in c.waivers]
     rows += [(c.node.name, 'relaxed', r.text, r.rule) for r in c.relaxations]
+    rows += [(c.node.name, 'not read', f'{" ".join(filter(None, (str(g.ref), g.field)))}: {g.reason}', None) for g in c.gaps]
     return rows
+
+
+_NO_END = 'with the lifecycle: it has no other end'
+
+_NO_RULE = 'none: it was compared with nothing'
+
+
+def _function(f: CertifiedFunction) -> tuple[str, str]:
+    return f.name or f.id or 'empty', f.rule or _NO_RULE
+
+
+def _measured(m: MeasurementReading) -> str:
+    """What it is worth, and what was made of it; those of earlier versions do not say."""
+    why = m.reason or ('nothing says what it was compared with' if m.state is MeasurementState.PROVEN else '')
+    return ': '.join(filter(None, (m.state, why)))
+
+
+def _time(at: datetime) -> str:
+    return f'{at:%Y-%m-%d %H:%M:%S}Z'

@@ -13,7 +13,8 @@ from baremetal_acc.cli.work import Request
 class Plan(PlanCommand):
     """Print what has to be done until targets hold to the baseline. Writes nothing to a BMC.
 
-    Exit code 0: nothing; 3: something; 4: the plan holds refusals, and apply would do nothing at all.
+    Exit code 0: nothing, and everything holds; 3: something is to be done, or does not hold; 4: the plan holds refusals, and
+    apply would do nothing at all.
     """
 
     WRITES: ClassVar[bool] = False

@@ -14,8 +14,8 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import describe
-from baremetal_acc.decide.verify import functions_in_play
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.model.provider import (
     Call,
@@ -112,8 +112,8 @@ def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | Ac
     by = replace(tools, known=frozenset(state.known))
     inventory = observe(target, by, datetime.now(UTC), measure=True)
     verdict = work.judge(inventory, target, by, state, state.lifecycle)
-    functions = functions_in_play(inventory, verdict, by.baseline, target.node, by.catalogue)
-    return providers.tree(inventory, verdict, root, functions)
+    made = supply(inventory, verdict, by.baseline, target.node, by.catalogue)
+    return providers.tree(inventory, verdict, root, made.functions, made.offers)
 
 
 def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from oslo_config import cfg
 
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import DocumentError, PlacementError, UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
@@ -37,16 +38,16 @@ class NodePlacement:
         meant = None if accelerators is None else frozenset(providers.card_uuid(self.root, a) for a in accelerators)
         self.publisher.withdraw(self.root, meant)
 
-    def publish(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> None:
+    def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """Make placement agree.
 
         :raises PlacementError: it did not.
         """
-        self.publisher.publish(self.tree(inventory, verdict, functions))
+        self.publisher.publish(self.tree(inventory, verdict, supply))
 
-    def tree(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> ProviderTree:
+    def tree(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> ProviderTree:
         """What placement ought to know."""
-        return providers.tree(inventory, verdict, self.root, functions)
+        return providers.tree(inventory, verdict, self.root, supply.functions, supply.offers)
 
 
 def configured(conf: cfg.ConfigOpts) -> bool:

@@ -301,6 +301,9 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
             pass
     if isinstance(a, Release | Engage | Flash | Program):
         body |= {'accelerator': a.accelerator, 'device': labels.get(a.accelerator), 'bmc': a.ref.bmc, 'uri': a.ref.uri}
+    if isinstance(a, Release | Engage) and a.scope is Scope.BMC:
+        # It is of no card, though it is engaged in the name of one.
+        body |= {'accelerator': None, 'device': f'BMC {a.ref.bmc}'}
     return body
 
 

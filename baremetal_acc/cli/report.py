@@ -121,8 +121,9 @@ def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def _wrong(parser: argparse.ArgumentParser, message: str) -> None:
     head, _, rest = message.partition(': ')
     unknown = rest.split()[0] if head == 'unrecognized arguments' and rest else None
-    options = [o for a in parser._actions for o in a.option_strings]
-    near = did_you_mean(unknown.partition('=')[0], options) if unknown is not None else None
+    # Without the dashes, which any two options have in common.
+    names = [o.removeprefix('--') for a in parser._actions for o in a.option_strings if o.startswith('--')]
+    near = did_you_mean(unknown.partition('=')[0].lstrip('-'), names, before='--') if unknown is not None else None
     hint = '; '.join(filter(None, (near, f'see {parser.prog} --help')))
     if unknown is not None:
         # The value may be a password that somebody tried to give: it is not repeated.

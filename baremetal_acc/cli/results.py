@@ -13,7 +13,8 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import failed
 from baremetal_acc.cli.work import Prepared, Sendings
 from baremetal_acc.decide import waiver
-from baremetal_acc.errors import AccError, Refused
+from baremetal_acc.decide.plan import NO_HOST, NO_MECHANISM
+from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 
@@ -31,15 +32,20 @@ class Result:
 def planned(prepared: Prepared) -> Result:
     """What a plan comes to."""
     if prepared.made.refusals:
-        code = failed(prepared.entry.name, Refused(str(r) for r in prepared.made.refusals))
-        return Result(document=_document(prepared, 'refused'), code=code)
+        refused = Refused((str(r) for r in prepared.made.refusals), hint=_hint(prepared))
+        return Result(document=_document(prepared, 'refused', refused), code=failed(prepared.entry.name, refused))
+    if not prepared.made.actions and prepared.unmet:
+        unmet = NotMet(str(f) for f in prepared.unmet)
+        return Result(document=_document(prepared, 'not-met', unmet), code=failed(prepared.entry.name, unmet))
     if not prepared.made.actions:
         return Result(document=_document(prepared, 'holds'), code=Exit.HOLDS)
     return Result(document=_document(prepared, 'planned'), code=Exit.NOT_MET)
 
 
 def warn_of_unlock(prepared: Prepared) -> None:
-    """Say which ways will be open to whom."""
+    """Say which ways will be open to whom. A plan that is refused opens nothing."""
+    if prepared.made.refusals:
+        return
     held = any(isinstance(a, Reset) and a.purpose is ResetPurpose.HOLD for a in prepared.made.actions)
     then = '; the host is left powered off' if held else ''
     for accelerator in prepared.inventory.accelerators:
@@ -47,8 +53,8 @@ def warn_of_unlock(prepared: Prepared) -> None:
         opened = sorted({path for r in accelerator.locks if r.place in places for path in r.blocks})
         if opened:
             text.warn(
-                f'{prepared.entry.name}: {accelerator.label} will be open by {", ".join(opened)}: who controls the host can '
-                f'write it until it is locked again{then}'
+                f'{prepared.entry.name}: {accelerator.label}: what blocks {", ".join(opened)} will be opened: who controls the '
+                f'host can write it until it is locked again{then}'
             )
 
 
@@ -58,8 +64,24 @@ def warn_of_waivers(entry: TargetEntry, verdict: Verdict) -> None:
         text.warn(f'{entry.name}: {line}')
 
 
-def _document(prepared: Prepared, word: str) -> dict[str, Any]:
-    refused = Refused(str(r) for r in prepared.made.refusals) if prepared.made.refusals else None
+def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
+    """Say what was asked less of than by default: that all holds is worth as much as what was asked."""
+    names = {f.accelerator: f.label for f in verdict.findings if f.accelerator is not None}
+    for note in waiver.told(verdict.target, (), verdict.relaxed, names):
+        text.note(f'{entry.name}: {note.text}')
+
+
+def _hint(prepared: Prepared) -> str | None:
+    """What else there is where the host cannot be powered off, or a lock is missing."""
+    hints = []
+    if any(r.reason == NO_HOST for r in prepared.made.refusals):
+        hints.append("--keep-host-running does without that, where nobody but the operator's own code runs on the host")
+    if any(r.reason.startswith(NO_MECHANISM) for r in prepared.made.refusals):
+        hints.append('a rule of the baseline may leave a path out of block, or waive it by name until a day')
+    return '; '.join(hints) or None
+
+
+def _document(prepared: Prepared, word: str, error: AccError | None = None) -> dict[str, Any]:
     return {
         'target': prepared.entry.name,
         'verb': '',
@@ -68,7 +90,7 @@ def _document(prepared: Prepared, word: str) -> dict[str, Any]:
         **_states(render.plan(prepared.made, prepared.labels, work.sendings(prepared.inventory))),
         'verdict': render.verdict(prepared.verdict),
         'quarantined': [],
-        'error': render.failure(refused),
+        'error': render.failure(error),
     }
 
 
@@ -94,6 +116,10 @@ def _states(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, 'actions': [{**a, **planned} for a in body['actions']]}
 
 
+NOT_DONE = 'not done'
+"""State, for people, of what is planned in a plan that is refused."""
+
+
 def actions(job: Job, made: Plan | None, labels: Mapping[AcceleratorId, str], sendings: Sendings) -> dict[str, Any]:
     """What was done, action by action; notes are those of the plan that the job was begun with."""
     notes = [] if made is None else render.plan(made, labels)['notes']
@@ -113,7 +139,8 @@ def rows_of(body: dict[str, Any]) -> list[tuple[Any, ...]]:
     """The lines of a table."""
     rows: list[tuple[Any, ...]] = []
     for a in body['actions']:
-        state = (a['state'], a['message']) if a['message'] else a['state']
+        word = NOT_DONE if body['refusals'] and a['state'] == ItemState.PLANNED else a['state']
+        state = (word, a['message']) if a['message'] else word
         action = 'put back' if a['restoring'] and a['action'] == 'flash' else a['action']
         rows.append((body['target'], a['device'], action, _what(a), _change(a), state))
     rows += [(body['target'], r['device'], 'refuse', r['subject'], r['reason'], 'refused') for r in body['refusals']]

@@ -11,8 +11,9 @@ from baremetal_acc.cli.work import Verb
 class Unlock(PlanCommand):
     """Release the locks of devices. A dry run unless --execute is given.
 
-    Where a tenant has the machine its host is powered off first and stays off. The unlock leaves a mark: verify is not met
-    until lock or apply has engaged the locks again.
+    It opens all that closes the card's own way to the host, and of the other ways what the baseline wants closed; what stays
+    closed is told. Where a tenant has the machine its host is powered off first and stays off. The unlock leaves a mark: verify
+    is not met until lock or apply has engaged the locks again.
     """
 
     VERB: ClassVar[Verb] = Verb.UNLOCK

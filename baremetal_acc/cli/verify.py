@@ -11,7 +11,7 @@ from baremetal_acc.cli import exits, render, session, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
-from baremetal_acc.cli.results import warn_of_waivers
+from baremetal_acc.cli.results import tell_what_is_relaxed, warn_of_waivers
 from baremetal_acc.errors import AccError, NotMet
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.run import observe
@@ -54,6 +54,7 @@ class Verify(ReportCommand):
                 bodies.append({'target': entry.name, **render.verdict(found), 'error': None})
                 codes.append(Exit.HOLDS if found.met else failed(entry.name, _not_met(found, in_table=arguments.unmet)))
                 warn_of_waivers(entry, found)
+                tell_what_is_relaxed(entry, found)
         return Report(
             document=render.document(bodies),
             columns=COLUMNS,

@@ -14,7 +14,7 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
 from baremetal_acc.decide import restore, waiver
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import ImageError, UsageError
@@ -96,7 +96,8 @@ class Prepared:
 
     :ivar lifecycle: that evidence has to come from.
     :ivar devices: the devices that are meant, None for all.
-    :ivar unmet: what does not hold of that which the verb is about.
+    :ivar unmet: what does not hold of that which the verb is about. Where nothing is to be done, nothing that is planned mends
+        it.
     :ivar made: what is to be done; without actions when nothing is.
     """
 
@@ -135,7 +136,8 @@ def look(
     target = using.target(entry) if target is None else target
     lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
     now = datetime.now(UTC)
-    inventory = run.observe(target, tools, now)
+    signing: list[bool] = []
+    inventory = run.observe(target, tools, now, looked=lambda looks, _: signing.extend(seen.measures for seen in looks))
     if request.forget_vanished:
         there = {a.id for a in inventory.accelerators}
         state = replace(state, quarantined=tuple(m for m in state.quarantined if not there.isdisjoint(suspects(m, inventory))))
@@ -145,7 +147,7 @@ def look(
         _functions_exist(tools, request.functions)
         tools = replace(tools, baseline=programming(tools.baseline, devices, request.functions))
     tools = replace(tools, known=frozenset() if request.forget_vanished else frozenset(state.known))
-    # What devices sign is for those who verify: a plan changes nothing about it.
+    # What devices sign is asked where nothing is to be done: a plan changes nothing about it, and its job ends by asking.
     verdict = judge(inventory, target, tools, state, lifecycle, measured=False)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
@@ -170,7 +172,16 @@ def look(
         nothing = not unmet and not any(isinstance(a, Flash | Program) for a in made.actions)
     if nothing:
         let = waiver.told(inventory.target, verdict.waived, verdict.relaxed, labels(inventory))
-        made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text='nothing to do'), *let))
+        # What an unlock leaves closed is told, too.
+        kept = made.notes if request.verb is Verb.UNLOCK else ()
+        if request.verb is Verb.APPLY:
+            # Who reads that nothing is to be done takes all for good, so it is judged as verify does.
+            if _has_to_sign(inventory, target, tools, offered=any(signing)):
+                inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
+                verdict = judge(inventory, target, tools, state, lifecycle)
+            unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
+        text = 'nothing to do about what does not hold' if unmet else 'nothing to do'
+        made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text=text), *let, *kept))
     made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, request.verb)))
     return Prepared(
         entry=entry,
@@ -184,6 +195,15 @@ def look(
         unmet=unmet,
         made=_with_images_checked(made, tools),
     )
+
+
+def _has_to_sign(inventory: Inventory, target: Target, tools: Tools, *, offered: bool) -> bool:
+    """A device of the target is to sign what it runs.
+
+    :param offered: a BMC of it has roots of trust that may sign.
+    """
+    asked = {demands(tools.baseline, a, target.node).measure for a in inventory.accelerators}
+    return Measure.REQUIRED in asked or (offered and Measure.WHERE_PRESENT in asked)
 
 
 def sendings(inventory: Inventory) -> Sendings:

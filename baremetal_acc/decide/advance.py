@@ -126,7 +126,7 @@ def current(job: Job) -> Stage | None:
     """The stage that the job is in; None when every stage has ended. VERIFY is due once all before PUBLISH has ended."""
     open_stages = [stage(i.action) for i in job.items if not i.state.ended]
     first = min(open_stages, default=None)
-    if (first is None or first > Stage.VERIFY) and job.verdict is None and not job.ended:
+    if first in (None, Stage.PUBLISH) and job.verdict is None and not job.ended:
         return Stage.VERIFY
     return first
 
@@ -178,17 +178,17 @@ def expire(job: Job, now: datetime) -> Job:
             return failed
         return replace(failed, untouched=True) if item.restoring else item
 
-    items = tuple(late(item) for item in job.items)
+    both = [(item, late(item)) for item in job.items]
     reasons = job.reasons if 'the deadline has passed' in job.reasons else (*job.reasons, 'the deadline has passed')
     # Who reads that it took too long has to learn what took so long.
     causes = (
-        f'{describe(i.action)}: {i.message}'
-        for i, before in zip(items, job.items, strict=True)
+        f'{describe(item.action)}: {item.message}'
+        for before, item in both
         if not before.state.ended
-        and stage(i.action) <= Stage.WRITE
+        and stage(item.action) <= Stage.WRITE
         and (before.message or before.state is not ItemState.PLANNED)
     )
-    return replace(job, items=items, reasons=(*reasons, *causes))
+    return replace(job, items=tuple(item for _, item in both), reasons=(*reasons, *causes))
 
 
 def ended(
@@ -229,15 +229,20 @@ def describe(action: Action) -> str:
             verb = {ResetPurpose.HOLD: 'power off', ResetPurpose.RESUME: 'power on', ResetPurpose.ENFORCE: 'reset'}
             return f'{verb[action.purpose]} {action.system}'
         case Release():
-            return f'release {action.mechanism} of {action.accelerator} at {action.ref}'
+            return f'release {action.mechanism} of {_protected(action)} at {action.ref}'
         case Engage():
-            return f'engage {action.mechanism} of {action.accelerator} at {action.ref}'
+            return f'engage {action.mechanism} of {_protected(action)} at {action.ref}'
         case CheckImage():
             return f'check image {action.image}'
         case Withdraw():
             return 'withdraw from placement'
         case Publish():
             return 'publish to placement'
+
+
+def _protected(action: Release | Engage) -> str:
+    """What a lock is of. One of a whole machine is of no card, though it is engaged in the name of one."""
+    return f'BMC {action.ref.bmc}' if action.scope is Scope.BMC else action.accelerator
 
 
 def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> Job:

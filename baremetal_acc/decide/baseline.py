@@ -39,6 +39,18 @@ _TRAIT = re.compile(r'[A-Z][A-Z0-9_]{0,254}')
 """Source: placement, trait names: ``^[A-Z0-9_]+$``, at most 255; all of os-traits begin with a letter."""
 
 
+STANDARD_CLASSES = ('FPGA', 'PGPU')
+"""Resource classes that are not ours and that a device may be claimed as. The other ones of os-resource-classes mean what
+others count: processors, memory, disks, addresses, and devices of virtual machines.
+"""
+
+FUNCTION_PREFIX = 'CUSTOM_ACC_FN_'
+"""Begins the resource class and the trait of every function."""
+
+_CLASS = re.compile(rf'{"|".join(STANDARD_CLASSES)}|CUSTOM_[A-Z0-9_]{{1,248}}')
+"""Source: placement 16.0.0, schemas/resource_class.py: ``^CUSTOM_[A-Z0-9_]+$``, at most 255."""
+
+
 class Exposure(StrEnum):
     """Whose code runs on the node: a tenant's, the operator's own, or nobody's."""
 
@@ -87,6 +99,21 @@ class Measure(StrEnum):
     REQUIRED = 'required'
     WHERE_PRESENT = 'where-present'
     OFF = 'off'
+
+
+class Offering(StrEnum):
+    """How a device can be claimed in placement.
+
+    ``device``: whole. ``together``: all devices of one make in a node are one number. ``function``: a slot is claimed as the
+    function that it verifiably holds, and not at all without one. ``region``: a slot is claimed whatever it holds, and can be
+    given another function for each tenant. ``nothing``: not at all.
+    """
+
+    DEVICE = 'device'
+    TOGETHER = 'together'
+    FUNCTION = 'function'
+    REGION = 'region'
+    NOTHING = 'nothing'
 
 
 class Acceptable(StrEnum):
@@ -181,6 +208,8 @@ class Rule:
     :ivar tenants_program: a tenant may have functions put into slots of the device; None says no.
     :ivar on_drift: what to do where the device is not as it was handed over, while the node is somebody else's.
     :ivar measure: whether the device has to sign what it runs.
+    :ivar offer: how it can be claimed; ``offer_class`` as which resource class, None as that of its kind.
+    :ivar takes: names of the functions that its slots may be given for a tenant; None: every one that fits.
     """
 
     name: str
@@ -198,6 +227,9 @@ class Rule:
     tenants_program: bool | None = None
     on_drift: frozenset[DriftAction] | None = None
     measure: Measure | None = None
+    offer: Offering | None = None
+    offer_class: str | None = None
+    takes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +250,8 @@ class Demands:
     :ivar downgrade: the rule that demands the firmware allows a lower security version than that of what runs.
     :ivar waivers: those that may cover a path, each with the rule that it is of; whether it holds is a question of time.
     :ivar undecided: rules that would have decided something, and of which nobody can tell whether they are for this device.
+    :ivar offer: None where no rule says how the device can be claimed.
+    :ivar takes: None where every function may be put into its slots that fits.
     """
 
     firmware: tuple[tuple[str, str], ...]
@@ -240,6 +274,12 @@ class Demands:
     on_drift_rule: str = DEFAULT_RULE
     measure: Measure = Measure.WHERE_PRESENT
     measure_rule: str = DEFAULT_RULE
+    offer: Offering | None = None
+    offer_rule: str = DEFAULT_RULE
+    offer_class: str | None = None
+    offer_class_rule: str = DEFAULT_RULE
+    takes: tuple[str, ...] | None = None
+    takes_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[str, ...] = ()
@@ -274,6 +314,9 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     tenants_program, tenants_program_rule = first('tenants_program')
     on_drift, on_drift_rule = first('on_drift')
     measure, measure_rule = first('measure')
+    offer, offer_rule = first('offer')
+    offer_class, offer_class_rule = first('offer_class')
+    takes, takes_rule = first('takes')
     # Of the rule that decides what a missing mechanism comes to, and of no other one.
     waivers = [
         (r.name, r.waiver)
@@ -301,6 +344,12 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_drift_rule=on_drift_rule,
         measure=measure if isinstance(measure, Measure) else Measure.WHERE_PRESENT,
         measure_rule=measure_rule,
+        offer=offer if isinstance(offer, Offering) else None,
+        offer_rule=offer_rule,
+        offer_class=offer_class if isinstance(offer_class, str) else None,
+        offer_class_rule=offer_class_rule,
+        takes=takes if isinstance(takes, tuple) else None,
+        takes_rule=takes_rule,
         # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
@@ -345,14 +394,14 @@ def parse(text: str, path: str, *, now: datetime | None = None) -> Baseline:
     :raises DocumentError: it is wrong; names file and line.
     """
     document = toml.read(text, path, format_version=FORMAT)
-    rules = tuple(_rule(table, number, now) for number, table in enumerate(document.tables('rule')))
-    document.finish()
-    seen: set[str] = set()
-    for rule, table in zip(rules, document.tables('rule'), strict=True):
-        if rule.name in seen:
+    rules: dict[str, Rule] = {}
+    for number, table in enumerate(document.tables('rule')):
+        rule = _rule(table, number, now)
+        if rule.name in rules:
             raise table.error('name', f'two rules are called {rule.name!r}')
-        seen.add(rule.name)
-    return Baseline(rules=rules)
+        rules[rule.name] = rule
+    document.finish()
+    return Baseline(rules=tuple(rules.values()))
 
 
 def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
@@ -398,11 +447,28 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         tenants_program=table.boolean('tenants_program'),
         on_drift=table.choices('on_drift', DriftAction),
         measure=table.choice('measure', Measure),
+        offer=table.choice('offer', Offering),
+        offer_class=_offer_class(table),
+        takes=table.strings('takes'),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:
         raise table.error('downgrade', 'speaks of the versions that the same rule demands, and it has no firmware')
     return rule
+
+
+def _offer_class(table: toml.Table) -> str | None:
+    found = table.string('offer_class')
+    if found is not None and not _CLASS.fullmatch(found):
+        what = f'{found!r} is no resource class that may be offered'
+        raise table.error('offer_class', what, f'{", ".join(STANDARD_CLASSES)}, or CUSTOM_ and capitals, digits and underlines')
+    if found is not None and found.startswith(FUNCTION_PREFIX):
+        raise table.error('offer_class', f'{found!r} is what the function of that name is claimed as', 'choose another name')
+    how = table.choice('offer', Offering)
+    if found is not None and how in (Offering.FUNCTION, Offering.NOTHING):
+        what = 'a slot is claimed as its function' if how is Offering.FUNCTION else 'nothing is offered'
+        raise table.error('offer_class', f'says nothing beside offer = "{how}": {what}', 'take it out')
+    return found
 
 
 def _on_missing(table: toml.Table) -> OnMissing | None:
@@ -412,8 +478,10 @@ def _on_missing(table: toml.Table) -> OnMissing | None:
         raise table.error('on_missing', what, f'take the path out of block, or write on_missing = "waive" and {_WAIVER}')
     found = table.choice('on_missing', OnMissing)
     if found is OnMissing.WAIVE and not table.has('waiver'):
+        table.not_misspelt('waiver')
         raise table.error('on_missing', '"waive" needs a waiver in the same rule', f'add {_WAIVER}')
     if found is not OnMissing.WAIVE and table.has('waiver'):
+        table.not_misspelt('on_missing')
         raise table.error('waiver', 'waives nothing without on_missing = "waive" in the same rule', 'add that, or take it out')
     return found
 
@@ -422,6 +490,7 @@ def _waiver(rule: toml.Table, now: datetime | None) -> Waiver:
     table = rule.table('waiver')
     paths = table.choices('paths', WritePath)
     if not paths:
+        table.not_misspelt('paths')
         hint = f'such as paths = ["host-bmc-ipmi"]; there are {", ".join(WritePath)}'
         raise table.error('paths' if table.has('paths') else None, 'paths has to name the write paths that are waived', hint)
     found = Waiver(

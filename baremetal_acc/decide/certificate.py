@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from baremetal_acc.decide import evidence
-from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
+from baremetal_acc.decide import evidence, measurement
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
+from baremetal_acc.decide.measurement import COMPARED
 from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.accelerator import Accelerator
@@ -29,6 +30,7 @@ from baremetal_acc.model.certificate import (
     Expected,
     Paper,
 )
+from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
@@ -73,20 +75,22 @@ def issue(
     node: NodeFacts,
     engagements: Iterable[Engagement],
     occasion: Occasion,
+    catalogue: Iterable[Image] = (),
 ) -> Certificate:
     """What was proven, in writing.
 
     :param inventory: as it was read, not yet judged.
     :param engagements: our own records: only they make a reading ``locked-verified``.
+    :param catalogue: what measurements were compared with.
     :raises NotMet: not all of it was proven; each reason names card and path.
     """
-    records = tuple(engagements)
+    records, images = tuple(engagements), tuple(catalogue)
     reasons = [str(finding) for finding in verdict.unmet]
     reasons += _not_this_look(inventory, verdict, occasion)
     cards = []
     for accelerator in inventory.accelerators:
         wanted = demands(baseline, accelerator, node)
-        card = _card(accelerator, wanted, records, occasion)
+        card = _card(accelerator, wanted, records, occasion, images)
         reasons += _open(card, verdict, occasion)
         cards.append(card)
     if reasons:
@@ -204,7 +208,11 @@ def _open(card: CertifiedAccelerator, verdict: Verdict, occasion: Occasion) -> I
 
 
 def _card(
-    accelerator: Accelerator, wanted: Demands, records: tuple[Engagement, ...], occasion: Occasion
+    accelerator: Accelerator,
+    wanted: Demands,
+    records: tuple[Engagement, ...],
+    occasion: Occasion,
+    catalogue: tuple[Image, ...],
 ) -> CertifiedAccelerator:
     flow = occasion.flow if occasion.flow is Flow.DEPLOY else None
     judged = tuple(evidence.judge(r, records, lifecycle=occasion.proven_in, flow=flow) for r in accelerator.locks)
@@ -225,7 +233,7 @@ def _card(
         functions=_functions(accelerator, wanted),
         paths=tuple(_path(accelerator, wanted, path, judged) for path in WritePath),
         locks=tuple(_lock(reading, records, occasion) for reading in judged),
-        measurements=accelerator.measurements or (),
+        measurements=measurement.recorded(accelerator, catalogue),
     )
 
 
@@ -351,12 +359,19 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     for w in c.waivers:
         yield f'{w.path} of {w.label} is blocked: {w.role} has waived it until {_time(w.expires)} (rule {w.rule}): {w.reason}'
     for r in c.relaxations:
-        yield f'as much as the default for a tenant: rule {r.rule} {r.text}'
+        whose = '' if r.rule == DEFAULT_RULE else f'rule {r.rule}: '
+        yield f'as much as the default for a tenant: {whose}{r.text}'
     unmeasured = [
         card.label for card in c.accelerators if not any(m.state is MeasurementState.PROVEN for m in card.measurements)
     ]
     if unmeasured:
         yield f'by a signature of the device what it runs: {", ".join(unmeasured)}'
+    signed = [(card.label, m) for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN]
+    alone = dict.fromkeys(
+        f'{label} ({m.integrity})' for label, m in signed if m.reason is None or not m.reason.startswith(COMPARED)
+    )
+    if alone:
+        yield f'that what was signed is of these versions: it says of none of it what it was compared with: {", ".join(alone)}'
     if c.gaps:
         first = c.gaps[0]
         more = f', and {len(c.gaps) - 1} more' if len(c.gaps) > 1 else ''

@@ -109,7 +109,7 @@ def drift(before: Inventory, now: Inventory) -> tuple[Change, ...]:
     :param before: what :func:`remembered` gave, or an earlier look.
     """
     met = _meet(before, now)
-    found = [_gone(a, before, now) for a in met.missing]
+    found = [_gone(a, now) for a in met.missing]
     found += (_new(a, before) for a in met.fresh)
     for old, new in met.pairs:
         found += _between(old, new, before, now)
@@ -247,7 +247,7 @@ def _at(a: Accelerator) -> str:
     return a.location or str(a.primary)
 
 
-def _gone(a: Accelerator, before: Inventory, now: Inventory) -> Change:
+def _gone(a: Accelerator, now: Inventory) -> Change:
     hidden = _hidden(a, now)
     kind = ChangeKind.GONE if hidden is None else ChangeKind.NOT_SEEN
     return _card(kind, a, was=_at(a), reason=hidden if hidden is not None else _weakness(a))
@@ -307,7 +307,7 @@ def _between(old: Accelerator, new: Accelerator, before: Inventory, now: Invento
     if old.id == new.id and new.identity is not IdentitySource.URI and _has_moved(old, new):
         yield _card(ChangeKind.MOVED, new, was=_at(old), found=_at(new))
     for kind, subject, ref, was, found in _differences(_completed(old, carried), carried):
-        if was is None and ref is not None and any(g.hides and g.ref.bmc == ref.bmc for g in before.gaps):
+        if was is None and any(g.hides and g.ref.bmc == ref.bmc for g in before.gaps):
             continue  # it may have been there, unseen
         yield Change(kind=kind, accelerator=new.id, label=shown(new.label), subject=subject, was=was, found=found, ref=ref)
     for _, subject, ref, known, _nothing in _differences(carried, new):
@@ -338,7 +338,7 @@ def _has_moved(old: Accelerator, new: Accelerator) -> bool:
     return not {old.primary, *old.refs} & {new.primary, *new.refs}
 
 
-_Difference = tuple[ChangeKind, str, Ref | None, str | None, str | None]
+_Difference = tuple[ChangeKind, str, Ref, str | None, str | None]
 
 
 def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
@@ -352,11 +352,11 @@ def _differences(old: Accelerator, new: Accelerator) -> Iterator[_Difference]:
     ]
     for kind, head, was, found in pairs:
         for key in sorted(was.keys() | found.keys()):
-            one, other = was.get(key, _ABSENT), found.get(key, _ABSENT)
-            never_known = one is not _ABSENT and one.text is None
-            if one.text != other.text and not never_known:
-                named = other if one is _ABSENT else one
-                yield kind, f'{head}{named.name}', named.ref, one.text, other.text
+            named = was[key] if key in was else found[key]
+            never_known = key in was and named.text is None
+            one, other = (values[key].text if key in values else None for values in (was, found))
+            if one != other and not never_known:
+                yield kind, f'{head}{named.name}', named.ref, one, other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,10 +365,7 @@ class _Value:
 
     name: str
     text: str | None
-    ref: Ref | None
-
-
-_ABSENT = _Value(name='', text=None, ref=None)
+    ref: Ref
 
 
 def _properties(a: Accelerator) -> dict[str, _Value]:
@@ -445,8 +442,8 @@ def _paths(a: Accelerator) -> dict[str, _Value]:
 # --------------------------------------------------------------------------------------------- what could not be read
 
 
-def _why(gaps: Iterable[Gap], ref: Ref | None) -> str | None:
-    gap = None if ref is None else _unread(gaps, ref) or _unseen(gaps, ref)
+def _why(gaps: Iterable[Gap], ref: Ref) -> str | None:
+    gap = _unseen(gaps, ref)
     return None if gap is None else shown(f'{gap.ref}: {gap.reason}', 3 * CHARACTERS)
 
 
@@ -551,7 +548,7 @@ def _lean(a: Accelerator) -> Accelerator:
         slots=tuple(
             replace(
                 s,
-                function=None if s.function is None else replace(s.function, name=None, type=None, manufacturer=None),
+                function=None if s.function is None else _lean_function(s.function),
                 item=None if s.item is None else _lean_component(s.item),
             )
             for s in a.slots
@@ -561,8 +558,14 @@ def _lean(a: Accelerator) -> Accelerator:
         traits=frozenset(),
         system=None,
         health=None,
+        health_rollup=None,
+        state=None,
         measurements=None,
     )
+
+
+def _lean_function(f: Function) -> Function:
+    return Function(ref=f.ref, id=f.id, uuid=f.uuid, version=f.version)
 
 
 def _lean_component(c: Component) -> Component:

@@ -5,10 +5,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, ResetKind, Scope, Way, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
 
 _RANK = {
@@ -20,6 +21,9 @@ _RANK = {
     LockState.UNKNOWN: 1,
     LockState.UNSUPPORTED: 0,
 }
+
+GONE = 'it was shown before, and is not shown any more (where it is gone for good, have the node inspected)'
+"""Why nobody knows of a way whether it is closed."""
 
 _MESSAGES = '@Message.ExtendedInfo'
 
@@ -79,16 +83,19 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
     """What the BMC says beside a resource, or beside one of its properties, that went wrong; None where it says nothing.
 
     A message that is more than information: the BMC answered, and something of the answer is not so. Some code takes what it
-    could not read for closed (facts/redfish.md, section 6.1).
+    could not read for closed (facts/redfish.md, section 6.1). It may stand beside the property, or in any object that the
+    property is part of, or beside that.
 
-    :param field: the property, a path of names and positions joined with ``/``.
+    :param field: the property, a path of names and positions joined with ``/``. What comes after the property itself, to tell
+        places apart that it stands for, leads nowhere.
     Source: DSP0266, section "Error responses": ``@Message.ExtendedInfo`` of an object and of a property.
     """
-    *path, last = field.split('/')
+    said = [body.get(_MESSAGES)]
     around: object = body
-    for name in path:
-        around = around.get(name) if isinstance(around, Mapping) else None
-    said = [body.get(_MESSAGES), around.get(last + _MESSAGES) if isinstance(around, Mapping) else None]
+    for name in field.split('/'):
+        said.append(_at(around, name + _MESSAGES))
+        around = _at(around, name)
+        said.append(_at(around, _MESSAGES))
     for found in said:
         for one in found if isinstance(found, list) else ():
             message = one if isinstance(one, Mapping) else {}
@@ -96,6 +103,13 @@ def trouble(body: Mapping[str, object], field: str = '') -> str | None:
             if severity != 'OK':
                 return f'the BMC says beside it that something went wrong ({severity}: {str(message.get("MessageId"))[:80]})'
     return None
+
+
+def _at(value: object, name: str) -> object:
+    """What an object has by that name, or an array at that position; None where it has nothing there."""
+    if isinstance(value, list):
+        return value[int(name)] if name.isdecimal() and len(name) < 10 and int(name) < len(value) else None
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def doubted(reading: LockReading, body: Mapping[str, object]) -> LockReading:
@@ -189,6 +203,43 @@ def coverage(accelerator: Accelerator, path: WritePath, readings: Iterable[LockR
         ways += [through] if weaker else []
         ways += (c for c in found if c not in weaker and c not in ways)
     return tuple(ways)
+
+
+def ways(accelerators: Iterable[Accelerator]) -> frozenset[Way]:
+    """The ways to the BMCs of a machine that locks of whole machines show now. What could not be read may be none."""
+    return frozenset(
+        Way(mechanism=r.mechanism, ref=r.ref, field=r.field, blocks=tuple(sorted(r.blocks)))
+        for a in accelerators
+        for r in a.locks
+        if r.scope is Scope.BMC and r.value is not None and r.state is not LockState.UNSUPPORTED
+    )
+
+
+def vanished(accelerator: Accelerator, before: Iterable[Way], now: datetime) -> tuple[LockReading, ...]:
+    """What is to be read of ways to a device that are not shown any more: they may be open, and the BMC be made to hide them.
+
+    :param before: the ways that were shown at some time.
+    :param now: when the look began that does not show them.
+    """
+    shown = {r.place for r in accelerator.locks}
+    bmcs = {ref.bmc for ref in accelerator.refs}
+    return tuple(
+        LockReading(
+            mechanism=way.mechanism,
+            accelerator=accelerator.id,
+            blocks=frozenset(way.blocks),
+            ref=way.ref,
+            field=way.field,
+            value=None,
+            state=LockState.UNKNOWN,
+            at=now,
+            session='',
+            scope=Scope.BMC,
+            reason=GONE,
+        )
+        for way in sorted(before)
+        if way.ref.bmc in bmcs and way.place not in shown
+    )
 
 
 def _by_way_of(bmc: BmcName, readings: list[LockReading]) -> Coverage:

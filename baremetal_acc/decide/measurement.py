@@ -7,7 +7,7 @@ they have to mean the same image.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from baremetal_acc.decide.baseline import Demands, Measure
@@ -17,8 +17,14 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Reference
 from baremetal_acc.model.job import Finding, Met
 from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
+from baremetal_acc.model.ref import Ref
 
 EXPECTED = 'signed by the device, with our nonce and a pinned root, and as the catalogue expects'
+
+COMPARED = 'compared with the catalogue: '
+"""How the reason of a reading begins, in a record of it, that was held against values of the catalogue."""
+
+NOT_COMPARED = 'the catalogue has nothing to compare it with'
 
 _MOST_TOLD = 3
 
@@ -39,13 +45,7 @@ def findings(
             found = 'nobody has asked for them in this look' if nobody else 'the BMC shows no root of trust that signs for it'
             yield _finding(accelerator, 'measurement', found, Met.NO, wanted)
         return
-    others = {
-        r.fingerprint: a.label
-        for a in all_of_them
-        if a.id != accelerator.id
-        for r in a.measurements or ()
-        if r.fingerprint is not None
-    }
+    others = tuple((a.label, r) for a in all_of_them if a.id != accelerator.id for r in a.measurements or ())
     known = tuple(i for i in catalogue if i.measurements)
     for reading in accelerator.measurements:
         met, found = _judged(accelerator, reading, known, others, required=required)
@@ -56,7 +56,7 @@ def _judged(
     accelerator: Accelerator,
     reading: MeasurementReading,
     catalogue: tuple[Image, ...],
-    others: dict[str, str],
+    others: tuple[tuple[str, MeasurementReading], ...],
     *,
     required: bool,
 ) -> tuple[Met, str]:
@@ -66,16 +66,51 @@ def _judged(
         return Met.NO, f'{reading.state}{told}'
     if reading.fingerprint is None:
         return Met.NO, 'nobody knows by which key it was signed'
-    if reading.fingerprint in others:
+    strangers = [label for label, r in others if r.fingerprint == reading.fingerprint and _root(r) != _root(reading)]
+    if strangers:
         # One genuine card that answers for all: whoever passes questions on can do that.
-        return Met.NO, f'the key that signed is that of {others[reading.fingerprint]}, too'
-    compared = [c for c in (_compared(accelerator, one, reading, catalogue) for one in accelerator.firmware) if c is not None]
+        return Met.NO, f'the key that signed is that of {strangers[-1]}, too'
+    beside = len([r for _, r in others if _root(r) == _root(reading)])
+    many = f'{beside} other device{"s" if beside > 1 else ""}'
+    if required and beside and not _own(accelerator, others):
+        # Whoever passes questions on could link all devices to one genuine card.
+        return Met.NO, f'it signs for {many}, too, and nothing else signs for this one alone'
+    told += f'; the same root of trust signs for {many}' if beside else ''
+    compared = _all_compared(accelerator, reading, catalogue)
     wrong = [c.text for c in compared if not c.same]
     if wrong:
         return Met.NO, '; '.join(wrong[:_MOST_TOLD])
     if not compared:
-        return Met.NO if required else Met.YES, f'proven, and the catalogue has nothing to compare it with{told}'
+        return Met.NO if required else Met.YES, f'proven, and {NOT_COMPARED}{told}'
     return Met.YES, f'proven: {"; ".join(c.text for c in compared[:_MOST_TOLD])}{told}'
+
+
+def recorded(accelerator: Accelerator, catalogue: Iterable[Image]) -> tuple[MeasurementReading, ...]:
+    """The readings of a device for the record: each that is proven says what it was compared with, or that it was not."""
+    known = tuple(i for i in catalogue if i.measurements)
+
+    def said(reading: MeasurementReading) -> MeasurementReading:
+        if reading.state is not MeasurementState.PROVEN:
+            return reading
+        texts = [c.text for c in _all_compared(accelerator, reading, known)]
+        what = f'{COMPARED}{"; ".join(texts)}' if texts else NOT_COMPARED
+        return replace(reading, reason='; '.join(filter(None, (what, reading.reason))))
+
+    return tuple(said(reading) for reading in accelerator.measurements or ())
+
+
+def _root(reading: MeasurementReading) -> tuple[Ref, str]:
+    """The root of trust that signed, as its BMC names it. One may protect several devices, and answers for each of them.
+
+    Source: DSP8010 2025.4, ComponentIntegrity v1_3_2, Links.ComponentsProtected.
+    """
+    return reading.ref, reading.integrity
+
+
+def _own(accelerator: Accelerator, others: tuple[tuple[str, MeasurementReading], ...]) -> bool:
+    """A root of trust has proven what it signs for this device and for no other."""
+    elsewhere = {_root(r) for _, r in others}
+    return any(r.state is MeasurementState.PROVEN and _root(r) not in elsewhere for r in accelerator.measurements or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +119,12 @@ class _Compared:
 
     same: bool
     text: str
+
+
+def _all_compared(accelerator: Accelerator, reading: MeasurementReading, catalogue: tuple[Image, ...]) -> tuple[_Compared, ...]:
+    """The components of a device that an image tells of what they have to measure."""
+    found = (_compared(accelerator, one, reading, catalogue) for one in accelerator.firmware)
+    return tuple(c for c in found if c is not None)
 
 
 def _compared(

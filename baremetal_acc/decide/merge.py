@@ -33,7 +33,7 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
     times = Counter((a.primary.bmc, key) for a in found for key in _keys(a))
     repeated = {key for (_, key), number in times.items() if number > 1}
     # A BMC may show thousands of devices: each is compared with those alone that share something with it.
-    places: dict[_Key, list[int]] = {}
+    places: dict[_Key, set[int]] = {}
     # A device's own BMC knows more of it than the host's BMC does: it comes first and keeps its identity.
     for accelerator in sorted(found, key=lambda a: (a.primary.bmc == HOST, a.id)):
         near = sorted({n for key in _keys(accelerator) if key not in repeated for n in places.get(key, ())})
@@ -46,9 +46,7 @@ def merge(accelerators: Iterable[Accelerator]) -> tuple[Accelerator, ...]:
             position = len(merged)
             merged.append(accelerator)
         for key in _keys(merged[position]):
-            at = places.setdefault(key, [])
-            if key not in repeated and position not in at:
-                at.append(position)
+            places.setdefault(key, set()).add(position)
     return tuple(sorted(merged, key=lambda a: a.id))
 
 
@@ -81,7 +79,7 @@ def _one_product(a: Accelerator, b: Accelerator) -> bool:
     A DPU's own BMC gives the UUID of its System, the host's BMC that of its network function (a UUID that holds a MAC was seen:
     recordings/lenovo/sr670v2-8xl40-bluefield2). Serial number and part number are those of the card.
     """
-    return bool(a.part_number) and _fold(a.part_number) == _fold(b.part_number)
+    return _fold(a.part_number) == _fold(b.part_number) != ''
 
 
 def _fold(text: str | None) -> str:
@@ -89,9 +87,11 @@ def _fold(text: str | None) -> str:
 
 
 def _join(first: Accelerator, second: Accelerator) -> Accelerator:
-    """Everything of both; where both say something, the first. PCI ids are the host's to tell, which enumerates its bus."""
-    host, own = (first, second) if first.primary.bmc == HOST else (second, first)
-    ids = {name: getattr(host.pci, name) or getattr(own.pci, name) for name in PciIds.__dataclass_fields__}
+    """Everything of both; where both say something, the first. PCI ids are the host's to tell, which enumerates its bus.
+
+    :param second: what the host's BMC says, if one of them is that.
+    """
+    ids = {name: getattr(second.pci, name) or getattr(first.pci, name) for name in PciIds.__dataclass_fields__}
     locks = first.locks + tuple(replace(r, accelerator=first.id) for r in second.locks)
     return replace(
         first,

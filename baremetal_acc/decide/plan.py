@@ -57,6 +57,12 @@ _SERVE = (
     'address at which BMCs reach it'
 )
 
+NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
+"""Why a plan that holds the host is refused where nobody can."""
+
+NO_MECHANISM = 'no mechanism blocks this path for '
+"""How the reason begins where a path is demanded to be blocked, and nothing can."""
+
 _MOST_NAMES = 4
 """Of devices in one text."""
 
@@ -72,7 +78,7 @@ class _Write:
     """
 
     action: Flash | Program
-    kind: ImageKind
+    image: Image
     step: int = 0
 
 
@@ -93,7 +99,7 @@ class _Draft:
     waived: list[Waived] = field(default_factory=list)
     resets: dict[Ref, tuple[ResetKind, list[str]]] = field(default_factory=dict)
 
-    def image(self, name: str) -> Image | None:
+    def image(self, name: str | None) -> Image | None:
         return next((i for i in self.catalogue if i.name == name), None)
 
     def refuse(self, accelerator: Accelerator | None, subject: str, reason: str) -> None:
@@ -154,6 +160,8 @@ def plan(
         for accelerator in inventory.accelerators if hold else chosen:
             _engage(draft, accelerator, demands(baseline, accelerator, node))
     _lockdowns(draft, engage=Part.UNLOCK not in parts)
+    if Part.UNLOCK in parts:
+        draft.notes += (note for accelerator in chosen for note in _left_closed(draft, accelerator))
     draft.actions = list(_once_a_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):
@@ -164,7 +172,7 @@ def plan(
     draft.actions += writes
     releases = [a for a in draft.actions if isinstance(a, Release)]
     _refuse_wide_targets(draft, writes)
-    _check_images(draft, writes)
+    _check_images(draft)
     held = hold and (bool(writes or releases) or _would_power_on(draft))
     left = spoilt.intersection(a.id for a in inventory.accelerators) - {a.accelerator for a in writes}
     _resets(draft, hold=held, give_back=Part.UNLOCK not in parts, left=left)
@@ -197,12 +205,12 @@ def _order(action: Action) -> tuple[int, int, str]:
         case Flash() | Program():
             order = action.order
         case Release():
-            order = -1 if action.wraps else 0
+            order = int(not action.wraps)
         case Engage():
-            order = 1 if action.wraps else 0
+            order = int(action.wraps)
         case Reset():
-            order = 1 if action.purpose is ResetPurpose.RESUME else 0
-        case _:
+            order = int(action.purpose is ResetPurpose.RESUME)
+        case Withdraw() | CheckImage() | Publish():
             order = 0
     return (stage(action), order, json.dumps(encode(action)))
 
@@ -325,7 +333,7 @@ def _revoke(draft: _Draft, accelerator: Accelerator, wanted: Demands, name: str,
 def _revoke_in(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: Component, image: Image) -> None:
     subject = f'revocation {image.name}'
     late = {c.id or str(c.ref) for c in accelerator.firmware if c.staged is not None and c.ref != component.ref}
-    ours = [w.action for w in draft.writes if w.action.accelerator == accelerator.id and w.kind is ImageKind.FIRMWARE]
+    ours = [w.action for w in draft.writes if w.action.accelerator == accelerator.id and w.image.kind is ImageKind.FIRMWARE]
     late |= {a.component for a in ours if isinstance(a, Flash)}
     if late:
         reason = f'cannot be undone, so all firmware has to run before it: {", ".join(sorted(late))} does not'
@@ -383,7 +391,7 @@ def _write(
     if restore is not None:
         for reason in _unsafe_restore(draft, accelerator, component, image, restore, floor):
             draft.refuse(accelerator, subject, f'restore image {restore} {reason}')
-    put_back = None if restore is None else draft.image(restore)
+    put_back = draft.image(restore)
     action = Flash(
         accelerator=accelerator.id,
         component=component.id,
@@ -398,7 +406,7 @@ def _write(
         restore_content=None if put_back is None else put_back.content,
         staged=component.staged,
     )
-    draft.writes.append(_Write(action=action, kind=image.kind, step=len(before)))
+    draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
         system = _system_of(draft, component.ref)
         if system is None:
@@ -497,7 +505,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
         content=image.content,
         staged=slot.item.staged,
     )
-    draft.writes.append(_Write(action=action, kind=image.kind))
+    draft.writes.append(_Write(action=action, image=image))
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
@@ -572,6 +580,19 @@ def _release_all(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> No
                 draft.reset(reading.reset, reading.needs, _whose(accelerator, reading))
 
 
+def _left_closed(draft: _Draft, accelerator: Accelerator) -> Iterator[Note]:
+    """The locks that an unlock leaves as they are: it opens what the rules want closed, and the card's own way to the host."""
+    opened = {(mechanism, ref, field) for _, mechanism, ref, field in draft.opened}
+    for reading in accelerator.locks:
+        if reading.place in opened or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
+            continue
+        paths = ', '.join(sorted(reading.blocks))
+        closed = reading.state in (LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED)
+        left = 'left closed' if closed else f'left as it is ({reading.state})'
+        text = f'{left}: {reading.mechanism} at {reading.ref}, for no rule wants {paths} blocked'
+        yield Note(label=_protected(accelerator, reading), text=text)
+
+
 def _lockdowns(draft: _Draft, *, engage: bool) -> None:
     """Under a lockdown a BMC changes nothing: it is opened for whatever is changed there, and closed again after all of it."""
     changed = {a.ref.bmc for a in draft.actions if isinstance(a, Release | Engage) and not a.wraps}
@@ -604,8 +625,12 @@ def _once_a_place(actions: Iterable[Action], inventory: Inventory) -> Iterator[A
 
 def _whose(accelerator: Accelerator, reading: LockReading) -> str:
     """A lock and what it protects, as the reason of a reset."""
-    what = f'BMC {reading.ref.bmc}' if reading.scope is Scope.BMC else accelerator.label
-    return f'{what} {reading.mechanism}'
+    return f'{_protected(accelerator, reading)} {reading.mechanism}'
+
+
+def _protected(accelerator: Accelerator, reading: LockReading) -> str:
+    """What a lock is of: of a device, or of all that a BMC shows."""
+    return f'BMC {reading.ref.bmc}' if reading.scope is Scope.BMC else accelerator.label
 
 
 def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
@@ -653,6 +678,8 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
         if reading.blocks & wanted.block or (accelerator.id, *reading.place) in released:
             _add_engage(draft, accelerator, reading)
     for path in sorted(wanted.block):
+        for left in _left_open(accelerator, path):
+            draft.refuse(accelerator, f'lock {path}', f'{left} (rule {wanted.block_rule} demands it)')
         uncovered = [
             c.subject for c in evidence.coverage(accelerator, path, accelerator.locks) if c.state is LockState.UNSUPPORTED
         ]
@@ -665,9 +692,16 @@ def _engage(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> None:
             draft.waived.append(let)
             continue
         why = f'; {waiver.HIDDEN}' if let is not None else waiver.shortfall(wanted.waivers, path, now)
-        draft.refuse(
-            accelerator, f'lock {path}', f'no mechanism blocks this path for {what} (rule {wanted.block_rule} demands it){why}'
-        )
+        draft.refuse(accelerator, f'lock {path}', f'{NO_MECHANISM}{what} (rule {wanted.block_rule} demands it){why}')
+
+
+def _left_open(accelerator: Accelerator, path: WritePath) -> Iterator[str]:
+    """What stays open on a path though every lock were engaged: the device says so of the best one."""
+    engaged = (replace(r, state=LockState.LOCKED_REPORTED) if r.closable else r for r in accelerator.locks)
+    for covered in evidence.coverage(accelerator, path, engaged):
+        best = covered.reading
+        if best is not None and not best.closable:
+            yield f'{covered.subject} cannot be closed by {best.mechanism} at {best.ref}: {best.reason}'
 
 
 def _in_turn(writes: Iterable[_Write]) -> list[Flash | Program]:
@@ -718,14 +752,11 @@ def _place(ref: Ref) -> tuple[str, str]:
     return ref.bmc, ref.uri.rstrip('/').casefold()
 
 
-def _check_images(draft: _Draft, writes: list[Flash | Program]) -> None:
-    names = {a.image for a in writes}
-    names |= {a.restore for a in writes if isinstance(a, Flash) and a.restore is not None and draft.image(a.restore)}
-    names |= {
-        r for a in writes if isinstance(a, Program) and (i := draft.image(a.image)) and (r := i.restore) and draft.image(r)
-    }
-    checked = ((name, draft.image(name)) for name in sorted(names))
-    draft.actions += (CheckImage(image=name, content=None if image is None else image.content) for name, image in checked)
+def _check_images(draft: _Draft) -> None:
+    """What is written, and what may be put back in its place."""
+    back = (draft.image(w.action.restore if isinstance(w.action, Flash) else w.image.restore) for w in draft.writes)
+    checked = {i.name: i for i in (*(w.image for w in draft.writes), *back) if i is not None}
+    draft.actions += (CheckImage(image=i.name, content=i.content) for i in checked.values())
 
 
 def _would_power_on(draft: _Draft) -> bool:
@@ -741,7 +772,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
     """
     host = _host_system(draft) if hold else None
     if hold and host is None:
-        draft.refuse(None, 'host', 'must be powered off first, and its BMC shows no System to power off')
+        draft.refuse(None, 'host', NO_HOST)
     was_off = host is not None and _power(draft, host) is PowerState.OFF
     if host is not None:
         held = ('the host must not run while locks are open',)

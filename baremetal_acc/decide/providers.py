@@ -6,21 +6,26 @@ Below the node's root every accelerator is one provider, and every slot of it on
 
     <node>                          Nova's, never ours
     +-- <node>_ACC_<id>             GPU: PGPU. FPGA without slots: FPGA. Others: CUSTOM_ACC_<KIND>
+    +-- <node>_ACC_<id>             all GPUs of one make that a rule offers together: PGPU, as many as hold up
     +-- <node>_ACC_<id>             FPGA with slots: nothing
         +-- <node>_ACC_<id>         slot with a verified function: CUSTOM_ACC_FN_<NAME>
+        +-- <node>_ACC_<id>         slot that a rule offers as a region: FPGA, whatever it holds
 
 What is consumed is a resource class, what is true of a provider is a trait. A device of which anything is not met, or that
-cannot be told from another one, offers nothing; its provider stays.
+cannot be told from another one, offers nothing; its provider stays. What the rules offer: :mod:`baremetal_acc.decide.offer`.
 """
 
 import hashlib
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import assert_never
 
+from baremetal_acc.decide.baseline import FUNCTION_PREFIX, Offering
+from baremetal_acc.decide.offer import Functions, Offer, Offers, usual
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.inventory import Inventory
@@ -47,7 +52,20 @@ NAMESPACE = uuid.UUID('5b1f1c0e-8a55-5d0c-9f0e-2d5f3f0f6a41')
 PREFIX = 'CUSTOM_ACC_'
 """Begins every trait and class that we make up. On Ironic's nodes we add and remove traits that begin so, and no others."""
 
-FUNCTION_PREFIX = f'{PREFIX}FN_'
+CAN_PREFIX = f'{PREFIX}CAN_'
+"""Begins the trait that says of a region that it can be given a function."""
+
+PROGRAM = f'{PREFIX}PROGRAM'
+"""Trait of a node with regions that can be given a function, and name of the deploy template that gives it to them.
+
+Ironic runs the templates that the traits of an instance name. One for each function would not do: it refuses two that have the
+same step (ironic 39.0.0, conductor/steps.py).
+"""
+
+TOGETHER = f'{PREFIX}TOGETHER'
+"""Trait of a provider that stands for several devices. Whoever touches a device of the node withdraws it, whichever those are:
+the rules, and with them what it stands for, may have changed since it was published.
+"""
 
 NAME_LENGTH = 255
 """Longest name of a class or a trait. Source: placement 16.0.0, schemas/resource_class.py and schemas/trait.py."""
@@ -64,8 +82,10 @@ CLASSES = {
 }
 """What a whole device is claimed as. There is no standard class for the last three (os-resource-classes 1.1.0)."""
 
-Functions = Mapping[tuple[AcceleratorId, str], str]
-"""Name of the function that a slot verifiably holds, by device and SlotId."""
+REGION_CLASS = 'FPGA'
+"""What a slot that is offered as a region is claimed as, where its rule does not say."""
+
+_USUAL: Offers = MappingProxyType({})
 
 _TRAIT = re.compile(r'[A-Z0-9_]{1,255}')
 
@@ -93,6 +113,19 @@ def slot_uuid(node_uuid: str, accelerator: AcceleratorId, slot_id: str) -> str:
     return _uuid(node_uuid, accelerator, slot_id)
 
 
+def together_uuid(node_uuid: str, accelerator: Accelerator) -> str:
+    """UUID of the provider that stands for all devices of one make in a node: of one kind, and vendor and model.
+
+    Where there is no model, the PCI ids count instead: many a BMC shows those only while the host runs.
+
+    :raises UsageError: ``node_uuid`` is no UUID.
+    """
+    ids = accelerator.pci
+    make = (accelerator.vendor, accelerator.model) if accelerator.model else (ids.vendor_id, ids.device_id)
+    # A card has one part, a slot two.
+    return _uuid(node_uuid, 'together', str(accelerator.kind), *(_word(text or '') for text in make))
+
+
 def function_class(function: str) -> str:
     """Resource class of a function, which is also the trait of a node that offers it: ``CUSTOM_ACC_FN_<NAME>``.
 
@@ -108,6 +141,14 @@ def function_class(function: str) -> str:
             hint='rename it in the catalogue',
         )
     return _bounded(FUNCTION_PREFIX + word)
+
+
+def can_trait(function: str) -> str:
+    """Trait of a region, and of its node, that can be given a function: ``CUSTOM_ACC_CAN_<NAME>``.
+
+    :raises UsageError: the name has no letter or digit.
+    """
+    return _bounded(CAN_PREFIX + function_class(function).removeprefix(FUNCTION_PREFIX))
 
 
 def function_classes(functions: Iterable[str]) -> dict[str, str]:
@@ -151,9 +192,14 @@ def device_traits(accelerator: Accelerator) -> frozenset[str]:
 
 
 def node_traits(
-    inventory: Inventory, verdict: Verdict, functions: Functions, *, others: frozenset[str] = frozenset()
+    inventory: Inventory,
+    verdict: Verdict,
+    functions: Functions,
+    offers: Offers = _USUAL,
+    *,
+    others: frozenset[str] = frozenset(),
 ) -> frozenset[str]:
-    """The traits to put on Ironic's node: what its devices are, and which functions they offer.
+    """The traits to put on Ironic's node: what its devices are, which functions they offer, and which ones they can be given.
 
     All begin with ``CUSTOM_ACC_``; of the traits that the lists of known devices give, those that do. Devices of which
     anything is not met add none. A flavor's ``trait_...=required`` reaches Ironic, which refuses the deploy unless the node
@@ -163,11 +209,14 @@ def node_traits(
     :raises UsageError: there would be more than Ironic takes.
     """
     traits: set[str] = set()
-    names = function_classes(functions.values())
+    names = _classes(functions, offers)
     for accelerator in _offered(inventory, verdict):
         traits |= device_traits(accelerator)
         traits |= {t for t in _own_traits(accelerator) if t.startswith(PREFIX)}
-        traits |= {names[f] for slot, f in _slots(accelerator, functions).items() if f is not None}
+        for slot_id, function in _slots(accelerator, functions).items():
+            made = _of_slot(_offer(accelerator, offers), slot_id, function, names)
+            traits |= made.traits | {t for t in (made.resource_class,) if t is not None and t.startswith(FUNCTION_PREFIX)}
+            traits |= {PROGRAM for t in made.traits if t.startswith(CAN_PREFIX)}
     kept = {t for t in others if not t.startswith(PREFIX)}
     if len(traits | kept) > NODE_TRAITS:
         raise UsageError(
@@ -181,35 +230,50 @@ def node_traits(
 # ------------------------------------------------------------------------------------------------------------------- tree
 
 
-def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Functions) -> ProviderTree:
+def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Functions, offers: Offers = _USUAL) -> ProviderTree:
     """What placement ought to know of a node.
 
     :param verdict: of the same look; a device with anything unmet offers nothing.
-    :param functions: of the same look; a slot without one offers nothing.
+    :param functions: of the same look; a slot that is offered as its function, and has none, offers nothing.
+    :param offers: of the same look; a device without one is offered as usual.
     :raises UsageError: ``node_uuid`` is no UUID, two functions share a name, or a device's own trait may not be used.
     """
     root = _canonical(node_uuid)
     offered = {a.id for a in _offered(inventory, verdict)}
-    names = function_classes(functions.values())
+    names = _classes(functions, offers)
     providers: dict[str, Provider] = {}
     for accelerator in inventory.accelerators:
-        own = card_uuid(root, accelerator.id)
+        made = _offer(accelerator, offers)
+        holds = accelerator.id in offered
         traits = device_traits(accelerator) | {OWNER} | _own_traits(accelerator)
-        whole = accelerator.id in offered and not (accelerator.kind is Kind.FPGA and accelerator.slots)
-        providers[own] = _provider(root, own, root, CLASSES[accelerator.kind] if whole else None, traits)
+        whole = made.resource_class or CLASSES[accelerator.kind]
+        if made.how is Offering.TOGETHER:
+            several = together_uuid(root, accelerator)
+            known = providers.get(several) or _provider(root, several, root, None, traits | {TOGETHER})
+            # What is said of all of them holds for each.
+            common = known.traits & (traits | {TOGETHER})
+            providers[several] = replace(
+                known, traits=common, inventories=_one_more(known.inventories, whole) if holds else known.inventories
+            )
+            continue
+        own = card_uuid(root, accelerator.id)
+        alone = made.how is Offering.DEVICE or (made.how is Offering.REGION and not accelerator.slots)
+        providers[own] = _provider(root, own, root, whole if holds and alone else None, traits)
         for slot_id, function in _slots(accelerator, functions).items():
             inner = slot_uuid(root, accelerator.id, slot_id)
-            known = function is not None and accelerator.id in offered
-            providers[inner] = _provider(root, inner, own, names[function] if known and function else None, traits)
-    return ProviderTree(root_uuid=root, providers=_parents_first(root, providers.values()))
+            slot = _of_slot(made, slot_id, function, names)
+            providers[inner] = _provider(root, inner, own, slot.resource_class if holds else None, traits | slot.traits)
+    return ProviderTree(root_uuid=root, providers=_parents_first(providers.values()))
 
 
 def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> ProviderTree:
     """The same tree with nothing offered.
 
-    :param only: UUIDs of the providers to empty, with everything below them; None for all.
+    :param only: UUIDs of the providers to empty, with everything below them, and with those that stand for several devices;
+        None for all.
     """
-    emptied = None if only is None else _with_descendants(published, only)
+    several = {p.uuid for p in published.providers if TOGETHER in p.traits}
+    emptied = None if only is None else _with_descendants(published, only) | (several if only else set())
     return replace(
         published,
         providers=tuple(replace(p, inventories=()) if emptied is None or p.uuid in emptied else p for p in published.providers),
@@ -221,7 +285,7 @@ def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:
     now = {p.uuid: p for p in actual.providers}
     wants = tuple(replace(p, inventories=now[p.uuid].inventories if p.uuid in now else ()) for p in wanted.providers)
     others = tuple(replace(p, generation=None) for p in actual.providers if wanted.provider(p.uuid) is None)
-    return replace(wanted, providers=_parents_first(wanted.root_uuid, (*wants, *others)))
+    return replace(wanted, providers=_parents_first((*wants, *others)))
 
 
 def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> ProviderTree:
@@ -238,7 +302,7 @@ def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> Pro
     # What is wanted anyway stays as it is wanted.
     merged = replace(now, inventories=tuple(i for _, i in sorted((kept | offers).items())))
     others = tuple(p for p in wanted.providers if p.uuid != actual.uuid)
-    return replace(wanted, providers=_parents_first(wanted.root_uuid, (*others, merged)))
+    return replace(wanted, providers=_parents_first((*others, merged)))
 
 
 # ------------------------------------------------------------------------------------------------------------------- diff
@@ -261,7 +325,7 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
     withdraw: list[Call] = [SetInventories(uuid=p.uuid, name=p.name, inventories=()) for p in gone if p.inventories]
     traits: list[Call] = []
     offer: list[Call] = []
-    for provider in _parents_first(wanted.root_uuid, wanted.providers):
+    for provider in _parents_first(wanted.providers):
         seen = known.get(provider.uuid)
         if seen is None:
             create.append(CreateProvider(uuid=provider.uuid, name=provider.name, parent_uuid=provider.parent_uuid))
@@ -279,9 +343,22 @@ def diff(wanted: ProviderTree, actual: ProviderTree, *, delete_gone: bool = Fals
             offer.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=provider.inventories))
     delete: list[Call] = []
     if delete_gone:
-        children_first = reversed(_parents_first(actual.root_uuid, gone))
+        children_first = reversed(_parents_first(gone))
         delete += (DeleteProvider(uuid=p.uuid, name=p.name) for p in children_first)
     return (*create, *withdraw, *traits, *offer, *delete)
+
+
+def offers(calls: Sequence[Call], actual: ProviderTree) -> tuple[SetInventories, ...]:
+    """Those of the calls of a :func:`diff` that take nothing away, and come last: no consumer can be in their way."""
+    there = {p.uuid: {i.resource_class for i in p.inventories} for p in actual.providers}
+    found = []
+    for call in calls:
+        if isinstance(call, SetInventories):
+            classes = {i.resource_class for i in call.inventories}
+            if classes and there.get(call.uuid, set()) <= classes:
+                found.append(call)
+            there[call.uuid] = classes
+    return tuple(found)
 
 
 def describe(call: Call) -> str:
@@ -350,6 +427,48 @@ def _slots(accelerator: Accelerator, functions: Functions) -> dict[str, str | No
     return {s: functions.get((accelerator.id, s)) if times[s] == 1 else None for s in times}
 
 
+def _classes(functions: Functions, offers: Offers) -> dict[str, str]:
+    """The class of each function that is held, or that a region can be given."""
+    taken = {name for made in offers.values() for names in made.takes.values() for name in names}
+    return function_classes({*functions.values(), *taken})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
+    """What a slot is claimed as, if at all, and what its card's traits do not say of it."""
+
+    resource_class: str | None
+    traits: frozenset[str] = frozenset()
+
+
+def _offer(accelerator: Accelerator, offers: Offers) -> Offer:
+    return offers.get(accelerator.id) or Offer(how=usual(accelerator))
+
+
+def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str, str]) -> _Slot:
+    """:param function: what it verifiably holds; None: nothing, or nobody knows what, or in which slot."""
+    held = None if function is None else names[function]
+    match made.how:
+        case Offering.FUNCTION:
+            return _Slot(resource_class=held)
+        case Offering.REGION:
+            # A function that nobody knows was left by somebody: it is handed to nobody.
+            known = held is not None or slot_id in made.known
+            can = {can_trait(f) for f in made.takes.get(slot_id, ())}
+            traits = can | ({held} if held is not None else set())
+            return _Slot(resource_class=(made.resource_class or REGION_CLASS) if known else None, traits=frozenset(traits))
+        case Offering.DEVICE | Offering.TOGETHER | Offering.NOTHING:
+            return _Slot(resource_class=None)
+        case _:
+            assert_never(made.how)
+
+
+def _one_more(inventories: tuple[ProviderInventory, ...], resource_class: str) -> tuple[ProviderInventory, ...]:
+    totals = {i.resource_class: i.total for i in inventories}
+    totals[resource_class] = totals.get(resource_class, 0) + 1
+    return tuple(ProviderInventory(resource_class=name, total=total) for name, total in sorted(totals.items()))
+
+
 def _own_traits(accelerator: Accelerator) -> frozenset[str]:
     for trait in sorted(accelerator.traits):
         if not _TRAIT.fullmatch(trait) or trait.startswith(_OTHERS):
@@ -368,26 +487,24 @@ def _provider(root: str, own: str, parent: str, resource_class: str | None, trai
     return Provider(uuid=own, name=name, parent_uuid=parent, inventories=offers, traits=traits)
 
 
-def _parents_first(root: str, providers: Iterable[Provider]) -> tuple[Provider, ...]:
+def _parents_first(providers: Iterable[Provider]) -> tuple[Provider, ...]:
     """Sorted by depth, then UUID. A parent that is not among them counts as the root."""
     by_uuid = {p.uuid: p for p in providers}
 
     def depth(provider: Provider) -> int:
         seen = {provider.uuid}
-        steps = 0
         parent = provider.parent_uuid
-        while parent != root and parent in by_uuid and parent not in seen:
+        while parent in by_uuid and parent not in seen:
             seen.add(parent)
-            steps += 1
             parent = by_uuid[parent].parent_uuid
-        return steps
+        return len(seen)
 
     return tuple(sorted(by_uuid.values(), key=lambda p: (depth(p), p.uuid)))
 
 
 def _with_descendants(published: ProviderTree, roots: frozenset[str]) -> frozenset[str]:
     found = set(roots)
-    for provider in _parents_first(published.root_uuid, published.providers):
+    for provider in _parents_first(published.providers):
         if provider.parent_uuid in found:
             found.add(provider.uuid)
     return frozenset(found)

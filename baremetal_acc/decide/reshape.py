@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from baremetal_acc.decide.providers import CLASSES, FUNCTION_PREFIX
+from baremetal_acc.decide.baseline import FUNCTION_PREFIX
+from baremetal_acc.decide.providers import CLASSES
 from baremetal_acc.errors import Refused, UsageError
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.reshape import Claim, Consumer, Move, Moved, Placed, Reshape, Shift, Stock, Stocked
@@ -59,12 +60,20 @@ def check(moves: Iterable[Move]) -> None:
             )
 
 
-def chosen(classes: Iterable[str], moves: Sequence[Move]) -> tuple[Move, ...]:
-    """The moves that were asked for; else one for each of these classes that publications use, under its own name."""
+def chosen(placed: Placed, wanted: ProviderTree | None, moves: Sequence[Move]) -> tuple[Move, ...]:
+    """The moves that were asked for; else one for each class of the root that publications use, under its own name.
+
+    :param wanted: None for the way back: then one for each class of the devices' providers.
+    """
     if moves:
         return tuple(moves)
-    ours = {c for c in classes if c in CLASSES.values() or c.startswith(FUNCTION_PREFIX)}
-    return tuple(Move(flat=c, nested=c) for c in sorted(ours))
+    if wanted is None:
+        names = {s.resource_class for c in placed.children for s in c.stocks}
+    else:
+        offered = {i.resource_class for p in wanted.providers for i in p.inventories} | set(CLASSES.values())
+        flat = {s.resource_class for s in placed.root.stocks}
+        names = {c for c in flat if c in offered or c.startswith(FUNCTION_PREFIX)}
+    return tuple(Move(flat=c, nested=c) for c in sorted(names))
 
 
 def node_class(resource_class: str | None) -> str | None:
@@ -98,9 +107,8 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
     :param own: the class that the node itself is claimed as, if it is known.
     """
     made = _Making(placed)
-    lanes = chosen((s.resource_class for s in placed.root.stocks), moves)
     taken: dict[tuple[str, str], str] = {}
-    for move in lanes:
+    for move in chosen(placed, wanted, moves):
         flat = placed.root.stock(move.flat)
         if flat is None:
             made.absent.append(move.flat)
@@ -149,9 +157,8 @@ def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) 
     :param own: the class that the node itself is claimed as, if it is known.
     """
     made = _Making(placed)
-    lanes = chosen({s.resource_class for c in placed.children for s in c.stocks}, moves)
     taken: dict[tuple[str, str], str] = {}
-    for move in lanes:
+    for move in chosen(placed, None, moves):
         sources = _sources(placed, move, back=True)
         if not sources:
             made.absent.append(move.nested)

@@ -52,17 +52,22 @@ def due(job: Job, now: datetime) -> tuple[int, ...]:
 
     Past the deadline nothing more is begun.
     """
+    return tuple(position for position, _, _, _ in _due(job, now))
+
+
+def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
+    """As :func:`due`, with the item, its flash and the name of the image that is to be put back."""
     if now > job.deadline:
-        return ()
+        return []
     tried = {_place(i.action) for i in job.items if i.restoring and isinstance(i.action, Flash)}
-    found: dict[Place, int] = {}
+    found: dict[Place, tuple[int, Item, Flash, str]] = {}
     for position, item in enumerate(job.items):
         action = item.action
         if not isinstance(action, Flash) or item.restoring or item.state is not ItemState.FAILED or item.untouched:
             continue
         if action.restore is not None and _place(action) not in tried:
-            found[_place(action)] = position
-    return tuple(sorted(found.values()))
+            found[_place(action)] = (position, item, action, action.restore)
+    return sorted(found.values())
 
 
 def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: datetime, settle: timedelta) -> Job:
@@ -76,19 +81,15 @@ def put_back(job: Job, inventory: Inventory, catalogue: Iterable[Image], now: da
     added: list[Item] = []
     written: list[tuple[Accelerator, Component, Flash]] = []
     reasons = list(job.reasons)
-    for position in due(job, now):
-        item = job.items[position]
-        failed = item.action
-        if not isinstance(failed, Flash):
-            continue
+    for _, item, failed, name in _due(job, now):
         accelerator = inventory.accelerator(failed.accelerator)
         component = _component(accelerator, failed.ref)
         if component is None and now - item.since <= settle:
             continue
-        image = by_name.get(failed.restore or '')
+        image = by_name.get(name)
         action = replace(
             failed,
-            image=failed.restore or '',
+            image=name,
             version='' if image is None else image.version,
             expects=None if component is None else component.version,
             reset=ResetKind.NONE if image is None else image.reset,
@@ -150,9 +151,9 @@ def _with_what_it_takes(
     opened = {_lock(r) for r in releases}
     engages = _engages(job, inventory, devices, opened)
     needs = _resets_needed(inventory, written, engages)
-    wanted: list[Action] = [*dict.fromkeys(releases), *engages]
+    wanted: list[Action] = [*releases, *engages]
     items = list(job.items)
-    wanted += _resets(items, inventory, needs, devices)
+    wanted += _resets(items, needs, devices)
     waiting = {_identity(i.action) for i in items if not i.state.ended}
     items += (Item(action=a, since=now, restoring=True) for a in wanted if _identity(a) not in waiting)
     # What was proven before these devices are written again counts for nothing.
@@ -220,9 +221,7 @@ def _resets_needed(
     return needs
 
 
-def _resets(
-    items: list[Item], inventory: Inventory, needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]
-) -> Iterator[Reset]:
+def _resets(items: list[Item], needs: Mapping[Ref, ResetKind], devices: set[AcceleratorId]) -> Iterator[Reset]:
     """The resets that are missing. One that is still to come is made to serve this too: there is no more than one of a kind.
 
     A host that the job has held and given back is held again, and given back again.
@@ -333,7 +332,7 @@ def _not_restored(job: Job, last: Item, action: Flash | Program) -> str:
         return f'image {action.image} was to be put back: {last.message or last.state}'
     if action.restore is None:
         return f'image {action.image} was written, and it has no image to go back to'
-    late = 'there was no time left' if not job.second else 'putting back was over'
+    late = 'there was no time left' if not job.second else 'it was too late'
     return f'image {action.image} was written, and {late} to put {action.restore} back'
 
 

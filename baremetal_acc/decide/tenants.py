@@ -8,6 +8,7 @@ is open, so is every device of the machine, whichever of them a plan names.
 """
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
 from baremetal_acc.model.accelerator import Accelerator
@@ -46,6 +47,8 @@ def _objections(
                 yield from _program(action, there, baseline, node)
             case Release() | Withdraw() | CheckImage() | Engage() | Reset() | Publish():
                 pass
+            case _:
+                assert_never(action)
 
 
 def _program(action: Program, there: dict[AcceleratorId, Accelerator], baseline: Baseline, node: NodeFacts) -> Iterator[str]:

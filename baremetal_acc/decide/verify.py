@@ -15,12 +15,15 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Finding, Flow, Met, Verdict
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, WritePath
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waived, moment
 
 _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
+
+_MOST_OF_A_VALUE = 120
+"""Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
 
 DEPLOY_ACCEPTS = frozenset({LockState.LOCKED_VERIFIED})
 """The only state that lets a machine out to a tenant."""
@@ -37,6 +40,7 @@ def verify(
     flow: Flow | None = None,
     known: frozenset[AcceleratorId] = frozenset(),
     blockable: waiver.Blockable = frozenset(),
+    ways: frozenset[Way] = frozenset(),
     starting: Ref | None = None,
     measured: bool = True,
 ) -> Verdict:
@@ -48,6 +52,7 @@ def verify(
     :param flow: demand that locks were engaged in this flow; a deploy also accepts nothing but ``locked-verified``.
     :param known: devices that were there before: one that has vanished is not met.
     :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
+    :param ways: to the BMCs that were shown before: of one that has vanished nobody knows whether it is closed.
     :param starting: as of :func:`~baremetal_acc.decide.evidence.judge`.
     :param measured: ask what the devices have signed; a quick look, beside one that did, does not.
     """
@@ -61,7 +66,7 @@ def verify(
         wanted = demands(baseline, accelerator, node)
         judged = tuple(
             evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow, starting=starting) for r in accelerator.locks
-        )
+        ) + evidence.vanished(accelerator, ways, inventory.at)
         accepted = wanted.accept & DEPLOY_ACCEPTS if flow is Flow.DEPLOY else wanted.accept
         findings += (_undecided(accelerator, name) for name in wanted.undecided)
         findings += _firmware(accelerator, wanted, unread)
@@ -319,9 +324,14 @@ def _open(found: evidence.Coverage) -> str:
     reading = found.reading
     if reading is None:
         return f'{found.subject} {found.state} (no mechanism blocks this path)'
-    value = '' if reading.value is None else f' = {reading.value[:120]}'
+    value = '' if reading.value is None else f' = {_short(reading.value)}'
     reason = '' if reading.reason is None else f', {reading.reason}'
     return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
+
+
+def _short(value: str) -> str:
+    """A value of a lock in a sentence; what is cut says so."""
+    return value if len(value) <= _MOST_OF_A_VALUE else f'{value[:_MOST_OF_A_VALUE]}...'
 
 
 def _finding(

@@ -160,7 +160,7 @@ def _changed(change: Change, handed: Inventory) -> Iterator[Trouble]:
     kind = _KINDS[change.kind]
     if kind is None or (kind is TroubleKind.FUNCTION and _may_change(change, handed)):
         return
-    if kind is TroubleKind.UNREADABLE and change.subject.startswith(('lock ', 'write path ')):
+    if kind is TroubleKind.UNREADABLE and change.subject.startswith('lock '):
         return  # what is said of the lock says it
     yield Trouble(kind=kind, device=change.accelerator, subject=change.subject, text=str(change), certain=change.certain)
 
@@ -185,15 +185,15 @@ def _locks(
         found = now.get(was.place)
         subject = shown(f'lock {was.mechanism} {was.ref} {was.field}', 2 * drift.CHARACTERS)
         whole = was.scope is Scope.BMC
+        name = _lock_name(new, was)
         trouble = Trouble(
             kind=TroubleKind.LOCK,
             device=None if whole else old.id,
             subject=subject,
-            text='',
+            text=name,
             lock=was.place,
             of=frozenset({old.id}) if whole else frozenset(),
         )
-        name = _lock_name(new, was)
         if found is None:
             gap = next((g for g in gaps if g.hides or g.ref == was.ref), None)
             if gap is None:
@@ -399,16 +399,16 @@ def closable(found: Iterable[Trouble], seen: Inventory) -> tuple[tuple[LockReadi
         if trouble.kind is not TroubleKind.LOCK or trouble.lock is None:
             continue
         shown_by = [a for a in seen.accelerators if trouble.device in (None, a.id)]
-        device, reading = next(((a, r) for a in shown_by for r in a.locks if r.place == trouble.lock), (None, None))
-        if reading is None or device is None:
-            why.append(f'{trouble.device or "the machine"}: {trouble.lock[0]} is not shown, so it cannot be closed')
-        elif reading.needs is not ResetKind.NONE:
-            why.append(
-                f'{_lock_name(device, reading)}: it comes in force with a {reading.needs} only, which is not forced '
-                'on the host of somebody else: have the node serviced with lock_accelerators'
-            )
-        else:
-            readings.append(reading)
+        match next(((a, r) for a in shown_by for r in a.locks if r.place == trouble.lock), None):
+            case None:
+                why.append(f'{trouble.device or "the machine"}: {trouble.lock[0]} is not shown, so it cannot be closed')
+            case device, reading if reading.needs is not ResetKind.NONE:
+                why.append(
+                    f'{_lock_name(device, reading)}: it comes in force with a {reading.needs} only, which is not forced '
+                    'on the host of somebody else: have the node serviced with lock_accelerators'
+                )
+            case _, reading:
+                readings.append(reading)
     once = {r.place: r for r in readings}
     return tuple(sorted(once.values(), key=lambda r: (r.wraps, r.place))), tuple(why)
 
@@ -428,13 +428,14 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
     """
     if handed is None:
         return None
-    known = drift.remembered(handed, seen)
-    others = {c.accelerator for c in drift.beyond(drift.drift(handed, seen), actions) if _KINDS[c.kind] is not None}
+    known = {a.id: a for a in drift.remembered(handed, seen).accelerators}
+    beside = drift.beyond(drift.drift(handed, seen), actions)
+    # What could not be read is no change, and stays as it was.
+    others = {c.accelerator for c in beside if _KINDS[c.kind] not in (None, TroubleKind.UNREADABLE)}
     devices = []
     for old in handed.accelerators:
-        new = known.accelerator(old.id)
         judged = seen.accelerator(old.id)
-        if new is None or judged is None or old.id in others:
+        if judged is None or old.id in others:
             devices.append(old)
             continue
         places = {r.place: r for r in old.locks}
@@ -446,7 +447,7 @@ def accepted(handed: Inventory | None, seen: Inventory, actions: Iterable[Action
                 if r.state is LockState.LOCKED_VERIFIED or (r.place not in places and r.state in CLOSED)
             },
         }
-        devices.append(replace(new, locks=tuple(replace(r, session='', reason=None) for r in locks.values())))
+        devices.append(replace(known[old.id], locks=tuple(replace(r, session='', reason=None) for r in locks.values())))
     return replace(handed, accelerators=tuple(devices))
 
 

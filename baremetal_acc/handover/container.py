@@ -40,15 +40,22 @@ class Container:
     name: str
     adapter: Adapter
 
+    def make(self) -> None:
+        """See that the container is there.
+
+        :raises StateError: it is not, or has no name that one can have.
+        """
+        if not self.name or '/' in self.name or len(self.name.encode()) > _LONGEST_NAME:
+            raise StateError(f'{self.name!r} is no name of a container', hint=_HINT)
+        self._ask('PUT', quote(self.name, safe=''), good=(HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT))
+
     def put(self, which: Reference, data: bytes) -> str:
         """Keep a signed certificate, and read it back.
 
         :returns: container and object.
         :raises StateError: it is not there now, as it was given.
         """
-        if not self.name or '/' in self.name or len(self.name.encode()) > _LONGEST_NAME:
-            raise StateError(f'{self.name!r} is no name of a container', hint=_HINT)
-        self._ask('PUT', quote(self.name, safe=''), good=(HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT))
+        self.make()
         # The store compares what it got with this and answers 422: source as above, request header ETag.
         etag = hashlib.md5(data, usedforsecurity=False).hexdigest()
         headers = {'Content-Type': 'application/json', 'ETag': etag}
@@ -56,8 +63,8 @@ class Container:
         self._ask('PUT', path, good=(HTTPStatus.CREATED,), data=data, headers=headers)
         found = self._ask('GET', path, good=(HTTPStatus.OK,))
         if found.content != data:
-            raise StateError(f'{self._label(which)}: what is read there is not what was written', hint=_HINT)
-        return self._label(which)
+            raise StateError(f'{self.label(which)}: what is read there is not what was written', hint=_HINT)
+        return self.label(which)
 
     def get(self, which: Reference) -> bytes:
         """The bytes that are kept of it.
@@ -68,17 +75,18 @@ class Container:
         return content
 
     def put_away(self, which: Reference) -> None:
-        """It is over: it stays, and says so.
+        """It is over: it stays, and says so. Where it is not there, nothing has to.
 
         :raises StateError: it could not be marked.
         """
         headers = {'X-Object-Meta-Superseded': 'true', 'Content-Type': 'application/json'}
-        self._ask('POST', self._path(which), good=(HTTPStatus.ACCEPTED,), headers=headers)
+        self._ask('POST', self._path(which), good=(HTTPStatus.ACCEPTED, HTTPStatus.NOT_FOUND), headers=headers)
 
     def _path(self, which: Reference) -> str:
         return f'{quote(self.name, safe="")}/{"/".join(quote(part, safe="") for part in _object(which))}'
 
-    def _label(self, which: Reference) -> str:
+    def label(self, which: Reference) -> str:
+        """Container and object, for people."""
         return '/'.join((self.name, *_object(which)))
 
     def _ask(

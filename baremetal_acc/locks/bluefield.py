@@ -131,12 +131,13 @@ def cards(accelerator: Accelerator, readers: Iterable[Reader]) -> Iterator[tuple
 
 
 def _read_level(card: Card, reader: Reader, system: Document) -> None:
-    bios = _linked(card, 'level', reader, value_at(system.body, 'Bios', '@odata.id'))
+    fields = [f'Attributes/{name}' for name in LEVELS]
+    bios = _linked(card, 'level', reader, value_at(system.body, 'Bios', '@odata.id'), *fields)
     if bios is None:
         return
     name, card.level = level(bios.body)
     if name is not None:
-        settings = _linked(card, 'level', reader, settings_of(bios))
+        settings = _linked(card, 'level', reader, settings_of(bios), *fields)
         if settings is not None:
             card.pending = value_at(settings.body, 'Attributes', name)
 
@@ -150,11 +151,13 @@ def _read_extension(card: Card, reader: Reader, system: Document) -> None:
         return
     link = value_at(extension, '@odata.id')
     if RSHIM not in extension:
-        whole = _linked(card, 'rshim', reader, link)
+        whole = _linked(card, 'rshim', reader, link, RSHIM)
         extension = whole.body if whole is not None else extension
+    else:
+        _note_trouble(card, 'rshim', system.ref.uri, system.body, f'Oem/Nvidia/{RSHIM}')
     card.rshim = value_at(extension, RSHIM)
     link = value_at(extension, 'Connectx', 'ExternalHostPrivilege', '@odata.id')
-    shown = _linked(card, 'privileges', reader, link)
+    shown = _linked(card, 'privileges', reader, link, *(f'ExternalHostPrivilege/{name}' for name in WRITES))
     if isinstance(link, str):
         card.privileges_at = Ref(bmc=reader.name, uri=where(link) or link)
     if shown is not None:
@@ -162,21 +165,22 @@ def _read_extension(card: Card, reader: Reader, system: Document) -> None:
 
 
 def _read_presets(card: Card, reader: Reader, accelerator: Accelerator) -> None:
+    fields = ['PrivilegeMode', *(f'PrivilegeSettings/{name}' for name in SETTINGS_WRITE)]
     seen: set[str] = set()
     for ref in accelerator.refs:
         if ref.bmc != reader.name or ref.uri.split('/')[-2:-1] != ['NetworkAdapters']:
             continue
-        adapter = _linked(card, 'preset', reader, ref.uri)
+        adapter = _linked(card, 'preset', reader, ref.uri, 'Oem/Nvidia/HostPrivilegeConfig')
         link = value_at(adapter.body, 'Oem', 'Nvidia', 'HostPrivilegeConfig', '@odata.id') if adapter is not None else MISSING
         place = where(link)
         if place is None or place in seen:
             continue
         seen.add(place)
-        config = _linked(card, 'preset', reader, place)
+        config = _linked(card, 'preset', reader, place, *fields)
         if config is None:
             card.presets.append((Ref(bmc=reader.name, uri=place), {}, None))
             continue
-        settings = _linked(card, 'preset', reader, settings_of(config))
+        settings = _linked(card, 'preset', reader, settings_of(config), *fields)
         card.presets.append((config.ref, config.body, settings.body if settings is not None else None))
 
 
@@ -215,7 +219,8 @@ def shown(
     )
 
 
-def _linked(card: Card, place: str, reader: Reader, link: object) -> Document | None:
+def _linked(card: Card, place: str, reader: Reader, link: object, *fields: str) -> Document | None:
+    """:param fields: what is read of it: a message that something went wrong may stand beside each."""
     if not isinstance(link, str):
         return None
     try:
@@ -223,10 +228,15 @@ def _linked(card: Card, place: str, reader: Reader, link: object) -> Document | 
     except BmcError as exc:
         card.unreadable[place] = f'{link}: {exc.what}'
         return None
-    why = trouble(document.body)
-    if why is not None:
-        card.unreadable[place] = f'{link}: {why}'
+    _note_trouble(card, place, link, document.body, *fields)
     return document
+
+
+def _note_trouble(card: Card, place: str, uri: str, body: JsonObject, *fields: str) -> None:
+    for field_ in fields:
+        why = trouble(body, field_)
+        if why is not None:
+            card.unreadable[place] = f'{uri}: {why}'
 
 
 def level(body: JsonObject) -> tuple[str | None, object]:
@@ -251,7 +261,7 @@ def rshim_target(writer: Writer, system: Ref) -> str | None:
     :raises BmcError: it could not be asked.
     """
     extension = value_at(writer.fresh(system.uri).body, 'Oem', 'Nvidia')
-    link = value_at(extension, '@odata.id') if isinstance(extension, Mapping) else MISSING
+    link = value_at(extension, '@odata.id')
     body = writer.fresh(link).body if isinstance(link, str) else extension
     if not isinstance(body, Mapping) or RSHIM not in body:
         return None

@@ -105,7 +105,7 @@ def _value(card: Card, body: JsonObject, settings: JsonObject | None) -> dict[st
 def _state(card: Card, body: JsonObject, settings: JsonObject | None) -> tuple[LockState, str | None]:
     unreadable = card.why_not('system', 'preset', 'rshim')
     if unreadable is not None or settings is None:
-        return LockState.UNKNOWN, unreadable or 'its Settings could not be read'
+        return LockState.UNKNOWN, unreadable
     mode, pending = value_at(body, MODE), value_at(settings, MODE)
     if mode not in MODES or (pending is not MISSING and pending not in MODES):
         return LockState.UNKNOWN, f'a value that is not known: {literal(_value(card, body, settings))}'

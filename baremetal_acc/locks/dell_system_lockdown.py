@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from baremetal_acc.bmc.api import Reader
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import value_at
+from baremetal_acc.locks.place import last_of, linked, value_at
 from baremetal_acc.locks.whole import Found, Switch, managers, read
 from baremetal_acc.model.lock import Scope, WritePath
 
@@ -51,9 +51,8 @@ class SystemLockdown(Switch):
         """Of each Manager the DellAttributes of its own name: the others are of the chassis and of its jobs."""
         for manager in managers(reader, top):
             links = value_at(manager.document.body, 'Links', 'Oem', 'Dell', 'DellAttributes') if manager.document else ()
-            for link in links if isinstance(links, list) else ():
-                uri = value_at(link, '@odata.id') if isinstance(link, dict) else None
-                if isinstance(uri, str) and uri.rstrip('/').rsplit('/', 1)[-1] == manager.ref.uri.rsplit('/', 1)[-1]:
+            for uri in linked(links):
+                if last_of(uri) == last_of(manager.ref.uri):
                     found = read(reader, uri)
                     if found is not None:
                         yield found

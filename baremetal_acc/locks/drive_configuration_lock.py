@@ -68,12 +68,14 @@ class ConfigurationLock:
         theirs: dict[Ref, list[Component]] | None = None
         found = []
         for ref, places, document, why in _drives(accelerator, by_bmc):
-            reader = by_bmc.of(ref.bmc)
             if theirs is None:
                 theirs = related(accelerator, by_bmc)
             items = tuple({item.ref: item for place in places for item in theirs.get(place, ())}.values())
             for item in items:
                 state, reason = _state(document) if document is not None else (LockState.UNKNOWN, why)
+                beyond = _beyond_it(document) if document is not None else ()
+                if beyond and state is LockState.UNLOCKED:
+                    reason = f'the drive says that it cannot lock {", ".join(beyond)} ({UNLOCKABLE})'
                 found.append(
                     reading(
                         mechanism=self.name,
@@ -84,9 +86,10 @@ class ConfigurationLock:
                         value=_value(document) if document is not None else MISSING,
                         state=state,
                         now=now,
-                        session=reader.session if reader is not None else '',
+                        session=by_bmc.session(ref.bmc),
                         scope=Scope.COMPONENT,
                         part=item.id,
+                        closable=not beyond,
                         reason=reason,
                     )
                 )
@@ -112,16 +115,12 @@ def _drives(accelerator: Accelerator, by_bmc: Readers) -> Iterator[tuple[Ref, tu
     asked: dict[Ref, dict[Ref, None]] = {}
     for ref in accelerator.refs:
         in_storage = IN_STORAGE.match(ref.uri)
-        storage = Ref(bmc=ref.bmc, uri=in_storage['storage']) if in_storage is not None else None
-        if storage is None and '/Drives/' not in ref.uri:
-            continue
-        whole = dict.fromkeys(r for r in (ref, storage) if r is not None)
-        for place in (ref, storage) if '/Drives/' in ref.uri else (storage,):
-            if place is None:
-                continue
+        whole = (ref, Ref(bmc=ref.bmc, uri=in_storage['storage'])) if in_storage is not None else (ref,)
+        # Of a controller, the Storage alone shows the property.
+        for place in whole if '/Drives/' in ref.uri else whole[1:]:
             document, _ = by_bmc.document(place)
             if document is None or value_at(document.body, PROPERTY) is not MISSING:
-                asked.setdefault(place, {}).update(whole)
+                asked.setdefault(place, {}).update(dict.fromkeys(whole))
                 break
     for place, names in asked.items():
         document, why = by_bmc.document(place)
@@ -133,6 +132,11 @@ def _states(document: Document) -> Mapping[str, object]:
     return {name: found[name] for name in (*FIRMWARE, LOCKDOWN) if name in found}
 
 
+def _beyond_it(document: Document) -> tuple[str, ...]:
+    """The commands that the drive has and cannot lock, whatever is set."""
+    return tuple(name for name, state in _states(document).items() if state == UNLOCKABLE)
+
+
 def _value(document: Document) -> dict[str, object]:
     shown = {name: document.body[name] for name in (PROPERTY, LEVEL) if name in document.body}
     return shown | dict(_states(document))
@@ -142,7 +146,7 @@ def _state(document: Document) -> tuple[LockState, str | None]:
     lock, states = document.body.get(PROPERTY), _states(document)
     if lock not in ('Enabled', 'Disabled', 'Partial'):
         return LockState.UNKNOWN, f'a value that is not known: {literal(lock)}'
-    if document.body.get(LEVEL, 'Baseline') not in ('Baseline', None):
+    if document.body.get(LEVEL) not in ('Baseline', None):
         return LockState.UNKNOWN, f'a level of the lock that is not known: {literal(document.body[LEVEL])}'
     missing = [name for name in (*FIRMWARE, LOCKDOWN) if name not in states]
     if lock == 'Partial':

@@ -129,7 +129,7 @@ def _state(value: object) -> tuple[LockState, str | None]:
         case None:
             return LockState.UNKNOWN, 'the BMC says null'
         case _:
-            return LockState.UNKNOWN, None if value is MISSING else 'neither true nor false'
+            return LockState.UNKNOWN, 'neither true nor false'
 
 
 def _field(index: int) -> str:

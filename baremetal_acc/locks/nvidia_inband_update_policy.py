@@ -28,7 +28,7 @@ from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, literal, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, last_of, linked, literal, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import BmcName, Ref
@@ -73,14 +73,13 @@ class InbandUpdatePolicy:
         found = []
         for reader in by_bmc.bmcs(accelerator):
             for root in self._roots.of(reader, '/redfish/v1').of(accelerator, reader.name):
-                value = root.value
-                link = _protects(accelerator, root.ref, root.document, reader)
+                link = _protects(accelerator, root, reader)
                 if link is None:
                     continue
                 scope, part, inferred = link
                 state, reason = LockState.UNKNOWN, root.why
                 if root.document is not None:
-                    state, reason = _state(value, root.document.body, inferred, reader)
+                    state, reason = _state(root.value, root.document.body, inferred, reader)
                 found.append(
                     reading(
                         mechanism=self.name,
@@ -88,7 +87,7 @@ class InbandUpdatePolicy:
                         blocks=self.about.blocks,
                         ref=root.ref,
                         field=FIELD,
-                        value=value,
+                        value=root.value,
                         state=state,
                         now=now,
                         session=reader.session,
@@ -153,14 +152,14 @@ class _Roots:
         self._all = list(_chassis(reader, top))
         self._by_place: dict[str, list[int]] = {}
         for number, root in enumerate(self._all):
-            named = NAMED.match(root.ref.uri.rsplit('/', 1)[-1])
+            named = NAMED.match(last_of(root.ref.uri))
             for place in (*_protected(root.document), *([named.group('device')] if named is not None else [])):
                 self._by_place.setdefault(place, []).append(number)
 
     def of(self, accelerator: Accelerator, bmc: BmcName) -> Iterator[_Root]:
         """Those that may be for a device."""
         mine = [ref.uri for ref in accelerator.refs if ref.bmc == bmc]
-        places = [*mine, *(uri.rsplit('/', 1)[-1].removeprefix('HGX_') for uri in mine)]
+        places = [*mine, *(last_of(uri).removeprefix('HGX_') for uri in mine)]
         yield from (self._all[n] for n in sorted({n for place in places for n in self._by_place.get(place, ())}))
 
 
@@ -172,7 +171,7 @@ def _chassis(reader: Reader, top: str) -> Iterator[_Root]:
     except BmcError:
         return  # the look has a gap for it, which hides devices
     for member in members if isinstance(members, list) else ():
-        uri = member.get('@odata.id') if isinstance(member, dict) else None
+        uri = value_at(member, '@odata.id')
         if isinstance(uri, str):
             try:
                 document = reader.get(uri)
@@ -186,30 +185,27 @@ def _chassis(reader: Reader, top: str) -> Iterator[_Root]:
 
 def _protected(document: Document | None) -> tuple[str, ...]:
     """The resources that a root of trust says it protects."""
-    found = value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected') if document is not None else MISSING
-    links = [value_at(item, '@odata.id') for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-    return tuple(place for link in links if (place := where(link)) is not None)
+    return linked(value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected')) if document is not None else ()
 
 
-def _protects(
-    accelerator: Accelerator, ref: Ref, document: Document | None, reader: Reader
-) -> tuple[Scope, str | None, bool] | None:
-    """What of the device a root of trust protects: scope, part, and whether that is inferred. None when nothing."""
-    mine = {r.uri: r for r in accelerator.refs if r.bmc == ref.bmc}
-    shown = value_at(document.body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected') if document is not None else MISSING
-    if isinstance(shown, list) and shown:
-        places = _protected(document)
-        managers = [place for place in places if place in mine and '/Managers/' in place]
-        if any(place in mine and place not in managers for place in places):
-            return Scope.DEVICE, None, False
-        for place in managers:
-            part = _image_of(accelerator, place, reader)
-            if part is not None:
-                return Scope.COMPONENT, part, False
-        return None
-    named = NAMED.match(ref.uri.rsplit('/', 1)[-1])
-    if named is not None and any(uri.rsplit('/', 1)[-1].removeprefix('HGX_') == named.group('device') for uri in mine):
+def _protects(accelerator: Accelerator, root: _Root, reader: Reader) -> tuple[Scope, str | None, bool] | None:
+    """What of the device a root of trust protects: scope, part, and whether that is inferred. None when nothing.
+
+    :param root: one that may be for the device: where it links nothing, it was found by its name.
+    """
+    body = root.document.body if root.document is not None else {}
+    shown = value_at(body, 'Links', 'Oem', 'Nvidia', 'ComponentsProtected')
+    if not (isinstance(shown, list) and shown):
         return Scope.DEVICE, None, True
+    mine = {ref.uri for ref in accelerator.refs if ref.bmc == root.ref.bmc}
+    protected = [place for place in linked(shown) if place in mine]
+    managers = [place for place in protected if '/Managers/' in place]
+    if len(managers) < len(protected):
+        return Scope.DEVICE, None, False
+    for place in managers:
+        part = _image_of(accelerator, place, reader)
+        if part is not None:
+            return Scope.COMPONENT, part, False
     return None
 
 
@@ -229,9 +225,10 @@ def _state(value: object, body: JsonObject, inferred: bool, reader: Reader) -> t
         return LockState.UNKNOWN, 'neither true nor false'
     if inferred:
         return LockState.UNKNOWN, 'the BMC does not say which device this root of trust protects'
-    agrees, against = _other_sources(reader, body)
-    if against is not None:
-        return LockState.UNKNOWN, against
+    try:
+        agrees = _other_sources(reader, body)
+    except _Against as exc:
+        return LockState.UNKNOWN, str(exc)
     missing = [sign for sign in SIGNS if not agrees and value_at(body, 'Oem', 'Nvidia', sign) in (MISSING, None, '')]
     if value_at(body, 'Status', 'State') != 'Enabled':
         missing.append('Status.State Enabled')
@@ -242,35 +239,35 @@ def _state(value: object, body: JsonObject, inferred: bool, reader: Reader) -> t
     return LockState.LOCKED_REPORTED, None
 
 
-def _other_sources(reader: Reader, body: JsonObject) -> tuple[bool, str | None]:
-    """What the components of a root of trust say of its policy: whether a second source agrees, and what speaks against it.
+def _other_sources(reader: Reader, body: JsonObject) -> bool:
+    """Does one of the components of a root of trust, or a slot of one, say of its policy that it is closed?
 
     They are asked only where the root itself says closed: nothing makes an open one more open.
+
+    :raises _Against: one of them says anything else, or could not be read.
     """
     links = (
         value_at(body, 'Oem', 'Nvidia', COMPONENTS, '@odata.id'),
         value_at(body, 'Oem', 'NvidiaRoT', COMPONENTS, '@odata.id'),
     )
     link = next((one for one in links if isinstance(one, str)), None)
-    agree = 0
+    agrees = False
     try:
         for component in _parts(reader, link):
-            agree += _one_source(component, PROPERTY, closed=False)
+            agrees |= _agrees(component, PROPERTY, closed=False)
             for slot in _parts(reader, value_at(component.body, 'ImageSlots', '@odata.id')):
-                agree += _one_source(slot, 'WriteProtected', closed=True)
-    except _Against as exc:
-        return False, str(exc)
+                agrees |= _agrees(slot, 'WriteProtected', closed=True)
     except BmcError as exc:
-        return False, f'a second source for it could not be read: {exc.what}'
-    return agree > 0, None
+        raise _Against(f'a second source for it could not be read: {exc.what}') from exc
+    return agrees
 
 
 class _Against(Exception):
-    """A source says something else."""
+    """A source says something else, or nobody knows what it says."""
 
 
-def _one_source(document: Document, name: str, *, closed: bool) -> int:
-    """1 when it agrees, 0 when it does not say.
+def _agrees(document: Document, name: str, *, closed: bool) -> bool:
+    """One source says closed, too; not when it does not say.
 
     :raises _Against: it says anything else.
     """
@@ -278,11 +275,9 @@ def _one_source(document: Document, name: str, *, closed: bool) -> int:
     if why is not None:
         raise _Against(f'{document.ref.uri}: {why}')
     value = value_at(document.body, name)
-    if value is MISSING:
-        return 0
-    if value is not closed:
+    if value is not MISSING and value is not closed:
         raise _Against(f'{document.ref.uri} says otherwise: {name} is {literal(value)}')
-    return 1
+    return value is closed
 
 
 def _parts(reader: Reader, link: object) -> Iterator[Document]:
@@ -297,7 +292,7 @@ def _parts(reader: Reader, link: object) -> Iterator[Document]:
     if not isinstance(members, list) or len(members) > MOST:
         raise _Against(f'{link} is no list of up to {MOST} members')
     for member in members:
-        uri = value_at(member, '@odata.id') if isinstance(member, dict) else MISSING
+        uri = value_at(member, '@odata.id')
         if not isinstance(uri, str):
             raise _Against(f'{link} has a member without a link')
         yield reader.get(uri)

@@ -28,7 +28,7 @@ from baremetal_acc.bmc.api import Document, Reader, Writer
 from baremetal_acc.decide.evidence import trouble
 from baremetal_acc.errors import BmcError, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -154,15 +154,13 @@ def _body(reader: Reader, link: object) -> Mapping[str, object]:
 def _members(reader: Reader, link: object) -> Iterator[str]:
     members = _body(reader, link).get('Members')
     for member in members if isinstance(members, list) else ():
-        uri = value_at(member, '@odata.id') if isinstance(member, Mapping) else MISSING
+        uri = value_at(member, '@odata.id')
         if isinstance(uri, str):
             yield uri
 
 
 def _affected(document: Document) -> frozenset[str]:
-    found = document.body.get('AffectedComponents')
-    links = [value_at(item, '@odata.id') for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
-    return frozenset(place for link in links if (place := where(link)) is not None)
+    return frozenset(linked(document.body.get('AffectedComponents')))
 
 
 def _items(accelerator: Accelerator, domain: _Domain) -> Iterator[Component]:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from baremetal_acc.bmc.api import Document, JsonObject, Reader
+from baremetal_acc.bmc.api import Document, Reader
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
@@ -20,6 +20,9 @@ from baremetal_acc.model.ref import BmcName, Ref
 
 MISSING = object()
 """There is no such property; null is a value."""
+
+LONGEST = 400
+"""Characters of a value that are kept. Those that mechanisms read have a few dozen."""
 
 T = TypeVar('T')
 
@@ -56,16 +59,24 @@ def where(link: object) -> str | None:
     return bare
 
 
+def last_of(uri: str) -> str:
+    """What a resource is called among its like: the last part of its URI."""
+    return uri.rpartition('/')[2]
+
+
+def linked(found: object) -> tuple[str, ...]:
+    """The resources that a list of links leads to, in its order; what is no link, or no list, leads to none."""
+    links = [value_at(one, '@odata.id') for one in found] if isinstance(found, list) else []
+    return tuple(place for link in links if (place := where(link)) is not None)
+
+
 def related(accelerator: Accelerator, by_bmc: 'Readers') -> dict[Ref, list[Component]]:
     """The items of a device by each resource that the BMC says they are the firmware of."""
     found: dict[Ref, list[Component]] = {}
     for item in accelerator.firmware:
         document = by_bmc.document(item.ref)[0] if item.id is not None else None
-        shown = document.body.get('RelatedItem') if document is not None else None
-        links = [value_at(one, '@odata.id') for one in shown if isinstance(one, Mapping)] if isinstance(shown, list) else []
-        for place in dict.fromkeys(where(link) for link in links):
-            if place is not None:
-                found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
+        for place in dict.fromkeys(linked(document.body.get('RelatedItem'))) if document is not None else ():
+            found.setdefault(Ref(bmc=item.ref.bmc, uri=place), []).append(item)
     return found
 
 
@@ -78,6 +89,11 @@ class Readers:
     def of(self, bmc: BmcName) -> Reader | None:
         """The reader of a BMC, None when it takes no part in this look."""
         return self._readers.get(bmc)
+
+    def session(self, bmc: BmcName) -> str:
+        """Names the session by which a BMC is read; empty when it takes no part in this look."""
+        reader = self._readers.get(bmc)
+        return reader.session if reader is not None else ''
 
     def document(self, ref: Ref) -> tuple[Document | None, str | None]:
         """A resource, or why it could not be read."""
@@ -96,8 +112,8 @@ class Readers:
                 yield self._readers[name]
 
 
-def value_at(body: JsonObject, *path: str) -> Any:
-    """The value at a place, :data:`MISSING` when there is none."""
+def value_at(body: object, *path: str) -> Any:
+    """The value at a place, :data:`MISSING` when there is none, as in what is no object at all."""
     value: Any = body
     for name in path:
         if not isinstance(value, Mapping) or name not in value:
@@ -107,11 +123,15 @@ def value_at(body: JsonObject, *path: str) -> Any:
 
 
 def literal(value: object) -> str | None:
-    """A value as JSON text; None when there is none. What is no JSON (NaN, infinity) is given as text that says so."""
+    """A value as JSON text; None when there is none. What is no JSON (NaN, infinity) is given as text that says so.
+
+    What is cut says how long it was.
+    """
     if value is MISSING:
         return None
     try:
-        return json.dumps(value, sort_keys=True, ensure_ascii=True, allow_nan=False)[:400]
+        text = json.dumps(value, sort_keys=True, allow_nan=False)
+        return text if len(text) <= LONGEST else f'{text[:LONGEST]}... (cut, of {len(text)} characters)'
     except ValueError:
         return '"a number that JSON does not have"'
     except RecursionError:
@@ -137,6 +157,7 @@ def reading(
     wraps: bool = False,
     with_start: Ref | None = None,
     in_force: bool = False,
+    closable: bool = True,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -157,5 +178,6 @@ def reading(
         wraps=wraps,
         with_start=with_start,
         in_force=in_force,
+        closable=closable,
         reason=reason,
     )

@@ -15,7 +15,7 @@ from typing import ClassVar
 from baremetal_acc.bmc.api import Document, JsonObject, Reader, Writer
 from baremetal_acc.errors import BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.locks.api import About
-from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
+from baremetal_acc.locks.place import MISSING, Once, Readers, linked, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 from baremetal_acc.model.ref import Ref
@@ -216,8 +216,8 @@ def members(reader: Reader, link: object) -> Iterator[Found]:
         if not (isinstance(exc, BmcRefused) and exc.status == GONE):
             yield Found(ref=Ref(bmc=reader.name, uri=place), why=exc.what)
         return
-    for member in listed if isinstance(listed, list) else ():
-        found = read(reader, value_at(member, '@odata.id') if isinstance(member, dict) else MISSING)
+    for uri in linked(listed):
+        found = read(reader, uri)
         if found is not None:
             yield found
 

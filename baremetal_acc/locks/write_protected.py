@@ -22,7 +22,7 @@ from baremetal_acc.bmc.api import Reader, Writer
 from baremetal_acc.errors import BmcError, BmcRefused
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
-from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at
+from baremetal_acc.locks.place import MISSING, Once, Readers, reading, value_at, where
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
@@ -88,7 +88,7 @@ class WriteProtected:
                     value=MISSING if document is None else value,
                     state=state,
                     now=now,
-                    session=reader.session if reader is not None else '',
+                    session=by_bmc.session(component.ref.bmc),
                     scope=scope,
                     part=part,
                     reason=reason,
@@ -127,17 +127,17 @@ def _always_true(reader: Reader, collection: str) -> bool:
     Where that cannot be asked, be it of a single item that is there, true has to be taken for nothing.
     """
     members: list[object] = []
-    for place in dict.fromkeys((collection, *_firmware_inventory(reader))):
-        try:
+    try:
+        for place in dict.fromkeys((collection, *_firmware_inventory(reader))):
             found = reader.get(place).body.get('Members')
-        except BmcError:
-            return True
-        members += found if isinstance(found, list) else ()
+            members += found if isinstance(found, list) else ()
+    except BmcError:
+        return True
     if len(members) < FEWEST:
         return False
     suspect = False
     for member in members:
-        link = member.get('@odata.id') if isinstance(member, dict) else None
+        link = value_at(member, '@odata.id')
         if not isinstance(link, str):
             suspect = True
             continue
@@ -153,9 +153,12 @@ def _always_true(reader: Reader, collection: str) -> bool:
 
 
 def _firmware_inventory(reader: Reader) -> tuple[str, ...]:
-    try:
-        service = value_at(reader.get('/redfish/v1').body, 'UpdateService', '@odata.id')
-        link = value_at(reader.get(service).body, 'FirmwareInventory', '@odata.id') if isinstance(service, str) else MISSING
-    except BmcError:
+    """Where the BMC has its own images: nowhere when it links no such collection.
+
+    :raises BmcError: it could not be asked.
+    """
+    service = where(value_at(reader.get('/redfish/v1').body, 'UpdateService', '@odata.id'))
+    if service is None:
         return ()
-    return (link.rstrip('/'),) if isinstance(link, str) else ()
+    place = where(value_at(reader.get(service).body, 'FirmwareInventory', '@odata.id'))
+    return (place,) if place is not None else ()

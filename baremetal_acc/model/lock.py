@@ -88,7 +88,9 @@ class LockReading:
     :ivar in_force: the BMC tells what is in force from what is set, and this is in force: to close it again needs no reset.
     :ivar with_start: a System: closed is set, and comes in force with the next start of this one, before any code of its host
         runs; None where that is not so.
-    :ivar reason: why it is unknown, partial or pending, or None.
+    :ivar closable: False where the device says that it cannot close it altogether: engaging it leaves a way in. ``reason`` says
+        which.
+    :ivar reason: why it is unknown, partial or pending, or cannot be closed, or None.
     """
 
     mechanism: str
@@ -107,6 +109,7 @@ class LockReading:
     wraps: bool = False
     with_start: Ref | None = None
     in_force: bool = False
+    closable: bool = True
     reason: str | None = None
 
     @property
@@ -118,6 +121,24 @@ class LockReading:
     def to_close(self) -> ResetKind:
         """The reset that closing it needs as it is now."""
         return ResetKind.NONE if self.in_force and self.state is LockState.LOCKED_REPORTED else self.needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Way:
+    """A place of a lock of a whole machine that a BMC has shown: each of them may be a way of the host to that BMC.
+
+    :ivar mechanism: with ``ref``, ``field`` and ``blocks`` as in the reading; ``blocks`` sorted.
+    """
+
+    mechanism: str
+    ref: Ref
+    field: str
+    blocks: tuple[WritePath, ...]
+
+    @property
+    def place(self) -> tuple[str, Ref, str]:
+        """The same as :attr:`LockReading.place`."""
+        return (self.mechanism, self.ref, self.field)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

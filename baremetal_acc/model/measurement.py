@@ -79,7 +79,8 @@ class MeasurementReading:
 
     :ivar accelerator: the device that it speaks of.
     :ivar ref: the ComponentIntegrity; ``integrity`` its Id.
-    :ivar reason: why it is not proven; of one that is, what has to be told all the same, or None.
+    :ivar reason: why it is not proven; of one that is, what has to be told all the same, or None. In a certificate that begins
+        with what it was compared with.
     :ivar version: of SPDM, as the signed transcript says it.
     :ivar signer: subject of the certificate whose key signed; ``fingerprint`` SHA-256 of that key.
     :ivar root: SHA-256 of the pinned root that the chain leads to.

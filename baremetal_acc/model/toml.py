@@ -46,6 +46,17 @@ class Table:
         """The key is there."""
         return key in self.data
 
+    def not_misspelt(self, key: str) -> None:
+        """A key that is not there, and has to be, was forgotten and not misspelt.
+
+        :raises DocumentError: there is one of nearly that name: the reader is shown the line that is wrong.
+        """
+        # Strict, since another key is no typo.
+        others = [name for name in self.data if name not in self._asked]
+        near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
+        if key not in self.data and near:
+            raise self.error(near[0], 'no such key', f'did you mean {key}?')
+
     def string(self, key: str, default: str | None = None, *, required: bool = False) -> str | None:
         """Text that is not empty."""
         value = self._get(key, required=required)
@@ -200,11 +211,7 @@ class Table:
         self._asked.add(key)
         value = self.data.get(key)
         if value is None and required:
-            # Misspelt rather than forgotten: the reader is shown the line that is wrong. Strict, since another key is no typo.
-            others = [name for name in self.data if name not in self._asked]
-            near = difflib.get_close_matches(key, others, n=1, cutoff=0.7)
-            if near:
-                raise self.error(near[0], 'no such key', f'did you mean {key}?')
+            self.not_misspelt(key)
             raise self.error(None, f'{key} is missing')
         return value
 
@@ -250,10 +257,13 @@ def read(text: str, path: str, *, format_version: int) -> Table:
     return table
 
 
-def did_you_mean(word: str, words: Iterable[str]) -> str | None:
-    """A hint that names the word nearest to a misspelt one."""
+def did_you_mean(word: str, words: Iterable[str], before: str = '') -> str | None:
+    """A hint that names the word nearest to a misspelt one.
+
+    :param before: what stands before each of the words.
+    """
     near = difflib.get_close_matches(word, sorted(words), n=1)
-    return f'did you mean {near[0]}?' if near else None
+    return f'did you mean {before}{near[0]}?' if near else None
 
 
 def _short(text: str) -> str:

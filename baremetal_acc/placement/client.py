@@ -91,16 +91,23 @@ class PlacementClient:
         self._checked = True
 
     def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        may_be_forbidden: bool = False,
     ) -> Answer:
         """Send one request.
 
+        :param may_be_forbidden: an answer of 403 is given back, and is no error: there is another way.
         :raises PlacementUnreachable: no answer; whether a write arrived is not known.
         :raises PlacementRefused: there is no way to placement, or we may not go it.
         """
         self.check()
         answer = self._send(method, path if not query else f'{path}?{urlencode(query)}', body)
-        if answer.status in _HINTS:
+        if answer.status in _HINTS and not (may_be_forbidden and answer.status == HTTPStatus.FORBIDDEN):
             raise refusal(method, path, answer)
         return answer
 

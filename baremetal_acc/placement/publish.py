@@ -7,10 +7,11 @@ write carries the generation that was read, so that a change by somebody else ma
 compared anew. Inventory that a consumer holds is never deleted: placement itself refuses that, in one step with claims.
 """
 
+import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
@@ -40,6 +41,8 @@ from baremetal_acc.placement.client import (
 
 LOG = logging.getLogger(__name__)
 
+NAMES_AT_ONCE = 4000
+"""How many characters of names of traits one question holds: web servers take lines of 8190 (Apache's LimitRequestLine)."""
 ATTEMPTS = 12
 """How often all is read and compared anew. Sixteen publishers at once needed at most four on PostgreSQL and MariaDB."""
 
@@ -122,6 +125,7 @@ class Publisher:
         self._attempts = attempts
         self._declared: set[str] = set()
         self._memories: dict[str, _Memory] = {}
+        self._may_reshape = True
 
     def read(self, root_uuid: str) -> ProviderTree:
         """Our providers below a root: those with our owner trait. Writes nothing.
@@ -240,23 +244,39 @@ class Publisher:
         delete_gone: bool = False,
     ) -> PublishResult:
         done: list[Call] = []
-        held: dict[str, frozenset[str]] = {}
+        held = {} if consumer is None else self.claims(consumer)
         busy: dict[str, str] = {}
+        remembered = self._remembered(root)
 
-        def turn() -> bool | None:
-            """Read, compare, send. True when there was nothing left to send."""
-            actual = self._read(root, known)
+        def missing(actual: ProviderTree) -> list[Call]:
             wanted = wanted_of(actual)
             for provider in actual.providers:
                 if provider.uuid in held:
                     wanted = providers.held(wanted, provider, held[provider.uuid])
-            calls = [c for c in providers.diff(wanted, actual, delete_gone=delete_gone) if c.uuid not in busy]
+            return [c for c in providers.diff(wanted, actual, delete_gone=delete_gone) if c.uuid not in busy]
+
+        def turn() -> bool | None:
+            """Read, compare, send. True when there was nothing left to send."""
+            nonlocal remembered
+            # What is remembered will do to begin with: placement takes no write that carries an old generation, and what
+            # nothing was sent for is read at the end.
+            actual, remembered = remembered, None
+            calls = [] if actual is None else missing(actual)
+            if actual is None or not calls:
+                actual = self._read(root, known)
+                calls = missing(actual)
             if not calls:
                 return True
             self._declare_for(calls)
             seen = {p.uuid: p for p in actual.providers}
+            offers = providers.offers(calls, actual)
             stuck: set[str] = set()  # the other calls for these were meant for what they cannot become
             for call in calls:
+                if call in offers and not stuck and self._offered(root, offers, seen):
+                    for offer in offers:
+                        LOG.info('node %s: %s', root, providers.describe(offer))
+                    done.extend(offers)
+                    stuck.update(offer.uuid for offer in offers)
                 if call.uuid in stuck:
                     continue
                 try:
@@ -300,7 +320,25 @@ class Publisher:
         else:
             held[call.uuid] = frozenset().union(*holders.values())
 
+    def claims(self, consumer: str) -> dict[str, frozenset[str]]:
+        """The classes that a consumer holds, by the UUID of the provider, of whatever node it is.
+
+        :raises PlacementError: placement cannot be asked.
+        """
+        answer = self._client.get(f'/allocations/{consumer}')
+        return {
+            str(uuid): frozenset(wire.mapping(wire.mapping(allocation).get('resources')))
+            for uuid, allocation in wire.mapping(answer.body.get('allocations', {})).items()
+        }
+
     # ------------------------------------------------------------------------------------------------------------- reading
+
+    def _remembered(self, root: str) -> ProviderTree | None:
+        """Our providers below a root as they were when they were last read or written; None: that is too long ago."""
+        memory = self._memories.get(root)
+        if memory is None or self._clock() - memory.at >= REMEMBER_SECONDS:
+            return None
+        return ProviderTree(root_uuid=root, providers=tuple(memory.ours.values()))
 
     def _read(self, root: str, known: frozenset[str]) -> ProviderTree:
         """Our providers below a root, and those of the given UUIDs, which may lack the owner trait yet."""
@@ -357,6 +395,8 @@ class Publisher:
 
     def _declare(self, classes: Iterable[str], traits: Iterable[str]) -> None:
         """Make custom names known, and see that the others are."""
+        traits = sorted(traits)
+        self._known_traits([t for t in traits if f'/traits/{t}' not in self._declared])
         for kind, names in (('resource_classes', classes), ('traits', traits)):
             for name in sorted(names):
                 path = f'/{kind}/{name}'
@@ -373,6 +413,57 @@ class Publisher:
                     if not answer.ok:
                         raise _again_or_refused('PUT', path, answer)
                 self._declared.add(path)
+
+    def _known_traits(self, names: Sequence[str]) -> None:
+        """Ask for many at once which of them placement has: one question for each would be most of a first publication."""
+        asked: list[str] = []
+        for name, following in itertools.pairwise([*names, '']):
+            asked.append(name)
+            if not following or sum(map(len, asked)) + len(following) > NAMES_AT_ONCE:
+                answer = self._client.get('/traits', name=f'in:{",".join(asked)}')
+                self._declared.update(f'/traits/{name}' for name in wire.traits(answer))
+                asked = []
+
+    def _offered(self, root: str, offers: Sequence[SetInventories], seen: dict[str, Provider]) -> bool:
+        """Send several offers as one call. False: nothing was sent, since it would save nothing, or we may not.
+
+        Only what takes nothing away and reserves nothing may go this way: POST /reshaper does not compare what is reserved with
+        what is there (placement 16.0.0).
+
+        :raises _Again: placement is not as it was read.
+        """
+        if len(offers) < 2 or not self._may_reshape:
+            return False
+        body = {
+            'inventories': {
+                offer.uuid: {
+                    'resource_provider_generation': seen[offer.uuid].generation,
+                    'inventories': {i.resource_class: wire.encode(i) for i in offer.inventories},
+                }
+                for offer in offers
+            },
+            'allocations': {},
+        }
+        answer = self._client.request('POST', '/reshaper', body=body, may_be_forbidden=True)
+        if answer.status == HTTPStatus.FORBIDDEN:
+            LOG.info('placement: POST /reshaper needs the role service; each offer is sent by itself')
+            self._may_reshape = False
+            return False
+        _accepted(answer, 'POST', '/reshaper')
+        for offer in offers:
+            own = seen[offer.uuid]
+            # Each generation goes up by two, or by more where somebody holds some of it: then it is read again.
+            after = None if own.generation is None else own.generation + 2
+            seen[offer.uuid] = replace(
+                own, inventories=tuple(sorted(offer.inventories, key=lambda i: i.resource_class)), generation=after
+            )
+            self._remember(root, seen[offer.uuid])
+        return True
+
+    def _remember(self, root: str, provider: Provider) -> None:
+        memory = self._memories.get(root)
+        if memory is not None:
+            self._memories[root] = replace(memory, ours={**memory.ours, provider.uuid: provider})
 
     def _send(self, root: str, call: Call, seen: dict[str, Provider], *, busy: bool) -> None:
         """Send one call with the generation that was read, and note what placement says it made of it.

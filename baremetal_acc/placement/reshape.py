@@ -269,7 +269,7 @@ class Reshaper:
         if placed is None:
             return
         by_provider: dict[str, set[str]] = {}
-        for uuid, name in reshape.touched(placed, _chosen(wish, placed), back=wish.wanted is None):
+        for uuid, name in reshape.touched(placed, reshape.chosen(placed, wish.wanted, wish.moves), back=wish.wanted is None):
             by_provider.setdefault(uuid, set()).add(name)
         for provider in _providers(placed):
             names = frozenset(by_provider.get(provider.uuid, ()))
@@ -371,7 +371,7 @@ class Reshaper:
 
     def _with_consumers(self, wish: Wish, placed: Placed, held: _Held) -> Placed:
         """With everybody whole who claims what leaves. Who has freed it meanwhile is gone, and its claims with it."""
-        leaving = reshape.leaving(placed, _chosen(wish, placed), back=wish.wanted is None)
+        leaving = reshape.leaving(placed, reshape.chosen(placed, wish.wanted, wish.moves), back=wish.wanted is None)
         found: list[Consumer] = []
         for uuid in sorted({c for claims in held.values() for c, own in claims.items() if _any(own, leaving)}):
             whole = wire.consumer(uuid, self._client.get(f'/allocations/{uuid}'))
@@ -395,11 +395,6 @@ class Reshaper:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise _Again
         return answer
-
-
-def _chosen(wish: Wish, placed: Placed) -> tuple[Move, ...]:
-    source = (placed.root,) if wish.wanted is not None else placed.children
-    return reshape.chosen({s.resource_class for p in source for s in p.stocks}, wish.moves)
 
 
 def _providers(placed: Placed | None) -> tuple[Stocked, ...]:

@@ -189,6 +189,7 @@ def check(
         flow=flow,
         known=tools.known,
         blockable=tools.blockable,
+        ways=tools.ways,
         starting=starting,
         measured=measure,
     )

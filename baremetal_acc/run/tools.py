@@ -10,6 +10,7 @@ from baremetal_acc.bmc.api import BmcAddress, Connection, Upload
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.images import another
+from baremetal_acc.decide.offer import Supply
 from baremetal_acc.decide.waiver import Blockable
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
@@ -17,6 +18,7 @@ from baremetal_acc.model.certificate import Paper
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Job, Verdict
+from baremetal_acc.model.lock import Way
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
@@ -56,7 +58,7 @@ class PlacementShell(Protocol):
         :raises PlacementError: somebody holds it, or placement did not do it.
         """
 
-    def publish(self, inventory: Inventory, verdict: Verdict, functions: dict[tuple[AcceleratorId, str], str]) -> None:
+    def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """Make placement agree.
 
         :raises PlacementError: it did not.
@@ -77,6 +79,7 @@ class Tools:
     :ivar power_changed: told when the job has powered a System off or on.
     :ivar known: devices that were there before; one that has vanished is not met.
     :ivar blockable: what mechanisms could block when the devices were looked at before; no waiver is for one that has vanished.
+    :ivar ways: to the BMCs that were shown before; one that has vanished may be open.
     :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
     :ivar placement: None where nothing is published.
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
@@ -95,6 +98,7 @@ class Tools:
     power_changed: Callable[[Ref, PowerState], None] = _nothing
     known: frozenset[AcceleratorId] = frozenset()
     blockable: Blockable = frozenset()
+    ways: frozenset[Way] = frozenset()
     unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
     patience: Patience = field(default_factory=Patience)
     papers: tuple[Paper, Paper] | None = None

@@ -7,6 +7,7 @@ place where it is kept: with the node, and in the folder and the container that 
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -73,7 +74,8 @@ def issue(
         outcome.told(task.node, f'no certificate is issued, for option [{GROUP}] certificate_key is not set ({node.exposure})')
         return replace(mind, certificate=None)
     lifecycle = mind.given_away().lifecycle
-    certificate = decide.issue(inventory, verdict, tools.baseline, node, evidence, _occasion(task, mind, tools, by, lifecycle))
+    occasion = _occasion(task, mind, tools, by, lifecycle)
+    certificate = decide.issue(inventory, verdict, tools.baseline, node, evidence, occasion, tools.catalogue)
     which = certificate.reference
     data = seal.seal(certificate, by)
     if mind.certificate is not None:
@@ -81,6 +83,25 @@ def issue(
         mind = _put_away(task, mind, mind.certificate)
     folder, container = _folder(), _container()
     memory.held(task.node)
+    if container is not None:
+        container.make()  # a store that does not answer now has got nothing of it
+    before = mind
+    kept = Kept(
+        lifecycle=lifecycle,
+        deployment=certificate.deployment,
+        name=certificate.node.name,
+        issued=certificate.issued,
+        key=by.name,
+        digest=seal.digest(data),
+        where=(
+            *(() if folder is None else (str(folder.path(which)),)),
+            *(() if container is None else (container.label(which),)),
+        ),
+        packed=None,
+    )
+    if kept.where:
+        # Whoever ends between here and the hand-over leaves one behind: the next attempt puts it away by this.
+        memory.store(task.node, replace(mind, certificate=replace(kept, superseded=True)))
     try:
         where = []
         if folder is not None:
@@ -89,21 +110,14 @@ def issue(
         if container is not None:
             where.append(container.put(which, data))
             _same(certificate, container.get(which), by, where[-1])
-        kept = Kept(
-            lifecycle=lifecycle,
-            deployment=certificate.deployment,
-            name=certificate.node.name,
-            issued=certificate.issued,
-            key=by.name,
-            digest=seal.digest(data),
-            where=tuple(where),
-            packed=_packed(data, where),
-        )
+        kept = replace(kept, where=tuple(where), packed=_packed(data, where))
         mind = replace(mind, certificate=kept)
         memory.store(task.node, mind)
         _read_back(task, certificate, by, kept)
     except BaseException:
-        _mark(which, folder, container)
+        done = _mark(which, folder, container)
+        with suppress(exception.NodeLocked, exception.NodeNotFound):
+            memory.store(task.node, before if done else replace(before, certificate=replace(kept, superseded=True)))
         raise
     places = ', '.join(('with the node', *where))
     outcome.told(
@@ -147,6 +161,12 @@ def over(task: Any, mind: Memory) -> Memory:
     """
     kept = mind.certificate
     return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
+
+
+def attempted(node: Any, mind: Memory) -> Memory:
+    """What a deploy that has failed means to remember, with the certificate of its attempt where that is not put away yet."""
+    stored = memory.load(node).certificate
+    return mind if stored is None or stored.lifecycle <= mind.lifecycle else replace(mind, certificate=stored)
 
 
 def wanted(node: NodeFacts, mind: Memory) -> bool:

@@ -26,7 +26,7 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     """
     node = task.node
     says, was = shown(node), goes_by(node, mind)
-    if says is was or not _asked_for(task, mind, step, flow):
+    if says is was or not by_hand_of_an_operator(task, mind, step, flow):
         return mind
     outcome.told(
         node, f'rules go by exposure {says} from now on, by {was} no more', user=rights.begun_by(task, mind, flow).user
@@ -35,10 +35,13 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     return replace(mind, exposure=says)
 
 
-def _asked_for(task: Any, mind: Memory, step: Step, flow: Flow) -> bool:
-    """An operator has asked for reconciling: nobody of the projects that own or lease the node, by whatever runbook."""
-    if step is not steps.RECONCILE or not rights.by_hand(task.node, flow):
-        return False
+def by_hand_of_an_operator(task: Any, mind: Memory, step: Step, flow: Flow) -> bool:
+    """An operator has asked for reconciling: what a node says of itself is taken by that."""
+    return step is steps.RECONCILE and rights.by_hand(task.node, flow) and operator(task, mind, flow)
+
+
+def operator(task: Any, mind: Memory, flow: Flow) -> bool:
+    """Nobody of the projects that own or lease the node has begun the flow, by whatever runbook."""
     who = rights.begun_by(task, mind, flow).requester
     if who is None:
         return not rights.tenants_own(who, task.node)

@@ -38,7 +38,12 @@ _TOLD = 20
 def over(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], flow: Flow | None = None) -> Memory:
     """What is remembered, with how the node is handed over now."""
     proven = judged(inventory, evidence, lifecycle=mind.lifecycle, flow=flow)
-    return replace(mind, handed=memory.packed_look(task.node, remembered(None, proven)), exposed=frozenset(), anew=frozenset())
+    there = {a.id: a.label for a in inventory.accelerators}
+    left = sorted(f'{there[d]} ({d})' for d in mind.anew if d in there)
+    if left:
+        what = 'their locks stood open to somebody else, and the node was not cleaned since; the next cleaning writes them'
+        outcome.told(task.node, f'handed over without having been written anew ({what}): {", ".join(left)}')
+    return replace(mind, handed=memory.packed_look(task.node, remembered(None, proven)), exposed=frozenset())
 
 
 def accepted(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], done: Iterable[Item]) -> Memory:
@@ -75,7 +80,9 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     exposed = mind.exposed | watch.exposed(found, opened=opened_by_us(mind))
     by_rule = frozenset() if handed is None else watch.unlocked(handed)
     node = target_of(task).node
-    anew = exposed | watch.rewritable(inventory, by_rule - exposed, tools.baseline, node, tools.catalogue)
+    # Also those that stood open to somebody before, where nobody has cleaned the node since.
+    unsure = (by_rule | mind.anew) - exposed
+    anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
     new = replace(mind, handed=None, watched=None, exposed=exposed, anew=anew)
     stored = memory.load(task.node)
     memory.store(

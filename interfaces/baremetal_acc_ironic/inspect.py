@@ -44,6 +44,7 @@ class RedfishAccInspect(RedfishInspect):
     def _remember(self, task: Any, known: Inventory) -> None:
         mind = memory.load(task.node)
         lessee = policy.as_lessee(task)
-        before = mind.known if lessee else frozenset()
-        mind = replace(mind, known=before | {a.id for a in known.accelerators}, blockable=mind.blockable if lessee else ())
+        if not lessee:
+            mind = replace(mind, known=frozenset(), blockable=(), ways=frozenset())
+        mind = replace(mind, known=mind.known | {a.id for a in known.accelerators})
         memory.store(task.node, mind.shown(known.accelerators))

@@ -5,9 +5,9 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as does
-``certificate``, the last one that was issued; and ``seen``, always compressed, is what the
-next look is compared with, ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's
-inspection store, where others write, too.
+``certificate``, the last one that was issued; ``ways`` and ``taken`` stand there so that older versions pass over them; and
+``seen``, always compressed, is what the next look is compared with, ``handed`` how the node was handed over. Full inventories
+do not belong here; they lie in Ironic's inspection store, where others write, too.
 """
 
 import base64
@@ -21,7 +21,7 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
-from baremetal_acc.decide import waiver
+from baremetal_acc.decide import evidence, waiver
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
@@ -29,7 +29,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc.model.lock import Engagement, Scope, WritePath
+from baremetal_acc.model.lock import Engagement, Scope, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
@@ -174,10 +174,12 @@ class Memory:
     :ivar evidence: locks that we engaged.
     :ivar known: devices seen when the node was last found as it should be; one that has vanished is not met.
     :ivar blockable: paths that mechanisms of devices could block when they were looked at: no waiver is for one that vanishes.
+    :ivar ways: to the BMCs that were shown when they were looked at; one that vanishes may be open.
     :ivar quarantined: devices that nobody may use until they have been put right.
     :ivar waivers: those that a step has given until the node comes back.
     :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
     :ivar resource_class: what rules go by, whatever the node shows now; None until the first step of a node that has one.
+    :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until the first step.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -189,7 +191,8 @@ class Memory:
     :ivar watched: what the watch knows; None before its first look after the hand-over.
     :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's: they are written
         anew, whatever they show, or nobody uses them.
-    :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images.
+    :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images. It lasts
+        until the whole path has written them, however often the node is handed over meanwhile.
     """
 
     format: int = FORMAT
@@ -201,12 +204,14 @@ class Memory:
     evidence: tuple[Engagement, ...] = ()
     known: frozenset[AcceleratorId] = frozenset()
     blockable: tuple[tuple[AcceleratorId, WritePath, str], ...] = ()
+    ways: frozenset[Way] = frozenset()
     opened: Opened | None = None
     quarantined: tuple[Quarantine, ...] = ()
     overrides: tuple[Override, ...] = ()
     waivers: tuple[Granted, ...] = ()
     exposure: Exposure | None = None
     resource_class: str | None = None
+    taken: frozenset[str] | None = None
     digest: str | None = None
     looked: datetime | None = None
     traits: frozenset[str] = frozenset()
@@ -232,9 +237,10 @@ class Memory:
 
     def shown(self, accelerators: Iterable[Accelerator]) -> 'Memory':
         """With what mechanisms of these devices could block, beside what was known of those that must be there."""
+        accelerators = tuple(accelerators)
         there = waiver.blockable(accelerators)
         kept = {known for known in self.blockable if known[0] in self.known}
-        return replace(self, blockable=tuple(sorted(there | kept)))
+        return replace(self, blockable=tuple(sorted(there | kept)), ways=self.ways | evidence.ways(accelerators))
 
     def given_away(self) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""
@@ -275,11 +281,13 @@ def load(node: Any) -> Memory:
     packed = stored.get('packed')
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
-    kept = stored.get('certificate')
+    kept, ways, taken = stored.get('certificate'), stored.get('ways') or [], stored.get('taken')
     return replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         certificate=None if kept is None else decode(Kept, kept),
+        ways=frozenset(decode(tuple[Way, ...], ways)),
+        taken=None if taken is None else decode(frozenset[str], taken),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
     )
@@ -293,6 +301,7 @@ def store(node: Any, memory: Memory) -> None:
     """
     held(node)
     state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None))
+    del state['ways'], state['taken']
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -303,6 +312,10 @@ def store(node: Any, memory: Memory) -> None:
         value['watched'] = memory.watched.lifecycle
     if memory.handed is not None:
         value['handed'] = memory.handed
+    if memory.ways:
+        value['ways'] = encode(tuple(sorted(memory.ways)))
+    if memory.taken is not None:
+        value['taken'] = encode(memory.taken)
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
     if memory.drift is not None:
@@ -349,6 +362,11 @@ def held(node: Any) -> None:
 def _ours(driver_internal_info: Any) -> Any:
     """Our key, as the database gives it back."""
     return json.loads(json.dumps((driver_internal_info or {}).get(KEY)))
+
+
+def settled_before(mind: Memory) -> bool:
+    """An earlier version, which took no traits, has had a step on the node: the first one has always taken the class."""
+    return mind.taken is None and mind.resource_class is not None
 
 
 def busy(driver_internal_info: Any) -> bool:

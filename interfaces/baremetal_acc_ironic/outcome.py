@@ -28,6 +28,29 @@ FLOWS = {
 }
 """By provision state, never by node.clean_step and its like: a stale one of these names the wrong flow."""
 
+TENANT_STATES = frozenset(
+    {
+        states.ACTIVE,
+        states.DEPLOYING,
+        states.DEPLOYWAIT,
+        states.DEPLOYFAIL,
+        states.DEPLOYDONE,
+        states.DEPLOYHOLD,
+        states.SERVICING,
+        states.SERVICEWAIT,
+        states.SERVICEFAIL,
+        states.SERVICEHOLD,
+        states.RESCUE,
+        states.RESCUING,
+        states.RESCUEWAIT,
+        states.RESCUEFAIL,
+        states.UNRESCUING,
+        states.UNRESCUEFAIL,
+        states.ERROR,
+    }
+)
+"""States in which the host may run somebody else's code once it is on."""
+
 WAITS = {Flow.CLEAN: states.CLEANWAIT, Flow.DEPLOY: states.DEPLOYWAIT, Flow.SERVICE: states.SERVICEWAIT}
 
 _RESUMES = {

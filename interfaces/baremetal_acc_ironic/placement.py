@@ -3,7 +3,7 @@
 """How does a job of one node speak to placement? With Ironic's own means of authentication, group ``[placement]``."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from ironic.common import exception, keystone
 from ironic.conf import CONF
@@ -11,6 +11,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
@@ -26,16 +27,31 @@ _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false whe
 
 
 def shell(
-    node_uuid: str, instance_uuid: str | None, quarantined: tuple[Quarantine, ...], held: Callable[[], None]
+    node_uuid: str,
+    instance_uuid: str | None,
+    quarantined: tuple[Quarantine, ...],
+    held: Callable[[], None],
+    *,
+    taken: bool,
 ) -> PlacementShell | None:
     """What jobs of a node tell placement; None if nothing is to be published.
 
     :param quarantined: devices that are not offered, whatever they show.
     :param held: raises when the node is not ours any more; nothing is told then.
+    :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
+        its machine; what its own instance has claimed stays, wholly reserved.
     """
     if not CONF[GROUP].publish:
         return None
-    return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held)
+    return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held, taken=taken)
+
+
+def claims(consumer: str) -> dict[str, frozenset[str]]:
+    """The classes that an instance holds, by the UUID of the provider.
+
+    :raises PlacementError: placement cannot be asked.
+    """
+    return _publisher().claims(consumer)
 
 
 class _NodeInPlacement:
@@ -45,12 +61,19 @@ class _NodeInPlacement:
     """
 
     def __init__(
-        self, node_uuid: str, consumer: str | None, quarantined: tuple[Quarantine, ...], held: Callable[[], None]
+        self,
+        node_uuid: str,
+        consumer: str | None,
+        quarantined: tuple[Quarantine, ...],
+        held: Callable[[], None],
+        *,
+        taken: bool,
     ) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
         self._quarantined = quarantined
         self._held = held
+        self._taken = taken
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
@@ -58,9 +81,12 @@ class _NodeInPlacement:
         self._held()
         _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer)
 
-    def publish(self, inventory: Inventory, verdict: Verdict, functions: Mapping[tuple[AcceleratorId, str], str]) -> None:
+    def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        tree = providers.tree(inventory, withheld(verdict, suspects(self._quarantined, inventory)), self._node_uuid, functions)
+        shown = withheld(verdict, suspects(self._quarantined, inventory))
+        tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
+        if self._taken:
+            tree = providers.withdrawn(tree)
         self._held()
         _publisher().publish(tree, consumer=self._consumer)
 

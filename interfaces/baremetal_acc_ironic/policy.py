@@ -13,6 +13,8 @@ from ironic.common import policy
 from oslo_log import log
 from oslo_policy import policy as oslo_policy
 
+from baremetal_acc_ironic import ramdisk
+
 LOG = log.getLogger(__name__)
 
 NAME = 'baremetal-acc-policy'
@@ -52,6 +54,7 @@ _RULES = (
     ),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
+    *((f'{interface}.{step}', _WRITE, what) for interface, step, what in ramdisk.STEPS),
 )
 
 

@@ -20,7 +20,8 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import policy, quarantine
 from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.recovery import STATES, TENANT_STATES
+from baremetal_acc_ironic.outcome import TENANT_STATES
+from baremetal_acc_ironic.recovery import STATES
 
 LOG = log.getLogger(__name__)
 

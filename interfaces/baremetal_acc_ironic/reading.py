@@ -13,7 +13,20 @@ from baremetal_acc import run
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import certificate, drift, exposure, handed, outcome, quarantine, resource_class, steps, waivers, work
+from baremetal_acc_ironic import (
+    certificate,
+    claims,
+    drift,
+    exposure,
+    handed,
+    outcome,
+    quarantine,
+    resource_class,
+    steps,
+    traits,
+    waivers,
+    work,
+)
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
@@ -73,12 +86,12 @@ def verify(task: Any) -> None:
     with work.told_by(task, steps.VERIFY):
         flow = work.flow_of(task)
         mind = work.returned(task, memory.load(task.node), flow, steps.VERIFY)
-        mind = exposure.settled(task, resource_class.settled(task, mind, steps.VERIFY, flow), steps.VERIFY, flow)
+        mind = work.settled(task, mind, steps.VERIFY, flow)
         try:
             mind = _verify(task, mind, flow)
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
-            mind = drift.with_told(task.node, mind)
+            mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
@@ -107,7 +120,9 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     reasons += quarantine.reasons(mind)
     reasons += handed.unwritten(mind)
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
-    reasons += exposure.contested(task.node, mind)
+    reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
+    if flow is Flow.DEPLOY:
+        reasons += claims.broken(task, tools, inventory, verdict)
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:

@@ -53,29 +53,6 @@ STATES = (
 )
 """States in which a node stays and none of our steps can run."""
 
-TENANT_STATES = frozenset(
-    {
-        states.ACTIVE,
-        states.DEPLOYING,
-        states.DEPLOYWAIT,
-        states.DEPLOYFAIL,
-        states.DEPLOYDONE,
-        states.DEPLOYHOLD,
-        states.SERVICING,
-        states.SERVICEWAIT,
-        states.SERVICEFAIL,
-        states.SERVICEHOLD,
-        states.RESCUE,
-        states.RESCUING,
-        states.RESCUEWAIT,
-        states.RESCUEFAIL,
-        states.UNRESCUING,
-        states.UNRESCUEFAIL,
-        states.ERROR,
-    }
-)
-"""States in which the host may run somebody else's code once it is on."""
-
 
 def recover(task: Any) -> None:
     """One turn of it. The task holds the node exclusively.
@@ -142,7 +119,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
-    if node.provision_state in TENANT_STATES and host is not None and host.system is not None:
+    if node.provision_state in outcome.TENANT_STATES and host is not None and host.system is not None:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
         off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
         actions.insert(0, off)
@@ -155,7 +132,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         Plan(target=made.target, actions=tuple(actions), parallel=made.parallel),
         identity=uuidutils.generate_uuid(),
         node=node.uuid,
-        flow=Flow.SERVICE if node.provision_state in TENANT_STATES else Flow.CLEAN,
+        flow=Flow.SERVICE if node.provision_state in outcome.TENANT_STATES else Flow.CLEAN,
         step=NAME,
         lifecycle=mind.lifecycle,
         now=work.now(),

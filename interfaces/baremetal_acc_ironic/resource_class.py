@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which resource class do rules go by? That of the first step, until somebody who may reconcile the node says otherwise.
+"""Which resource class do rules go by? That of the first step, until an operator who reconciles the node says otherwise.
 
 Ironic lets every member of the project that leases a node change its ``resource_class`` (rule ``baremetal:node:update``), and
 rules may be for one class only. So the class that a node shows chooses no rule by itself.
@@ -9,12 +9,10 @@ rules may be for one class only. So the class that a node shows chooses no rule 
 from dataclasses import replace
 from typing import Any
 
-from ironic.common import states
-
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import exposure, outcome, steps
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.steps import Step
 
@@ -22,23 +20,19 @@ from baremetal_acc_ironic.steps import Step
 def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     """What is remembered, with the class that rules go by from this step on; stored at once if it is another one.
 
-    Reconciling that somebody asked for takes the present class: it needs a right of its own. Automated cleaning takes none, for
-    whoever may have a node cleaned, such as an admin of the project that leases it, would choose the rules by that.
+    Reconciling that an operator asked for takes the present class. Automated cleaning takes none, for whoever may have a node
+    cleaned, such as an admin of the project that leases it, would choose the rules by that; and neither does what the project
+    that owns the node asks for by a public runbook.
     """
     node = task.node
     shown = node.resource_class
-    if shown == mind.resource_class or (mind.resource_class is not None and not _asked_for(node, step, flow)):
+    known = mind.resource_class is not None
+    if shown == mind.resource_class or (known and not exposure.by_hand_of_an_operator(task, mind, step, flow)):
         return mind
     if mind.resource_class is not None:
         outcome.told(node, f'rules go by resource_class {shown!r} from now on, by {mind.resource_class!r} no more')
     memory.store(node, replace(memory.load(node), resource_class=shown))
     return replace(mind, resource_class=shown)
-
-
-def _asked_for(node: Any, step: Step, flow: Flow) -> bool:
-    """Somebody has asked for reconciling; automated cleaning ends in another state."""
-    manual = flow is Flow.CLEAN and node.target_provision_state == states.MANAGEABLE
-    return step is steps.RECONCILE and (manual or flow is Flow.SERVICE)
 
 
 def contested(node: Any, facts: NodeFacts, baseline: Baseline) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Plan
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, requester, steps
+from baremetal_acc_ironic import outcome, ramdisk, requester, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked, Requester
 
@@ -38,12 +38,17 @@ IN_TREE = frozenset(
     {
         (FIRMWARE, 'update'),
         ('management', 'update_firmware'),
+        *((interface, step) for interface, step, _ in ramdisk.STEPS),
+        ('deploy', 'container_clean_step'),
         ('bios', 'apply_configuration'),
         ('bios', 'factory_reset'),
     }
 )
-"""Ironic's own steps that write firmware, which goes round the baseline; and those that change settings of the BIOS by the BMC,
-for some locks of whole machines are such settings."""
+"""Ironic's own steps that write firmware, which goes round the baseline, its ramdisk's among them; that which runs any program
+in the ramdisk; and those that change settings of the BIOS by the BMC, for some locks of whole machines are such settings.
+
+Source: ironic-python-agent, hardware_managers/container.py.
+"""
 
 _INDEX = {Flow.CLEAN: 'clean_step_index', Flow.SERVICE: 'service_step_index'}
 _STEPS = {Flow.CLEAN: 'clean_steps', Flow.SERVICE: 'service_steps'}

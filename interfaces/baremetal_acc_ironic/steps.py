@@ -53,6 +53,15 @@ _FUNCTIONS_INFO = {
         'required': False,
     }
 }
+_CLAIMED_INFO = {
+    'claimed': {
+        'description': (
+            'Whether the regions that the instance of the node has claimed get the functions that its flavor asks for by the '
+            'traits CUSTOM_ACC_CAN_<NAME>. In a deployment only, in place of devices and functions.'
+        ),
+        'required': False,
+    }
+}
 
 
 _PATHS = {'type': 'array', 'items': {'enum': [path.value for path in WritePath]}, 'uniqueItems': True}
@@ -166,8 +175,8 @@ PROGRAM = Step(
     parts=frozenset({Part.FUNCTIONS, Part.LOCK, Part.PUBLISH}),
     concerns=('function', 'lock', 'present'),
     operators=False,
-    schema={'devices': _DEVICES, 'functions': _FUNCTIONS},
-    argsinfo=_DEVICES_INFO | _FUNCTIONS_INFO,
+    schema={'devices': _DEVICES, 'functions': _FUNCTIONS, 'claimed': {'type': 'boolean'}},
+    argsinfo=_DEVICES_INFO | _FUNCTIONS_INFO | _CLAIMED_INFO,
 )
 PUBLISH = Step(
     name='publish_accelerators',
@@ -245,6 +254,17 @@ def overrides(
         for a in named
         if (asked := tuple((slot, function) for slot, function in functions.items() if _has_slot(a, slot)))
     )
+
+
+def refuse_beside_claimed(given: Mapping[str, Any], flow: Flow) -> None:
+    """An argument ``claimed`` stands alone, and in a deployment.
+
+    :raises UsageError: it does not.
+    """
+    beside = sorted(set(given) - {'claimed'})
+    if beside or flow is not Flow.DEPLOY:
+        what = f'stands beside {", ".join(beside)}' if beside else f'is for a deployment, and this is {flow}'
+        raise UsageError(argument='argument claimed', what=what, hint='take it out, or name the slots by functions')
 
 
 def overridden(baseline: Baseline, asked: Iterable[Override]) -> Baseline:

@@ -53,12 +53,13 @@ def target(task: Any) -> Target:
     :raises StaleJob: what is remembered of the node cannot be read.
     """
     node = task.node
+    mind = memory.load(node)
     facts = NodeFacts(
         name=node.name or node.uuid,
-        resource_class=memory.load(node).resource_class or node.resource_class,
+        resource_class=mind.resource_class or node.resource_class,
         owner=node.owner,
-        traits=frozenset(node.traits.get_trait_names()) if node.traits else frozenset(),
-        exposure=exposure(node, memory.load(node)),
+        traits=traits(node, mind) | mind.traits,
+        exposure=exposure(node, mind),
     )
     return Target(name=node.name or node.uuid, node=facts, bmcs=(_host(node, HOST), *_further(task)))
 
@@ -74,6 +75,21 @@ def exposure(node: Any, mind: Memory) -> Exposure:
     if mind.exposure is not None:
         return mind.exposure
     return shown if shown is Exposure.TENANT else Exposure(CONF[GROUP].default_exposure)
+
+
+def traits(node: Any, mind: Memory) -> frozenset[str]:
+    """What rules go by besides our own: what an operator has had taken. Before the first step none counts.
+
+    A node that an earlier version of this package has reconciled goes by those that it has.
+    """
+    if mind.taken is not None:
+        return mind.taken
+    return shown_traits(node, mind) if memory.settled_before(mind) else frozenset()
+
+
+def shown_traits(node: Any, mind: Memory) -> frozenset[str]:
+    """Those that the node has, without those that we set."""
+    return (frozenset(node.traits.get_trait_names()) if node.traits else frozenset()) - mind.traits
 
 
 def shown_exposure(node: Any) -> Exposure:

@@ -12,17 +12,19 @@ from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import assemble
+from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import node_traits
-from baremetal_acc.decide.verify import functions_in_play, judged
+from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, placement, record, steps
+from baremetal_acc_ironic import drift, outcome, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
+from baremetal_acc_ironic.target import shown_traits
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.workers import Clock
 
@@ -60,9 +62,14 @@ def tools(
         baseline=steps.waived(steps.overridden(made.baseline, mind.overrides), mind.waivers),
         known=mind.known,
         blockable=frozenset(mind.blockable),
+        ways=mind.ways,
         unusable=functools.partial(unmended, mind),
         placement=placement.shell(
-            task.node.uuid, task.node.instance_uuid, still_bad(mind), held=lambda: memory.held(task.node)
+            task.node.uuid,
+            task.node.instance_uuid,
+            still_bad(mind),
+            held=lambda: memory.held(task.node),
+            taken=task.node.provision_state in outcome.TENANT_STATES,
         ),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,
@@ -114,8 +121,8 @@ def show(
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
     verdict = withheld(verdict, suspects(mind.quarantined, inventory))
-    functions = functions_in_play(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
-    wanted = node_traits(inventory, verdict, functions, others=node.traits - mind.traits)
+    made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
+    wanted = node_traits(inventory, verdict, made.functions, made.offers, others=shown_traits(task.node, mind))
     traits = record.sync_traits(task, wanted, mind.traits)
     return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
 

@@ -48,8 +48,13 @@ LOG = log.getLogger(__name__)
 GIVEN = (states.ACTIVE, states.RESCUE)
 """Whoever has a node in one of these has to have it from us."""
 
+HELD = (states.DEPLOYHOLD, states.DEPLOYWAIT)
+"""What is left of a deploy may start the host: a look in one of these is no first one. While a deploy waits for its ramdisk,
+which is restarted, a node is watched in maintenance only: then the deploy does not get on, and Ironic does not end it."""
+
 STATES = (
     *GIVEN,
+    *HELD,
     states.DEPLOYFAIL,
     states.SERVICEHOLD,
     states.SERVICEWAIT,
@@ -178,6 +183,8 @@ def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
 def watched(node: Any, mind: Memory) -> bool:
     """Whether a node is somebody else's, as far as we know."""
     known = mind.handed_over and (mind.handed is not None or mind.watched is not None)
+    if node.provision_state == states.DEPLOYWAIT and not node.maintenance:
+        return False
     return node.provision_state in GIVEN or (node.provision_state in STATES and known)
 
 
@@ -365,12 +372,13 @@ class _Round:
         for one in came.ended:
             reactions = self._reactions(handed, inventory, one.trouble)
             alarm.over(task, one, reactions, lifecycle=mind.lifecycle, now=self._now)
-        if first and not came.alarms:
+        to_come = task.node.provision_state in HELD
+        if first and not came.alarms and not to_come:
             outcome.told(task.node, 'the first look after the hand-over found accelerators and locks as they were proven')
         before_this = None if self._watched is None else self._watched.looked
         kept = Watched(
             lifecycle=mind.lifecycle,
-            looked=before_this if inventory is None else self._now,  # None: the first look is still owed
+            looked=before_this if inventory is None or to_come else self._now,  # None: the first look is still owed
             witnesses=() if came.alarms or len(self._witnesses) > MOST_WITNESSES else self._witnesses,
             alarms=came.alarms,
         )

@@ -23,7 +23,7 @@ from oslo_utils import uuidutils
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.advance import begin
-from baremetal_acc.decide.plan import plan, raise_if_unsafe
+from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
@@ -47,6 +47,7 @@ from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import (
     certificate,
+    claims,
     drift,
     exposure,
     handed,
@@ -56,6 +57,7 @@ from baremetal_acc_ironic import (
     resource_class,
     rights,
     steps,
+    traits,
 )
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
@@ -104,7 +106,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         flow = flow_of(task)
         arguments = step.arguments(given)
         mind = returned(task, memory.load(task.node), flow, step)
-        mind = exposure.settled(task, resource_class.settled(task, mind, step, flow), step, flow)
+        mind = settled(task, mind, step, flow)
         if not step.takes_over:
             refuse_interrupted(mind)
         if mind.writing and mind.job is not None:
@@ -133,6 +135,16 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
     return str(outcome.WAITS[flow])
 
 
+def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+    """What is remembered, with what rules go by from this step on. Traits come first: they go by whether there was a class.
+
+    :raises InvalidParameterValue: driver_info is wrong.
+    """
+    for what in (traits, resource_class, exposure):
+        mind = what.settled(task, mind, step, flow)
+    return mind
+
+
 def under_way(inventory: Inventory) -> tuple[str, ...]:
     """Tasks that the BMCs still run."""
     return tuple(f'{t.ref} {t.raw}' for b in inventory.bmcs for t in b.active_tasks)
@@ -149,6 +161,10 @@ def _planned(
     tools = tools_of(task, mind)
     only = steps.chosen(inventory, arguments.get('devices'))
     asked = steps.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
+    if arguments.get('claimed'):
+        steps.refuse_beside_claimed(arguments, flow)
+        asked = claims.overrides(task, tools, inventory)
+        only = frozenset(o.device for o in asked)
     if asked:
         others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
         mind = replace(mind, overrides=(*asked, *others))
@@ -160,10 +176,11 @@ def _planned(
         tools.baseline,
         target.node,
         tools.catalogue,
-        parts=step.parts,
+        # From a deployment on nothing of the node is on offer but what its instance has claimed.
+        parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
-        again=suspects | mind.anew | mind.exposed,
+        again=suspects | mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
         spoilt=suspects,
         blockable=tools.blockable,
     )
@@ -498,7 +515,9 @@ def _end(
     mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
     if whole and look is not None:
         left = handed.not_written(mind, job, look[0], now())
-        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=frozenset(), anew=frozenset())
+        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=frozenset())
+        if job.flow is not Flow.SERVICE:
+            mind = replace(mind, anew=frozenset())
         if left:
             quarantine.maintain(task.node, left, job.flow)
     if job.flow is Flow.SERVICE and look is not None:
@@ -506,7 +525,7 @@ def _end(
     if whole and tools is not None:
         # No rule says what such a device has to run, so nothing was written to it.
         reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
-        reasons += exposure.contested(task.node, mind)
+        reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
         mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)

@@ -66,7 +66,7 @@ def test_plan_apply_verify_lock_and_unlock(desk, emulated_machine):
 
     opened = desk.run('unlock', '--execute', '--device', 'FPGA PAC D5005 FPGA1', *desk.options)
     assert 0 == opened.code, opened.err
-    assert 'FPGA PAC D5005 FPGA1 will be open by' in opened.err
+    assert 'FPGA PAC D5005 FPGA1: what blocks bmc-network, ' in opened.err
     assert 'Off' == machine.truth()['systems']['host']['power']
     found = desk.run('verify', *desk.options)
     assert 3 == found.code
@@ -85,6 +85,52 @@ def test_a_tenants_write_succeeds_before_and_fails_after(desk, emulated_machine)
     assert machine.tenant_write('GPU_0', image)['written']
     assert 0 == desk.run('apply', '--execute', *desk.options).code
     assert not machine.tenant_write('GPU_0', image)['written']
+
+
+def keeps_a_tenant_out(desk, machine, rules, device, model, component, paths):
+    """By every way that the rules want closed: before the lock it is written, after it nothing is; and verify says so."""
+    from baremetal_acc.emulator.image import build_image
+
+    desk.prepare(machine)
+    desk.write('baseline.toml', f'format = 1\n{rules}')
+    image = build_image(model=model, component=component, version='6.6.6', size_bytes=20_000)
+
+    def kept_out() -> list[str | None]:
+        return [machine.tenant_write(device, image, path=path).get('code') for path in paths]
+
+    assert [None] * len(paths) == kept_out()
+    assert 3 == desk.run('verify', *desk.options).code
+    done = desk.run('lock', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    assert 0 == desk.run('verify', *desk.options).code
+    machine.power('PowerCycle')
+    end = time.monotonic() + 20
+    while 'host-off' in kept_out():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    assert ['locked'] * len(paths) == kept_out()
+    assert 0 == desk.run('verify', *desk.options).code
+
+
+@pytest.mark.shows('lock host path', 'lock BMC path', 'verify', hardware=('hgx-gpu',), how='cli')
+def test_locks_of_a_machine_keep_a_tenant_out(desk, emulated_machine):
+    """From the card, and from the BMC by both of its ways."""
+    machine = emulated_machine('lock-server', features=frozenset({'lenovo-kcs', 'dell-system-lockdown'}))
+    keeps_a_tenant_out(desk, machine, '', 'GPU_0', 'h100', 'gpu', ('pcie', 'kcs', 'redfish'))
+
+
+@pytest.mark.shows('lock host path', 'verify', hardware=('drive',), how='cli')
+def test_locks_of_a_drive_keep_a_tenant_out(desk, emulated_machine):
+    """From the drive's own commands."""
+    rules = '[[rule]]\nblock = ["host-device"]\n'
+    keeps_a_tenant_out(desk, emulated_machine('csd-server'), rules, 'CSD_0', 'csd100', 'drive', ('nvme',))
+
+
+@pytest.mark.shows('lock host path', 'verify', hardware=('bluefield',), how='cli')
+def test_locks_of_a_dpu_keep_a_tenant_out(desk, emulated_machine):
+    """From PCIe and from the console port to the host."""
+    rules = '[[rule]]\nblock = ["host-device"]\n'
+    keeps_a_tenant_out(desk, emulated_machine('dpu'), rules, 'DPU', 'bluefield3', 'nic', ('pcie', 'rshim'))
 
 
 @pytest.mark.shows('program', hardware=('fpga',), how='cli')

@@ -18,6 +18,9 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report
 from baremetal_acc.errors import CertificateInvalid, DocumentError, UsageError
 from baremetal_acc.handover import seal
+from baremetal_acc.model.certificate import CertifiedNode
+from baremetal_acc.model.lock import Scope
+from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from tests.cli.desk import Desk
 from tests.cli.test_schemas import closed
 from tests.unit.decide import values as v
@@ -180,10 +183,45 @@ def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
     valid(tree, 'certificate', report.document)
     assert json.loads(made())['certificate'] == report.document['certificate']
     assert ('H100 GPU_0', 'lock host-device', 'locked-verified', 'all') in report.rows
+    assert ('H100 GPU_0', 'lock host-bmc-ipmi', 'unsupported', 'not demanded (all)') in report.rows
+    told = {(device, what): found for device, what, found, _ in report.rows}
+    assert UUID == told['node-1', 'node']
+    assert 'with the lifecycle: it has no other end' == told['node-1', 'expires']
+    assert ('not shown', v.GPU) == (told['H100 GPU_0', 'serial number'], told['H100 GPU_0', 'id'])
+    assert 'by nobody' == told['H100 GPU_0', 'measured']
     assert 'shown as it is' in capsys.readouterr().err
     Path(files.certificate).write_text('{}')
     with pytest.raises(CertificateInvalid):
         ran(verbs.Show, files.certificate)
+
+
+def test_show_says_when_it_ends_which_card_it_is_and_what_was_compared_with_nothing(files):
+    """Whoever compares the card in front of him needs its serial number; a target without UUID is called by its name."""
+    node = CertifiedNode(uuid=None, name='rack1-node7')
+    signed = MeasurementReading(
+        accelerator=v.GPU,
+        ref=v.ref('ComponentIntegrity/ROT_0'),
+        integrity='ROT_0',
+        state=MeasurementState.PROVEN,
+        at=v.NOW,
+        session='s',
+        fingerprint='sha256:1',
+    )
+    loose = v.component('GPU_9', version=v.OLD)
+    reading = v.reading(scope=Scope.DEVICE)
+    card = v.gpu(serial='S-1', firmware=(v.component(version=v.NEW), loose), locks=(reading,), measurements=(signed,))
+    until = OCCASION.issued + timedelta(days=1)
+    rules = v.baseline(firmware=(('GPU_0', v.NEW),))
+    data = made(inventory=v.inventory(card), baseline=rules, occasion=replace(OCCASION, node=node, expires=until))
+    Path(files.certificate).write_bytes(data)
+    rows = ran(verbs.Show, files.certificate).rows
+    told = {(device, what): (found, rule) for device, what, found, rule in rows}
+    assert 'rack1-node7, a target without UUID' == told['rack1-node7', 'node'][0]
+    assert f'{until:%Y-%m-%d %H:%M:%S}Z' == told['rack1-node7', 'expires'][0]
+    assert 'S-1' == told['H100 GPU_0', 'serial number'][0]
+    assert (v.NEW, 'all') == told['H100 GPU_0', 'firmware GPU_0']
+    assert (v.OLD, 'none: it was compared with nothing') == told['H100 GPU_0', 'firmware GPU_9']
+    assert 'proven: the catalogue has nothing to compare it with' == told['H100 GPU_0', 'measured by ROT_0'][0]
 
 
 def node_show(**changes: Any) -> bytes:

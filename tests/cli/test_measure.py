@@ -55,3 +55,26 @@ def test_what_devices_signed_is_shown_on_demand_and_counts_for_verify(desk: Desk
     (finding,) = (f for f in done.document['targets'][0]['findings'] if f['subject'].startswith('measurement'))
     assert (0, True) == (done.code, finding['met']), (done.out, done.err)
     assert f'HGX_FW_GPU_0 is {running}' in finding['found']
+
+
+def test_apply_does_not_say_that_all_holds_where_verify_says_it_does_not(desk: Desk, emulated_machine):
+    """With nothing left to do it ends as verify does, as a dry run and executed; where a rule asks for less that is told."""
+    machine = emulated_machine('gpu-server', gpus=1, features=frozenset({'spdm'}))
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\n')
+    assert 3 == desk.run('apply', '--execute', *desk.options).code
+    machine.reset_log()
+    for arguments in (('apply', '--execute'), ('apply',), ('plan',), ('verify',)):
+        done = desk.run(*arguments, *desk.options, '-f', 'json')
+        assert (3, True) == (done.code, 'measurement HGX_ERoT_GPU_0' in done.err), arguments
+        (target,) = done.document['targets']
+        if 'verify' not in arguments:
+            assert ('not-met', [], False) == (target['outcome'], target['actions'], target['verdict']['met'])
+    assert [] == machine.log()
+
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\nmeasure = "off"\n')
+    told = 'node-1: less than the default: rule all: nobody asks its devices to sign what they run'
+    done = desk.run('verify', *desk.options)
+    assert (0, True) == (done.code, told in done.err)
+    done = desk.run('apply', '--execute', *desk.options, '-f', 'json')
+    assert (0, 'holds') == (done.code, done.document['targets'][0]['outcome'])

@@ -218,3 +218,31 @@ def test_cards_that_get_an_image_in_one_turn_get_one_copy_of_it(desk, emulated_m
         assert 3 == len(server.requests)
     finally:
         server.stop()
+
+
+def test_a_missing_lock_is_refused_with_what_a_rule_may_say_of_it(desk, emulated_machine):
+    """The default rules demand more than many machines have: who reads that learns what there is, and nothing is relaxed."""
+    machine = emulated_machine('gpu-server', gpus=1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n')
+    done = desk.run('plan', *desk.options)
+    assert 4 == done.code
+    assert 'no mechanism blocks this path for HGX_FW_ERoT_GPU_0 (rule default demands it)' in done.err
+    assert '(a rule of the baseline may leave a path out of block, or waive it by name until a day)' in done.err
+
+
+def test_nothing_of_a_refused_plan_looks_as_if_it_were_to_come(desk, emulated_machine):
+    """Its lines say that they are not done, and no warning speaks of what will be open; what else there is is told."""
+    machine = emulated_machine('dpu')
+    desk.prepare(machine)
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-device"]\n')
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    done = desk.run('unlock', *desk.options, '-f', 'value', '-c', 'Action', '-c', 'State')
+    assert 4 == done.code
+    assert ('release not done', 'refuse refused') == (done.out.splitlines()[0], done.out.splitlines()[-1])
+    assert 'planned' not in done.out
+    assert ('will be opened' in done.err, 'dry run' in done.err) == (False, False)
+    assert '(--keep-host-running does without that, ' in done.err
+    opened = desk.run('unlock', '--keep-host-running', *desk.options, '-f', 'value', '-c', 'Action', '-c', 'State')
+    assert (3, 'release planned') == (opened.code, opened.out.splitlines()[0])
+    assert 'will be opened' in opened.err

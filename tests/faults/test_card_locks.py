@@ -143,11 +143,11 @@ class Desk:
         self.seconds += seconds
         self.machine.advance(seconds)
 
-    def do(self, part: Part) -> Outcome:
+    def do(self, part: Part, *, whatever_is_refused: bool = False) -> Outcome:
         """Plan, and turn the job until it ends."""
         inventory = run.observe(self.target, self.tools, self.now)
         made = plan(inventory, self.tools.baseline, self.target.node, (), parts=frozenset({part}))
-        assert () == made.refusals
+        assert whatever_is_refused or () == made.refusals
         job: Job = begin(
             made, identity='job-1', node='node-1', flow=Flow.CLI, step='lock', lifecycle=1, now=self.now, timeout=TIMEOUT
         )
@@ -316,9 +316,10 @@ def test_a_root_of_trust_that_shows_nothing_else_is_not_believed(desk: Callable[
 
 
 def test_a_drive_whose_host_may_lift_the_lock_is_partial(desk: Callable[..., Desk]) -> None:
-    """The lock is engaged and shown, and the tenant writes all the same."""
+    """The lock is engaged and shown, and the tenant writes all the same. The drive says so before: the plan refuses."""
     found = desk('drive_configuration_lock', features=frozenset({'open-lockdown'}))
-    assert isinstance(found.do(Part.LOCK), Failed)
+    assert 'cannot be closed by drive_configuration_lock' in found.refusals()
+    assert isinstance(found.do(Part.LOCK, whatever_is_refused=True), Failed)
     assert {LockState.PARTIAL} == found.states()
     assert {True} == found.written(ROWS['drive_configuration_lock'].closes, 'csd100')
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often is the node saved in each flow in which a crash is tried? A test of each flow counts anew."""
 
-FLASH = 43
-RESTORE = 45
-SERVICE = 44
+FLASH = 44
+RESTORE = 46
+SERVICE = 45
 RECOVERY = 13
 
 TWICE = 2 * (FLASH - 1)

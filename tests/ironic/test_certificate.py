@@ -4,6 +4,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from tests.ironic.case import GPU_NEW, IronicCase
 from tests.unit.decide import values as v
 from tests.unit.decide.test_certificate import OCCASION
 from tests.unit.decide.test_certificate import issued as made
-from tests.unit.handover.swift import PASSWORD, swift
+from tests.unit.handover.swift import PASSWORD, Store, swift
 
 
 class CertificateCase(IronicCase):
@@ -208,8 +210,9 @@ def _without_certificate(store: Any) -> Any:
 class TestInAnObjectStore(CertificateCase):
     """Real HTTP, with Ironic's own way to Keystone and Swift."""
 
-    def test_it_is_kept_there_too_and_marked_when_it_is_over(self) -> None:
-        """And read from there where the node has no room for it; a store that refuses fails the deploy."""
+    @contextmanager
+    def served(self) -> Iterator[Store]:
+        """An object store, and options that say so."""
         with swift() as store:
             values = {
                 'auth_url': f'{store.url}/identity/v3',
@@ -225,6 +228,11 @@ class TestInAnObjectStore(CertificateCase):
             self.cfg_fixture.register_opts(loading.get_auth_plugin_conf_options('password'), group='swift')
             self.config(group='swift', **values)
             self.config(group='baremetal_acc', certificate_container='certificates', certificate_folder=None)
+            yield store
+
+    def test_it_is_kept_there_too_and_marked_when_it_is_over(self) -> None:
+        """And read from there where the node has no room for it; a store that refuses fails the deploy."""
+        with self.served() as store:
             path = '/v1/AUTH_acc/certificates'
             store.fails['PUT', path] = 403
             assert 'object store: PUT /certificates: status 403' in self.refused()
@@ -249,6 +257,24 @@ class TestInAnObjectStore(CertificateCase):
             self.back()
             assert 'true' == store.meta[name]['X-Object-Meta-Superseded']
             assert (True, True) == (self.kept.superseded, self.kept.away)
+
+    def test_one_of_an_attempt_that_ended_before_it_was_stored_is_marked_by_the_next(self) -> None:
+        """Killed, or without its store, right after it was put: what was about to be kept is remembered before it is."""
+        with self.served() as store:
+            store.fails |= {('GET', '*'): 503, ('POST', '*'): 503}
+            self.deploy()
+            assert states.DEPLOYFAIL == self.settle()
+            assert (False, True) == (self.mind.handed_over, self.kept.superseded)
+            [lost] = store.containers['certificates']
+            with pytest.raises(CertificateInvalid):
+                certificate.of(self.node)
+            store.fails.clear()
+            self.node.provision_state = states.AVAILABLE
+            self.node.save()
+            self.active()
+            current = f'{self.node.uuid}/{self.kept.lifecycle}-{self.kept.deployment}.json'
+            assert {lost, current} == set(store.containers['certificates'])
+            assert ('true', None) == (store.meta[lost]['X-Object-Meta-Superseded'], store.meta.get(current))
 
 
 def test_a_machine_of_eight_gpus_has_room() -> None:

@@ -31,7 +31,12 @@ SCOPES = {
 }
 NAMES = {f'{STRANGER}:admin': 'admin of another project', f'{SERVICE}:service': "Nova's"}
 
-IN_TREE = (('firmware', 'update'), ('management', 'update_firmware'))
+IN_TREE = (
+    ('firmware', 'update'),
+    ('management', 'update_firmware'),
+    ('deploy', 'update_nvidia_nic_firmware_image'),
+    ('deploy', 'update_nvidia_nic_firmware_settings'),
+)
 WRITES = [*(('firmware', name) for name, step in steps.STEPS.items() if step.operators), *IN_TREE]
 PROVISION = '/v1/nodes/{node}/states/provision'
 CALLS = (

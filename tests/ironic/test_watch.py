@@ -16,7 +16,7 @@ from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import LockState
-from baremetal_acc_ironic import alarm, recovery, watch
+from baremetal_acc_ironic import alarm, outcome, watch
 from baremetal_acc_ironic import node as memory
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.decide import values as v
@@ -253,6 +253,39 @@ class TestStates(WatchCase):
             assert [('start', 'lock'), ('end', 'lock')] == self.told(), state
             assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
 
+    def test_a_deploy_that_is_held_is_watched_and_the_first_look_is_owed_all_the_same(self) -> None:
+        """A step of the deploy behind our verification may hold it for as long as its asker likes, with the host on.
+
+        So may one that waits, in maintenance: Ironic ends no deploy there. Otherwise a ramdisk is at work, which is let alone.
+        """
+        self.to_active()
+        self.dbapi.update_node(self.node.id, {'provision_state': states.DEPLOYWAIT})
+        self.round()
+        assert ([], None) == (self.told(), self.mind.watched)
+        self.dbapi.update_node(self.node.id, {'maintenance': True})
+        self.round()
+        assert ([], None) == (self.told(), self.mind.watched.looked)
+        self.dbapi.update_node(self.node.id, {'provision_state': states.DEPLOYHOLD, 'maintenance': False})
+        self.round()
+        assert ([], None) == (self.told(), self.mind.watched.looked)
+        self.open_root()
+        self.round()
+        assert [('start', 'lock'), ('end', 'lock')] == self.told()
+        assert True is self.locks()['HGX_ERoT_GPU_0/InbandUpdatePolicyEnabled'], self.history()
+        assert not [e for e in self.history() if 'the first look after the hand-over' in e]
+        self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE})
+        self.round(later=timedelta(minutes=1))
+        assert self.mind.watched.looked is not None
+        assert 1 == len([e for e in self.history() if 'the first look after the hand-over' in e])
+
+    def test_a_deploy_that_is_held_before_our_verification_is_nobodys(self) -> None:
+        """Nothing was handed over yet."""
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.dbapi.update_node(self.node.id, {'provision_state': states.DEPLOYHOLD})
+        self.round()
+        assert ([], None) == (self.told(), self.mind.watched)
+
     def test_a_failed_node_that_was_never_handed_over_is_nobodys(self) -> None:
         """It is no adopted one."""
         self.dbapi.update_node(self.node.id, {'provision_state': states.ERROR})
@@ -265,15 +298,13 @@ class TestStates(WatchCase):
         first = 'the first look is owed as soon as it is active'
         reasons = {
             states.DEPLOYING: first,
-            states.DEPLOYWAIT: first,
             states.DEPLOYDONE: first,
-            states.DEPLOYHOLD: first,
             states.SERVICING: worked_on,
             states.RESCUING: worked_on,
             states.UNRESCUING: worked_on,
             states.RESCUEWAIT: 'its ramdisk boots; [conductor] rescue_callback_timeout ends it in rescue failed',
         }
-        assert recovery.TENANT_STATES == set(watch.STATES) | reasons.keys()
+        assert outcome.TENANT_STATES == set(watch.STATES) | reasons.keys()
         assert not set(watch.STATES) & reasons.keys()
 
 

@@ -36,6 +36,8 @@ OPERATORS: tuple[dict[str, Any], ...] = (
     {'interface': 'firmware', 'step': 'publish_accelerators', 'args': {}},
     {'interface': 'firmware', 'step': 'update', 'args': {'settings': [{'component': 'bmc', 'url': 'http://192.0.2.1/x'}]}},
     {'interface': 'management', 'step': 'update_firmware', 'args': {'firmware_images': []}},
+    {'interface': 'deploy', 'step': 'update_nvidia_nic_firmware_image', 'args': {'images': []}},
+    {'interface': 'deploy', 'step': 'update_nvidia_nic_firmware_settings', 'args': {'settings': []}},
     {'interface': 'bios', 'step': 'apply_configuration', 'args': {'settings': [{'name': 'a', 'value': 'b'}]}},
 )
 

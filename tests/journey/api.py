@@ -198,6 +198,11 @@ class Node:
                 found += placement.take('GET', f'/resource_providers/{provider["uuid"]}/inventories')['inventories']
         return sorted(found)
 
+    def may_be_claimed(self, resource_class: str) -> bool:
+        """Somebody who asks for nothing but a class, and not for the machine, would be given one of this node's."""
+        query = f'resources_A={resource_class}:1&in_tree_A={self.uuid}'
+        return bool(self.services.placement.take('GET', f'/allocation_candidates?{query}')['allocation_requests'])
+
     # -- the machine's truth ------------------------------------------------------------------------------------------
 
     def versions(self) -> dict[str, str | None]:

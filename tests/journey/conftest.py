@@ -55,6 +55,13 @@ name = "functions only"
 match = {{ resource_class = "functions", kind = "FPGA" }}
 functions = {{ "Slot0" = "gzip", "Slot1" = "aes" }}
 
+# slots that are claimed whatever they hold
+[[rule]]
+name = "regions"
+match = {{ resource_class = "regions", kind = "FPGA" }}
+offer = "region"
+tenants_program = true
+
 # one component of GPUs
 [[rule]]
 name = "flash"

@@ -84,6 +84,8 @@ def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: 
     closed = {lock['uri'] for lock in machine.truth()['locks'].values() if lock['device'] and 'ERoT_GPU' in lock['uri']}
     assert closed <= engaged
     assert 'power on' == found['power_state']
+    assert ['CUSTOM_ACC_FN_AES'] == node.offers(), 'of a machine that is taken only what its instance has claimed is left'
+    assert not any(node.may_be_claimed(name) for name in set(OFFERS)), 'a region can be claimed without its machine'
 
     # Its certificate, as somebody checks it who has nothing but the key of the issuer, and Ironic's answer.
     kept = node.show()['driver_internal_info']['baremetal_acc']['certificate']
@@ -137,6 +139,7 @@ def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: 
     assert ([], 'On') == (node.open_ways(), machine.truth()['systems']['host']['power'])
     held = services.placement.take('GET', f'/allocations/{instance}')['allocations']
     assert 2 == len(held), 'what the tenant has claimed stays claimed'
+    assert (['CUSTOM_ACC_FN_AES'], False) == (node.offers(), node.may_be_claimed('CUSTOM_ACC_FN_AES'))
 
     # Undeploy: the card is brought back to the baseline, and offered to the next one.
     machine.reset_log()
@@ -151,3 +154,4 @@ def test_a_node_lives_from_enrolment_to_the_next_tenant(enrol: Enrol, services: 
     assert ([ITEM], FPGA_NEW) == ([e['body']['Targets'][0] for e in node.uploads()], node.versions()['host/FPGA1_FW'])
     assert [] == node.open_ways()
     assert OFFERS == node.offers()
+    assert all(node.may_be_claimed(name) for name in set(OFFERS))

@@ -39,6 +39,13 @@ DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 
 GUARDS = (
     Guard(
+        name='plan to lock what the device says that it cannot close',
+        file=PLAN,
+        guard='        for left in _left_open(accelerator, path):\n',
+        gone='        for left in ():\n',
+        tests='tests/unit/decide/test_plan.py',
+    ),
+    Guard(
         name='ignore the lifecycle of evidence',
         file=EVIDENCE,
         guard='[e for e in same_card if e.lifecycle == lifecycle]',
@@ -566,8 +573,8 @@ GUARDS = (
     Guard(
         name='InbandUpdatePolicy: overlook a second source that says otherwise',
         file=f'{LOCKS}/nvidia_inband_update_policy.py',
-        guard='    if against is not None:\n        return LockState.UNKNOWN, against\n',
-        gone='',
+        guard='    if value is not MISSING and value is not closed:\n',
+        gone='    if False:\n',
         tests=f'{CARD_LOCK_TESTS}::test_a_second_source_for_the_policy_has_to_agree',
     ),
     Guard(
@@ -1231,8 +1238,8 @@ GUARDS = (
     Guard(
         name='take a measurement that nobody could check',
         file='baremetal_acc/decide/measurement.py',
-        guard='    if reading.state is not MeasurementState.PROVEN:\n',
-        gone='    if False:\n',
+        guard='    if reading.state is not MeasurementState.PROVEN:\n        return Met.NO',
+        gone='    if False:\n        return Met.NO',
         tests='tests/unit/decide/test_measurement.py',
     ),
     Guard(

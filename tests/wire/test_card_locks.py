@@ -289,6 +289,52 @@ def test_a_place_beside_which_the_bmc_says_that_something_went_wrong_proves_noth
     assert LOCKED not in {_read(bmc, m)[0].state for m in mechanisms} or where == SYSTEM
 
 
+@pytest.mark.parametrize(
+    ('where', 'path'),
+    [
+        (BIOS, 'Attributes/HostPrivilegeLevel'),
+        (f'{BIOS}/Settings', 'Attributes/HostPrivilegeLevel'),
+        (OEM, 'HostRshim'),
+        (PRIVILEGES, 'ExternalHostPrivilege'),
+        (PRIVILEGES, 'ExternalHostPrivilege/HostPrivFwUpdate'),
+        (ADAPTER, 'Oem/Nvidia/HostPrivilegeConfig'),
+        (CONFIG, 'PrivilegeMode'),
+        (CONFIG, 'PrivilegeSettings/FirmwareUpdate'),
+        (CONFIG, 'PrivilegeSettings/FlashAccess'),
+        (f'{CONFIG}/Settings', 'PrivilegeMode'),
+    ],
+)
+def test_a_value_beside_which_the_bmc_says_that_something_went_wrong_proves_nothing(bmc: Any, where: str, path: str) -> None:
+    """As of a whole resource: the message stands beside the property itself."""
+    _card(bmc, level='Restricted', rshim='Disabled')
+    _privileges(bmc, 'Disabled')
+    _preset(bmc, 'Restricted', FirmwareUpdate='Default', FlashAccess='Default')
+    mechanisms = (HostPrivilege(), ExternalHostPrivilege(), HostPrivilegeConfig())
+    assert [LOCKED] * 3 == [_read(bmc, m)[0].state for m in mechanisms]
+    *outer, name = path.split('/')
+    body = bmc.tree[where]
+    for step in outer:
+        body = body[step]
+    body[f'{name}@Message.ExtendedInfo'] = [{'MessageId': 'Base.1.0.InternalError', 'MessageSeverity': 'Critical'}]
+    readings = [_read(bmc, m)[0] for m in mechanisms]
+    assert {UNKNOWN} == {r.state for r in readings}
+    said = f'{where}: the BMC says beside it that something went wrong (Critical: Base.1.0.InternalError)'
+    assert all(said in (r.reason or '') for r in readings)
+
+
+def test_a_console_port_that_the_system_itself_shows_is_heard_too(bmc: Any) -> None:
+    """Older firmware has no resource of its own for the extension."""
+    _card(bmc, level='Restricted')
+    bmc.tree[SYSTEM]['Oem'] = {'Nvidia': {'HostRshim': 'Disabled'}}
+    (found,) = _read(bmc, HostPrivilege())
+    assert (LOCKED, None) == (found.state, found.reason)
+    beside = {'HostRshim@Message.ExtendedInfo': [{'MessageId': 'X.1', 'MessageSeverity': 'Warning'}]}
+    bmc.tree[SYSTEM]['Oem']['Nvidia'] |= beside
+    (found,) = _read(bmc, HostPrivilege())
+    expected = f'{SYSTEM}: the BMC says beside it that something went wrong (Warning: X.1)'
+    assert (UNKNOWN, expected) == (found.state, found.reason)
+
+
 # ---- a second source for the policy of a root of trust ----
 
 GPU = '/redfish/v1/Systems/1/Processors/GPU_0'
@@ -549,6 +595,15 @@ def test_a_drive_is_closed_when_its_commands_are(
     assert (state, at, Scope.COMPONENT, 'CSD') == (found.state, found.ref.uri, found.scope, found.part)
     assert frozenset({WritePath.HOST_DEVICE}) == found.blocks
     assert (found.reason is None) is (state in (LOCKED, OPEN))
+    assert found.closable is ('LockdownUnsupported' not in states.values())
+
+
+def test_a_drive_says_before_it_is_locked_what_it_cannot_lock(bmc: Any) -> None:
+    """Whoever plans to lock it learns that this closes nothing, and which command stays."""
+    _computational_storage(bmc, 'Disabled', FirmwareCommit='Unlocked', Lockdown='LockdownUnsupported')
+    (found,) = _read(bmc, ConfigurationLock())
+    assert (OPEN, False) == (found.state, found.closable)
+    assert 'the drive says that it cannot lock Lockdown (LockdownUnsupported)' == found.reason
 
 
 def test_a_lock_level_that_is_not_known_proves_nothing(bmc: Any) -> None:

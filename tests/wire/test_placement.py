@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Thread
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from keystoneauth1 import adapter, session, token_endpoint
 
 from baremetal_acc.decide import providers
 from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
+from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
@@ -250,6 +252,76 @@ def test_traits_are_set_before_anything_is_offered(publisher: Publisher, root: s
     assert 4 * [CreateProvider] + 4 * [SetTraits] + 2 * [SetInventories] == kinds
 
 
+def gpus(count: int, **changes: Any) -> Any:
+    return tuple(gpu(id=AcceleratorId(f'uuid:gpu-{n}'), **changes) for n in range(count))
+
+
+def test_eight_devices_are_published_by_nineteen_calls(publisher: Publisher, sending: Adapter, cloud: Cloud) -> None:
+    """One look, eight providers, their traits, one call for all offers, and one look to see that it is so.
+
+    A process asks once what placement has of names, whatever the number of nodes.
+    """
+    publisher.publish(wanted(cloud.root(), {}, accelerators=gpus(1)))
+    sending.sent.clear()
+    node = cloud.root()
+    publisher.publish(wanted(node, {}, accelerators=gpus(8)))
+    assert 8 == sum(1 for line in sending.sent if line == 'POST /resource_providers')
+    assert 1 == sum(1 for line in sending.sent if line == 'POST /reshaper')
+    assert 19 == len(sending.sent), sending.sent
+    assert 8 * [{'PGPU': (1, 0)}] == [cloud.offers(p) for p in sorted(cloud.tree(node) - {node})]
+
+
+def test_one_device_that_changed_costs_four_calls(publisher: Publisher, sending: Adapter, root: str) -> None:
+    """Withdraw, traits, offer, and a look to see that it is so."""
+    publisher.publish(wanted(root, {}, accelerators=gpus(8)))
+    sending.sent.clear()
+    cards = gpus(8)
+    publisher.publish(wanted(root, {}, accelerators=(*cards[:7], gpu(id=cards[7].id, kind=Kind.ASIC))))
+    asked = [line for line in sending.sent if not line.startswith(('GET /traits', 'PUT /traits', 'PUT /resource_classes'))]
+    assert ['PUT', 'PUT', 'PUT', 'GET'] == [line.partition(' ')[0] for line in asked]
+    sending.sent.clear()
+    publisher.publish(wanted(root, {}, accelerators=gpus(8)))
+    assert 4 == len(sending.sent), sending.sent
+
+
+def test_what_is_remembered_and_no_more_true_is_read_again(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Somebody else withdrew it meanwhile: the write with the old generation is refused, and the end is right."""
+    publisher.publish(wanted(root))
+    generation = cloud.ask('GET', f'/resource_providers/{gpu_of(root)}')['generation']
+    body = {'resource_provider_generation': generation, 'inventories': {}}
+    cloud.ask('PUT', f'/resource_providers/{gpu_of(root)}/inventories', body)
+    publisher.publish(wanted(root, accelerators=(gpu(model='L40'), fpga())))
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+    assert 'CUSTOM_ACC_GPU_NVIDIA_L40' in cloud.traits(gpu_of(root))
+
+
+def test_without_the_role_for_it_each_offer_is_sent_by_itself(url: str, cloud: Cloud, root: str) -> None:
+    """POST /reshaper needs the role service: an administrator publishes all the same, and asks for it once."""
+    sending = Adapter(url)
+    sending.additional_headers = {'X-Roles': 'admin'}
+    publisher = Publisher(PlacementClient(sending))
+    publisher.publish(wanted(root))
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    publisher.publish(wanted(cloud.root()))
+    assert 1 == sending.sent.count('POST /reshaper')
+
+
+def test_many_names_are_asked_for_in_lines_that_a_web_server_takes(publisher: Publisher, sending: Adapter) -> None:
+    """Each name once, and none is left out."""
+    lines: list[str] = []
+    sending.before = lambda method, url: lines.append(url) if url.startswith('/traits?') else None
+    names = [f'CUSTOM_{n:03}_{"X" * 200}' for n in range(50)]
+    publisher.declare(traits=names)
+    assert all(len(line) < 8000 for line in lines)
+    assert 3 <= len(lines) <= 4
+    assert names == [name for line in lines for name in unquote(line).partition('in:')[2].split(',')]
+    assert 50 == sum(line.startswith('PUT /traits/') for line in sending.sent)
+    sending.sent.clear()
+    publisher.declare(traits=names)
+    assert [] == sending.sent
+
+
 def test_the_root_is_never_touched(publisher: Publisher, cloud: Cloud, root: str) -> None:
     """Inventory, traits and generation of Nova's provider are what they were, after all that we can do."""
     before = cloud.all_of(root)
@@ -367,6 +439,25 @@ def test_what_the_nodes_own_instance_holds_is_reserved_and_stays(publisher: Publ
     assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
     assert {} == cloud.offers(gpu_of(root))
     publisher.publish(wanted(root), consumer=CONSUMER)
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+
+
+def test_of_a_machine_that_is_taken_only_what_its_instance_holds_is_left(
+    publisher: Publisher, sending: Adapter, cloud: Cloud, root: str
+) -> None:
+    """Nobody can claim it, though: not while the instance has it, and not when it has just gone and cleaning has not begun."""
+    publisher.publish(wanted(root))
+    cloud.claim(CONSUMER, slot_of(root), HELD)
+    taken = providers.withdrawn(wanted(root))
+    publisher.publish(taken, consumer=CONSUMER)
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
+    assert {} == cloud.offers(gpu_of(root))
+    sending.sent.clear()
+    assert not publisher.publish(taken, consumer=CONSUMER).changed
+    assert [f'GET /allocations/{CONSUMER}', 'GET /resource_providers'] == sending.sent
+    cloud.free(CONSUMER)
+    assert [] == cloud.candidates(root, f'resources_ACC={HELD}:1&in_tree_ACC={root}')
+    publisher.publish(wanted(root))
     assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
 
 

@@ -3,6 +3,7 @@
 """The documents that tools read: the keys that are promised, and what device_lock says."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -154,3 +155,12 @@ def test_every_action_has_the_same_keys():
     assert 1 == len({tuple(a) for a in body['actions']})
     assert ['H100 GPU_0', 'rot', 'hold', None] == [a['subject'] for a in body['actions']]
     assert [None, 'Closed', None, None] == [a['field'] for a in body['actions']]
+
+
+def test_a_lock_of_a_whole_machine_is_shown_as_that_of_its_bmc():
+    """It is engaged in the name of one of the cards, and of none of them."""
+    one = Release(accelerator=v.GPU, mechanism='kcs', ref=v.ref('M/1'), field='Closed', expects='true', scope=Scope.BMC)
+    body = render.action(one, {v.GPU: 'H100 GPU_0'})
+    assert (None, 'BMC host', 'host', '/redfish/v1/M/1') == tuple(body[k] for k in ('accelerator', 'device', 'bmc', 'uri'))
+    body = render.action(replace(one, scope=Scope.DEVICE), {v.GPU: 'H100 GPU_0'})
+    assert (v.GPU, 'H100 GPU_0') == (body['accelerator'], body['device'])

@@ -15,16 +15,21 @@ from baremetal_acc.decide.advance import (
     advance,
     begin,
     current,
+    describe,
     ended,
+    expire,
     sent,
     stalls,
 )
 from baremetal_acc.decide.flash import Seen
 from baremetal_acc.model.job import (
+    CheckImage,
     Engage,
     Flash,
     Flow,
+    Item,
     ItemState,
+    Job,
     Plan,
     Program,
     Publish,
@@ -35,7 +40,7 @@ from baremetal_acc.model.job import (
     Verdict,
     Withdraw,
 )
-from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.lock import ResetKind, Scope
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from tests.unit.decide import values as v
 
@@ -320,3 +325,420 @@ def test_who_was_killed_over_the_answer_and_looks_late_still_lets_the_card_settl
     for after, state in ((0, ItemState.SENT), (50, ItemState.SENT), (61, ItemState.FAILED)):
         value = advance(value, sight, late + timedelta(seconds=after), PATIENCE).job
         assert state is value.items[0].state, after
+
+
+# ------------------------------------------------------------------------------------------------ what is written down
+
+
+LATE = v.NOW + timedelta(hours=1, seconds=1)
+LATER = v.NOW + timedelta(minutes=3)
+HOLD = Reset(system=v.SYSTEM, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=())
+ENFORCE = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=())
+RESUME = Reset(system=v.SYSTEM, purpose=ResetPurpose.RESUME, kind=ResetKind.SYSTEM_RESET, why=())
+MANAGER = Reset(system=v.ref('Managers/1'), purpose=ResetPurpose.ENFORCE, kind=ResetKind.BMC_RESET, why=())
+PROGRAM = Program(
+    accelerator='uuid:f', slot='Slot0', ref=v.ref('Slot0'), image='i', function='gzip', version='1', expects=None
+)  # fmt: skip
+
+
+def release(card: str = 'uuid:0', **changes) -> Release:
+    values = {'mechanism': 'rot', 'ref': v.ref('Chassis/RoT'), 'field': 'Closed', 'expects': 'true'}
+    return Release(accelerator=card, **(values | changes))
+
+
+def see(value, now=LATER, *, writes=None, resets=None, foreign=None):
+    """The job after a look."""
+    return advance(value, Sight(writes=writes or {}, resets=resets or {}, foreign=foreign or {}), now, PATIENCE).job
+
+
+def in_state(value, *states, **changes):
+    """The job with its items in these states, since the beginning."""
+    return replace(
+        value, items=tuple(replace(i, state=s, **changes) for i, s in zip(value.items, map(ItemState, states), strict=True))
+    )
+
+
+def states(value):
+    return [str(i.state) for i in value.items]
+
+
+def test_a_job_holds_what_its_plan_and_its_caller_say():
+    """Who asked for it, for which node, until when; nothing has begun."""
+    made = Plan(target='n', actions=(flash(0), engage()), parallel=((HOST, 2),))
+    how = {'identity': 'j', 'node': 'uuid', 'flow': Flow.DEPLOY, 'step': 'lock', 'lifecycle': 3, 'now': v.NOW}
+    expected = Job(
+        id='j',
+        target='n',
+        node='uuid',
+        flow=Flow.DEPLOY,
+        step='lock',
+        lifecycle=3,
+        created=v.NOW,
+        deadline=v.NOW + timedelta(minutes=2),
+        items=(Item(action=flash(0), since=v.NOW), Item(action=engage(), since=v.NOW)),
+        parallel=((HOST, 2),),
+        requester=None,
+        demands_met=True,
+    )
+    assert expected == begin(made, timeout=timedelta(minutes=2), **how)
+    asked = begin(made, timeout=timedelta(minutes=2), requester='ann', demands_met=False, **how)
+    assert replace(expected, requester='ann', demands_met=False) == asked
+
+
+@pytest.mark.parametrize(
+    ('action', 'expected'),
+    [
+        (flash(1), 'flash 1 of uuid:1 with i'),
+        (PROGRAM, 'program Slot0 of uuid:f with gzip'),
+        (HOLD, 'power off host:/redfish/v1/Systems/1'),
+        (RESUME, 'power on host:/redfish/v1/Systems/1'),
+        (ENFORCE, 'reset host:/redfish/v1/Systems/1'),
+        (release(), 'release rot of uuid:0 at host:/redfish/v1/Chassis/RoT'),
+        (engage(), 'engage rot of uuid:0 at host:/redfish/v1/Chassis/RoT'),
+        (replace(release(), scope=Scope.BMC), 'release rot of BMC host at host:/redfish/v1/Chassis/RoT'),
+        (replace(engage(), scope=Scope.BMC), 'engage rot of BMC host at host:/redfish/v1/Chassis/RoT'),
+        (CheckImage(image='i'), 'check image i'),
+        (Withdraw(accelerators=()), 'withdraw from placement'),
+        (Publish(), 'publish to placement'),
+    ],
+    ids=lambda x: x if isinstance(x, str) else '',
+)
+def test_an_action_is_told_in_a_few_words(action, expected):
+    """What is done, to which card, by which image, lock or System."""
+    assert expected == describe(action)
+
+
+@pytest.mark.parametrize(
+    ('action', 'counts'),
+    [
+        (Withdraw(accelerators=()), True),
+        (CheckImage(image='i'), True),
+        (HOLD, True),
+        (release(), True),
+        (flash(0), True),
+        (engage(), False),
+        (ENFORCE, True),
+        (Publish(), True),
+    ],
+    ids=describe,
+)
+def test_what_failed_is_a_reason_of_the_job_but_for_a_lock(action, counts):
+    """A lock that was not engaged is judged by the verdict, which knows what is asked of it."""
+    value = job(flash(7), action, flash(8))
+    after = ended(value, 1, ItemState.FAILED, LATER, 'no power')
+    failed = Item(action=action, since=LATER, state=ItemState.FAILED, message='no power')
+    assert (value.items[0], failed, value.items[2]) == after.items
+    assert ((f'{describe(action)}: no power',) if counts else ()) == after.reasons
+    untold = ended(value, 1, ItemState.FAILED, LATER, untouched=True)
+    assert replace(failed, message=None, untouched=True) == untold.items[1]
+    assert ((f'{describe(action)}: failed',) if counts else ()) == untold.reasons
+    back = ended(restoring(replace(value, reasons=('first',)), 1), 1, ItemState.FAILED, LATER, 'no')
+    assert (('first', f'put back: {describe(action)}: no') if counts else ('first',)) == back.reasons
+    assert () == ended(value, 1, ItemState.DONE, LATER, 'well').reasons
+
+
+def test_what_is_sent_is_marked_with_its_time_once():
+    """What was sent before keeps the time from which it is waited for."""
+    value = sent(sent(job(flash(0), flash(1), flash(2)), [1], v.NOW), [1, 2], LATER)
+    assert ['planned', 'sent', 'sent'] == states(value)
+    assert [v.NOW, v.NOW, LATER] == [i.since for i in value.items]
+
+
+def test_who_reads_that_a_job_took_too_long_learns_what_took_so_long():
+    """The causes are told once, with the last words of the BMC; what is not waited for is left as it is."""
+    actions = (flash(0), flash(1), flash(2), flash(3), flash(4), engage(), ENFORCE)
+    begun = ('done', 'running', 'sent', 'planned', 'planned', 'sent', 'running')
+    value = in_state(job(*actions), *begun, message='at 50')
+    value = replace(value, items=tuple(replace(i, message=None) if n in (2, 4) else i for n, i in enumerate(value.items)))
+    after = expire(value, LATE)
+    late = {
+        1: replace(value.items[1], state=ItemState.FAILED, since=LATE, message='not done by the deadline (at 50)'),
+        2: replace(value.items[2], state=ItemState.FAILED, since=LATE, message='not done by the deadline'),
+    }
+    assert tuple(late.get(n, i) for n, i in enumerate(value.items)) == after.items
+    told = (
+        'the deadline has passed',
+        f'{describe(flash(1))}: not done by the deadline (at 50)',
+        f'{describe(flash(2))}: not done by the deadline',
+        f'{describe(flash(3))}: at 50',
+    )
+    assert told == after.reasons
+    skipped = see(value, LATE)
+    assert told == skipped.reasons
+    assert [(ItemState.SKIPPED, LATE)] * 2 == [(i.state, i.since) for i in skipped.items[3:5]]
+    assert [(ItemState.FAILED, LATE)] * 2 == [(i.state, i.since) for i in skipped.items[1:3]]
+    assert told == see(skipped, LATE).reasons
+    assert value.reasons == see(value, value.deadline).reasons, 'on the second it is still in time'
+
+
+def test_a_task_that_moved_just_as_long_ago_as_anything_takes_is_not_stalled():
+    """A second later it is; one that was never seen to move is not."""
+    item = replace(job(flash(0)).items[0], moved=v.NOW)
+    assert not stalls(item, v.NOW + PATIENCE.stall, PATIENCE)
+    assert stalls(item, v.NOW + PATIENCE.stall + timedelta(seconds=1), PATIENCE)
+    assert not stalls(replace(item, moved=None), v.NOW + timedelta(days=1), PATIENCE)
+
+
+# ---------------------------------------------------------------------------------------------------------- what was seen
+
+
+REBOOTED = replace(flash(0), reset=ResetKind.POWER_CYCLE)
+
+
+@pytest.mark.parametrize(
+    ('action', 'state', 'said', 'seen', 'expected', 'message'),
+    [
+        (flash(0), 'running', 'old', {'seen': Seen.RUNNING, 'message': 'all done'}, 'done', 'all done'),
+        (flash(0), 'running', 'old', {'seen': Seen.STAGED}, 'staged', 'old'),
+        (REBOOTED, 'running', None, {'seen': Seen.SUCCEEDED, 'message': 'well'}, 'staged', 'well'),
+        (flash(0), 'running', None, {'seen': Seen.SUCCEEDED}, 'running', None),
+        (PROGRAM, 'running', None, {'seen': Seen.SUCCEEDED}, 'running', None),
+        (PROGRAM, 'running', None, {'seen': Seen.RUNNING}, 'done', None),
+        (flash(0), 'sent', 'cut', {'seen': Seen.WORKING, 'percent': 5, 'message': 'erasing'}, 'running', 'erasing'),
+        (flash(0), 'sent', 'cut', {'seen': Seen.FAILED}, 'failed', 'the BMC says that the update failed (cut)'),
+        (
+            flash(0),
+            'sent',
+            'cut',
+            {'seen': Seen.FAILED, 'message': 'bad'},
+            'failed',
+            'the BMC says that the update failed (bad)',
+        ),
+        (flash(0), 'sent', None, {'seen': Seen.FAILED}, 'failed', 'the BMC says that the update failed'),
+        (flash(0), 'running', 'at 50', {'seen': Seen.FAILED}, 'failed', 'the BMC says that the update failed'),
+    ],
+)
+def test_what_a_look_shows_of_a_write_is_what_becomes_of_it(action, state, said, seen, expected, message):
+    """With the words of the BMC, or those of the answer that was lost; what else the job has stays as it is."""
+    value = in_state(job(flash(7), action, engage()), 'done', state, 'planned')
+    value = replace(value, items=(value.items[0], replace(value.items[1], message=said, moved=v.NOW), value.items[2]))
+    after = see(value, v.NOW + timedelta(seconds=30), writes={1: WriteSight(**seen)})
+    assert (expected, message) == (str(after.items[1].state), after.items[1].message)
+    changed = v.NOW + timedelta(seconds=30)
+    assert (v.NOW if expected == state else changed) == after.items[1].since
+    assert (value.items[0], value.items[2]) == (after.items[0], after.items[2])
+    assert ((f'{describe(action)}: {message}',) if expected == 'failed' else ()) == after.reasons
+
+
+def test_only_writes_under_way_are_judged_by_a_look():
+    """What has ended, was not begun or is no write is what it was; the write beside them is seen."""
+    value = in_state(job(flash(0), flash(1), flash(2), engage(), flash(4)), 'done', 'failed', 'planned', 'sent', 'running')
+    after = see(value, v.NOW, writes={n: WriteSight(seen=Seen.RUNNING, message='seen') for n in range(5)})
+    assert (*value.items[:4], replace(value.items[4], state=ItemState.DONE, message='seen')) == after.items
+
+
+def test_the_time_to_settle_is_up_when_it_is_over_and_begins_when_a_task_was_last_seen():
+    """Be it one that did not move any more."""
+    value = in_state(job(flash(0)), 'running')
+    gone = {0: WriteSight(seen=Seen.VANISHED)}
+    assert ['running'] == states(see(value, v.NOW + PATIENCE.settle, writes=gone))
+    too_late = v.NOW + PATIENCE.settle + timedelta(seconds=1)
+    failed = see(value, too_late, writes=gone).items[0]
+    why = 'the BMC has forgotten the update, and the version is not there'
+    assert (ItemState.FAILED, too_late, why) == (failed.state, failed.since, failed.message)
+    same = {0: WriteSight(seen=Seen.WORKING, percent=50)}
+    for minutes in (0, 30):
+        value = see(value, v.NOW + timedelta(minutes=minutes), writes=same)
+    assert (v.NOW, v.NOW + timedelta(minutes=30)) == (value.items[0].moved, value.items[0].since)
+    assert ['running'] == states(see(value, v.NOW + timedelta(minutes=30, seconds=59), writes=gone))
+
+
+def test_what_is_put_back_waits_for_a_busy_bmc_just_as_long_as_anything_takes():
+    """Then it has failed without having touched the device, and the reason names the BMC."""
+    value = restoring(job(flash(0), flash(1)), 1)
+    value = replace(value, items=(replace(value.items[0], state=ItemState.DONE), value.items[1]))
+    assert ['done', 'planned'] == states(see(value, v.NOW + PATIENCE.stall, foreign={HOST: 1}))
+    late = v.NOW + PATIENCE.stall + timedelta(seconds=1)
+    assert ['done', 'planned'] == states(see(value, late)), 'nothing keeps it busy'
+    after = see(value, late, foreign={HOST: 1})
+    why = 'an update keeps BMC host busy, and did so for 0:45:00'
+    failed = replace(value.items[1], state=ItemState.FAILED, since=late, message=why, untouched=True)
+    assert (failed, (f'put back: {describe(flash(1))}: {why}',)) == (after.items[1], after.reasons)
+    assert ['planned'] == states(see(job(flash(0)), late, foreign={HOST: 1})), (
+        'what is written first may wait till the deadline'
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------- resets
+
+
+def test_a_reset_that_came_is_done_and_one_that_does_not_come_is_told():
+    """Each in its own time; what is no reset, or was not asked for yet, is not looked at."""
+    value = in_state(job(flash(0), ENFORCE, RESUME, MANAGER, ENFORCE), 'done', 'planned', 'running', 'running', 'running')
+    came = dict.fromkeys(range(4), True) | {4: False}
+    in_time = see(value, v.NOW + PATIENCE.reset, resets=came)
+    assert ['done', 'planned', 'done', 'done', 'running'] == states(in_time)
+    assert {v.NOW + PATIENCE.reset} == {i.since for i in in_time.items[2:4]}
+    late = v.NOW + PATIENCE.reset + timedelta(seconds=1)
+    failed = see(value, late, resets={4: False}).items[4]
+    assert (ItemState.FAILED, late, 'did not come within 0:05:00') == (failed.state, failed.since, failed.message)
+
+
+@pytest.mark.parametrize(('reset', 'silent'), [(MANAGER, True), (ENFORCE, False)], ids=['bmc', 'host'])
+def test_a_bmc_that_went_silent_after_its_own_reset_is_remembered_as_such(reset, silent):
+    """That it answers again is how its reset shows; a System's reset has other signs."""
+    value = in_state(job(reset, reset), 'running', 'running')
+    assert [False, False] == [i.silent for i in see(value, resets={0: False, 1: False}).items]
+    after = see(value, resets={0: None, 1: False})
+    assert [silent, False] == [i.silent for i in after.items]
+    assert ['running', 'running'] == states(after)
+
+
+def test_a_silent_bmc_is_waited_for_as_long_past_the_deadline_as_a_reset_may_take():
+    """No longer."""
+    value = in_state(job(RESUME, MANAGER), 'running', 'running', silent=True)
+    last = value.deadline + PATIENCE.reset
+    silence = {0: None, 1: None}
+    assert ['running', 'running'] == states(see(value, last, resets=silence))
+    assert ['failed', 'failed'] == states(see(value, last + timedelta(seconds=1), resets=silence))
+
+
+KINDS = tuple(ResetKind)
+
+
+@pytest.mark.parametrize('done', KINDS)
+@pytest.mark.parametrize('needed', KINDS)
+def test_a_reset_that_came_brings_the_locks_in_force_that_needed_it(done, needed):
+    """A power cycle is any start of the host as well, and no reset of a BMC."""
+    record = v.engagement(needs=needed, reset=v.SYSTEM, reset_at=None)
+    reset = replace(ENFORCE, kind=done)
+    after = see(replace(in_state(job(reset), 'running'), engagements=(record,)), resets={0: True})
+    enough = done is needed or (done, needed) == (ResetKind.POWER_CYCLE, ResetKind.SYSTEM_RESET)
+    assert (replace(record, reset_at=LATER if enough and needed is not ResetKind.NONE else None),) == after.engagements
+
+
+def test_a_reset_brings_nothing_else_in_force():
+    """No lock of another System, none that was in force before; and a host that was powered off starts nothing."""
+    record = v.engagement(needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM, reset_at=None)
+    others = (replace(record, reset=v.ref('Systems/2')), replace(record, reset_at=v.EARLIER))
+    value = replace(in_state(job(ENFORCE, HOLD), 'running', 'running'), engagements=(*others, record))
+    assert (*others, replace(record, reset_at=LATER)) == see(value, resets={0: True}).engagements
+    held = replace(value, items=(value.items[0], replace(value.items[1], action=replace(HOLD, kind=ResetKind.POWER_CYCLE))))
+    assert value.engagements == see(held, resets={1: True}).engagements
+    assert value.engagements == see(value, resets={0: False}).engagements
+
+
+def test_the_host_is_given_back_when_the_resets_that_enforce_have_ended_and_those_of_bmcs_come_first():
+    """What was asked for already is not asked for again; what may not have been is."""
+    value = in_state(job(flash(0), RESUME, ENFORCE, MANAGER), 'done', 'planned', 'planned', 'planned')
+    assert [MANAGER] == due(value)
+    assert [MANAGER] == due(in_state(value, 'done', 'planned', 'planned', 'sent'))
+    assert [] == due(in_state(value, 'done', 'planned', 'planned', 'running'))
+    assert [ENFORCE] == due(in_state(value, 'done', 'planned', 'planned', 'done'))
+    assert [] == due(in_state(value, 'done', 'planned', 'running', 'done'))
+    assert [RESUME] == due(in_state(value, 'done', 'planned', 'done', 'done'))
+
+
+# ------------------------------------------------------------------------------------------------------------------ locks
+
+
+def test_a_lockdown_is_opened_before_the_other_locks_and_closed_after_them():
+    """Under it the BMC changes nothing."""
+    opening = (release(), release(field='Down', wraps=True), release('uuid:1'))
+    value = job(*opening)
+    assert [opening[1]] == due(value)
+    assert [] == due(in_state(value, 'planned', 'running', 'planned'))
+    assert [opening[0], opening[2]] == due(in_state(value, 'planned', 'done', 'planned'))
+    closing = (replace(engage(), wraps=True), engage('uuid:1'), engage('uuid:2'))
+    value = job(*closing)
+    assert [*closing[1:]] == due(value)
+    assert [closing[2]] == due(in_state(value, 'planned', 'done', 'sent'))
+    assert [closing[0]] == due(in_state(value, 'planned', 'done', 'failed'))
+
+
+@pytest.mark.parametrize(
+    ('parallel', 'foreign', 'expected'), [((), {}, 1), (((DPU, 2),), {}, 1), (((HOST, 2),), {DPU: UNASKED}, 2)]
+)
+def test_a_bmc_of_which_nothing_is_said_takes_one_update_at_a_time(parallel, foreign, expected):
+    """What is said of another BMC says nothing of it."""
+    value = replace(job(flash(0), flash(1)), parallel=parallel)
+    assert expected == len(due(value, Sight(foreign=foreign)))
+
+
+# -------------------------------------------------------------------------------------------- what a failure makes pointless
+
+
+@pytest.mark.parametrize(
+    ('item', 'needed'),
+    [
+        ((replace(flash(1), reset=ResetKind.POWER_CYCLE), 'done', False), True),
+        ((replace(flash(1), reset=ResetKind.POWER_CYCLE), 'failed', False), True),
+        ((replace(flash(1), reset=ResetKind.POWER_CYCLE), 'failed', True), False),
+        ((replace(flash(1), reset=ResetKind.POWER_CYCLE), 'skipped', False), False),
+        ((replace(flash(1, bmc=DPU), reset=ResetKind.POWER_CYCLE), 'done', False), False),
+        ((flash(1), 'done', False), False),
+        ((replace(engage(), needs=ResetKind.POWER_CYCLE), 'done', False), True),
+        ((replace(engage(), needs=ResetKind.POWER_CYCLE), 'planned', False), True),
+        ((replace(engage(), needs=ResetKind.POWER_CYCLE), 'skipped', False), False),
+        ((engage(), 'done', False), False),
+        ((release(), 'done', False), True),
+        ((release(), 'failed', False), True),
+        ((release(), 'skipped', False), False),
+        ((Withdraw(accelerators=()), 'done', False), False),
+        ((PROGRAM, 'done', False), False),
+    ],
+    ids=lambda x: f'{describe(x[0])} {x[1]}' if isinstance(x, tuple) else str(x),
+)
+def test_after_a_failure_a_host_is_reset_only_for_what_takes_effect_by_that(item, needed):
+    """An image that may have been written on its BMC, or a lock; nobody restarts a host because a file was bad."""
+    action, state, untouched = item
+    value = in_state(job(PROGRAM, action, ENFORCE), 'failed', state, 'planned')
+    value = replace(
+        value, items=(value.items[0], replace(value.items[1], untouched=untouched), value.items[2]), reasons=('broken',)
+    )
+    assert ('planned' if needed else 'skipped') == states(see(value))[2]
+    assert 'planned' == states(see(replace(value, reasons=())))[2]
+
+
+@pytest.mark.parametrize('hold', ['planned', 'skipped', 'running', 'done', 'failed'])
+def test_a_host_that_was_held_is_given_back_at_proven_locks_whatever_failed(hold):
+    """For that alone its locks are engaged, even if nothing was opened; one that was not held is left alone."""
+    value = replace(in_state(job(HOLD, flash(0), engage(), RESUME, Publish()), hold, *['planned'] * 4), reasons=('no power',))
+    after = see(value)
+    begun = hold in ('running', 'done', 'failed')
+    kept = 'planned' if begun else 'skipped'
+    assert ['skipped' if hold == 'planned' else hold, 'skipped', kept, kept, 'planned'] == states(after)
+    assert [LATER] == [i.since for i in after.items if i.state is ItemState.SKIPPED][-1:]
+
+
+def test_what_was_done_well_and_what_failed_beside_it_are_no_reasons_against_putting_back():
+    """Only a way that could not be opened for it is."""
+    value = in_state(job(Withdraw(accelerators=()), CheckImage(image='i'), HOLD, flash(0), flash(1)), *['done'] * 5)
+    value = replace(value, reasons=('broken',))
+    back = Item(action=flash(0), since=v.NOW, restoring=True)
+    other = replace(back, action=flash(1), state=ItemState.FAILED)
+    assert 'planned' == states(see(replace(value, items=(*value.items, back, other))))[5]
+    first_time = replace(value.items[2], state=ItemState.FAILED)
+    assert 'planned' == states(see(replace(value, items=(*value.items[:2], first_time, *value.items[3:], back))))[5]
+    again = replace(first_time, restoring=True)
+    assert 'skipped' == states(see(replace(value, items=(*value.items, again, back))))[6]
+
+
+@pytest.mark.parametrize(
+    ('lock', 'expected'),
+    [
+        (release('uuid:0'), ['skipped', 'planned', 'planned', 'skipped', 'planned']),
+        (release('uuid:9', scope=Scope.BMC), ['skipped', 'skipped', 'planned', 'skipped', 'planned']),
+        (
+            release('uuid:9', ref=Ref(bmc=DPU, uri='/redfish/v1/Managers/1'), scope=Scope.BMC),
+            ['planned', 'planned', 'skipped', 'planned', 'planned'],
+        ),
+        (HOLD, ['skipped', 'skipped', 'skipped', 'skipped', 'planned']),
+    ],
+    ids=['of a card', 'of a machine', 'of a machine, another BMC', 'host'],
+)
+def test_a_way_that_could_not_be_opened_keeps_back_what_goes_that_way(lock, expected):
+    """The lock of a card keeps the card back, that of a whole machine what is behind its BMC, a host that runs everything."""
+    items = [Item(action=lock, since=v.NOW, state=ItemState.FAILED, restoring=True)]
+    waiting = (flash(0), flash(1), flash(2, bmc=DPU), release('uuid:0', field='other'), engage())
+    items += (Item(action=a, since=v.NOW, restoring=True) for a in waiting)
+    value = replace(in_state(job(flash(5)), 'failed'), reasons=('broken',))
+    assert expected == states(see(replace(value, items=(*value.items, *items))))[2:]
+
+
+def test_a_failure_of_another_stage_is_a_way_that_cannot_be_gone():
+    """What has to be checked before anything is put back was not good."""
+    value = replace(in_state(job(flash(0)), 'failed'), reasons=('broken',))
+    check = Item(action=CheckImage(image='i'), since=v.NOW, state=ItemState.FAILED, restoring=True)
+    back = Item(action=flash(0), since=v.NOW, restoring=True)
+    assert ['failed', 'failed', 'skipped'] == states(see(replace(value, items=(*value.items, check, back))))

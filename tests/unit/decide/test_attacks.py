@@ -328,9 +328,9 @@ def test_a_uuid_that_repeats_identifies_nothing():
 def test_two_thousand_devices_are_merged_in_no_time():
     """As many as a hostile collection may have."""
     many = [behind('host', id=f'uri:{n}', serial=f's{n}', at=str(n)) for n in range(2000)]
-    began = time.monotonic()
+    began = time.process_time()
     assert 2000 == len(merge(many))
-    assert 20 > time.monotonic() - began
+    assert 20 > time.process_time() - began
 
 
 # ------------------------------------------------------------------------------------------------------------- documents
@@ -369,9 +369,9 @@ def test_text_that_cannot_be_printed_is_refused(source):
 
 def test_many_rules_are_read_in_no_time():
     """Twenty thousand empty rules took 45 seconds."""
-    began = time.monotonic()
+    began = time.process_time()
     assert 20000 == len(baseline.parse('format = 1\n' + '[[rule]]\n' * 20000, 'baseline.toml').rules)
-    assert 15 > time.monotonic() - began
+    assert 15 > time.process_time() - began
 
 
 def test_a_value_that_is_nested_too_deeply_has_a_literal():
@@ -381,6 +381,12 @@ def test_a_value_that_is_nested_too_deeply_has_a_literal():
         deep = [deep]
     assert '"nested too deeply"' == literal(deep)
     assert '[[1]]' == literal([[1]])
+
+
+def test_a_value_that_is_cut_says_so():
+    """Who reads the record of it does not take the beginning for all of it; what fits is whole."""
+    assert f'"{"x" * 398}"' == literal('x' * 398)
+    assert f'"{"x" * 399}... (cut, of 401 characters)' == literal('x' * 399)
 
 
 @pytest.mark.parametrize(('kind', 'field', 'value'), [

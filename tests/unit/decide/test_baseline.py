@@ -12,16 +12,21 @@ from baremetal_acc.decide.baseline import (
     DEFAULT_RULE,
     HOST_PATHS,
     Baseline,
+    Demands,
+    Downgrade,
+    DriftAction,
     Exposure,
     Match,
+    Measure,
     NodeFacts,
     OnMissing,
     Rule,
     demands,
 )
 from baremetal_acc.errors import DocumentError
-from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.waiver import Waiver
 from tests.unit.decide import values as v
 
 HEAD = 'format = 1\n'
@@ -116,6 +121,25 @@ def test_a_machine_that_says_nothing_matches_no_pattern(asked):
     assert 0 == demands(rules, v.gpu(), NodeFacts(name='n')).security_floor
 
 
+@pytest.mark.parametrize(
+    ('match', 'shows', 'expected'),
+    [
+        (Match(vendor='NVIDIA', model='H*'), {'model': None}, True),
+        (Match(vendor='AMD', model='H*'), {'model': None}, False),
+        (Match(pci='*'), {'pci': PciIds()}, True),
+        (Match(pci='0x10de:*'), {'pci': PciIds(vendor_id='0x10de')}, True),
+        (Match(pci='*:0x2330'), {'pci': PciIds(device_id='0x2330')}, True),
+        (Match(pci='0x10de:*', model='B*'), {'pci': PciIds()}, False),
+        (Match(kind=Kind.NIC, model='H*'), {'model': None}, False),
+    ],
+)
+def test_a_device_that_hides_what_a_rule_asks_for_may_be_the_one(match, shows, expected):
+    """The rule does not decide then, and its name is told where all that is shown fits; half a pair of PCI ids is none."""
+    rules = Baseline(rules=(Rule(name='r', match=match, security_floor=9),))
+    found = demands(rules, v.gpu(**shows), v.NODE)
+    assert (0, ('r',) if expected else ()) == (found.security_floor, found.undecided)
+
+
 def test_the_owner_of_a_target_is_what_rules_ask_for():
     """bmcs.yaml says it as Ironic would."""
     text = 'format: 1\ntargets: {n: {owner: 7f3a9c, bmcs: {host: {address: "https://192.0.2.1"}}}}\n'
@@ -201,6 +225,172 @@ def test_what_is_wrong_is_told_by_line(text, line, says):
     assert str(caught.value).startswith(f'baseline.toml, line {line}: ')
 
 
+def error(text: str) -> str:
+    """What the reader of a wrong document is told."""
+    with pytest.raises(DocumentError) as caught:
+        baseline.parse(HEAD + text, 'b', now=datetime(2026, 11, 22, 12, 0, tzinfo=UTC))
+    return str(caught.value)
+
+
+NO_IDS = (
+    'is no pair of vendor and device id like "0x10de:0x2330", nor a pattern that one could match: the rule would be for no '
+    'device'
+)
+
+NO_PATHS = (
+    'paths has to name the write paths that are waived (such as paths = ["host-bmc-ipmi"]; there are host-device, '
+    'host-bmc-ipmi, host-bmc-redfish, bmc-network)'
+)
+
+
+@pytest.mark.parametrize(
+    ('rule', 'line', 'says'),
+    [
+        ('name = "default"', 3, "name: 'default' is what holds where no rule says anything; choose another name"),
+        ('name = "a"\n[[rule]]\nname = "a"', 5, "name: two rules are called 'a'"),
+        ('accept = []', 3, 'accept: is empty: nothing could ever be accepted'),
+        ('count = 1\nmatch = { pci = "10de:2330" }', 4, f"match.pci: '10de:2330' {NO_IDS}"),
+        ('count = 1\n[rule.match]\nkind = "GPU"\npci = "10de"', 6, f"match.pci: '10de' {NO_IDS}"),
+        (
+            'count = 1\n[rule.match]\nkind = "GPU"\ntraits = ["A", "b"]',
+            6,
+            "match.traits: 'b' is no trait: capital letters, digits and underlines, no pattern: the rule would be for no "
+            'device',
+        ),
+        (
+            'downgrade = "allow"',
+            3,
+            'downgrade: speaks of the versions that the same rule demands, and it has no firmware',
+        ),
+        (
+            'on_missing = "allow"',
+            3,
+            'on_missing: "allow" is no more: nobody answered for the open path, and it had no end (take the path out of block, '
+            'or write on_missing = "waive" and waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", expires = 2027-01-31, '
+            'paths = ["host-bmc-ipmi"] })',
+        ),
+        (
+            'on_missing = "waive"',
+            3,
+            'on_missing: "waive" needs a waiver in the same rule (add waiver = { role = "WHO ANSWERS FOR IT", reason = "WHY", '
+            'expires = 2027-01-31, paths = ["host-bmc-ipmi"] })',
+        ),
+        (
+            'waiver = { role = "w" }',
+            3,
+            'waiver: waives nothing without on_missing = "waive" in the same rule (add that, or take it out)',
+        ),
+        ('on_missing = "waive"\nwaiver = { role = "w" }', 4, f'waiver: {NO_PATHS}'),
+        ('on_missing = "waive"\n[rule.waiver]\nrole = "w"\npaths = []', 6, f'waiver.paths: {NO_PATHS}'),
+        (
+            f'on_missing = "waive"\nwaiver = {{ paths = ["host-device"], role = "w", reason = "{"r" * 501}" }}',
+            4,
+            'waiver.reason: 501 characters are too many, 500 are taken',
+        ),
+        (
+            'on_missing = "waive"\nwaiver = { paths = ["host-device"], role = "w", reason = "r", expires = 2028-01-31 }',
+            4,
+            'waiver.expires: 2028-01-31 00:00:00 UTC is too far away (let it end within 366 days, and look at it again then)',
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_word_by_word(rule, line, says):
+    """Who wrote the document reads this sentence, and has to find the place and what to write there."""
+    number = 1 if rule.count('[[rule]]') else 0
+    assert f'b, line {line}: rule[{number}].{says}' == error(f'[[rule]]\n{rule}\n')
+
+
+def test_every_key_of_a_rule_is_taken():
+    """As it is written, and none for another."""
+    text = f"""
+[[rule]]
+name = "all"
+count = 8
+security_floor = 4
+firmware = {{ "GPU_*" = "2.0", "ROT_*" = "1.0" }}
+downgrade = "allow"
+revocations = ["revoke-1"]
+functions = {{ "Slot0" = "gzip" }}
+block = ["host-device", "bmc-network"]
+accept = ["locked-reported"]
+on_missing = "waive"
+tenants_program = true
+on_drift = ["notify", "maintenance"]
+measure = "required"
+[rule.match]
+kind = "FPGA"
+vendor = "Intel"
+model = "Stratix*"
+pci = "0x8086:*"
+traits = ["CUSTOM_B", "CUSTOM_A"]
+resource_class = "gold"
+owner = "7f3a9c"
+exposure = "service"
+[rule.waiver]
+role = "{'w' * 500}"
+reason = "as agreed"
+expires = 2027-01-31
+paths = ["bmc-network"]
+"""
+    match = Match(
+        kind=Kind.FPGA,
+        vendor='Intel',
+        model='Stratix*',
+        pci='0x8086:*',
+        traits=frozenset({'CUSTOM_A', 'CUSTOM_B'}),
+        resource_class='gold',
+        owner='7f3a9c',
+        exposure=Exposure.SERVICE,
+    )
+    rule = Rule(
+        name='all',
+        match=match,
+        firmware=(('GPU_*', '2.0'), ('ROT_*', '1.0')),
+        downgrade=Downgrade.ALLOW,
+        revocations=('revoke-1',),
+        functions=(('Slot0', 'gzip'),),
+        block=frozenset({WritePath.HOST_DEVICE, WritePath.BMC_NETWORK}),
+        accept=frozenset({LockState.LOCKED_REPORTED}),
+        on_missing=OnMissing.WAIVE,
+        waiver=Waiver(
+            role='w' * 500,
+            reason='as agreed',
+            expires=datetime(2027, 1, 31, tzinfo=UTC),
+            paths=frozenset({WritePath.BMC_NETWORK}),
+        ),
+        count=8,
+        security_floor=4,
+        tenants_program=True,
+        on_drift=frozenset({DriftAction.NOTIFY, DriftAction.MAINTENANCE}),
+        measure=Measure.REQUIRED,
+    )
+    assert Baseline(rules=(rule, Rule(name='rule-2', match=Match()))) == parse(text + '[[rule]]\n')
+
+
+def test_all_that_a_rule_says_is_demanded_in_its_name():
+    """Key by key: a verdict names the rule that each demand is of."""
+    said = {
+        'firmware': (('GPU_*', '2.0'),),
+        'functions': (('Slot0', 'gzip'),),
+        'block': frozenset({WritePath.BMC_NETWORK}),
+        'accept': frozenset({LockState.LOCKED_REPORTED}),
+        'on_missing': OnMissing.WAIVE,
+        'security_floor': 4,
+        'revocations': ('revoke-1',),
+        'tenants_program': True,
+        'on_drift': frozenset({DriftAction.MAINTENANCE}),
+        'measure': Measure.REQUIRED,
+    }
+    rules = tuple(
+        Rule(name=f'of {key}', match=Match(), waiver=v.waiver() if key == 'on_missing' else None, **{key: value})
+        for key, value in said.items()
+    )
+    expected = Demands(
+        **said, **{f'{key}_rule': f'of {key}' for key in said}, downgrade=False, waivers=(('of on_missing', v.waiver()),)
+    )
+    assert expected == demands(Baseline(rules=rules), v.gpu(), v.NODE)
+
+
 WAIVING = """[[rule]]
 name = "all"
 on_missing = "waive"
@@ -251,6 +441,12 @@ on_missing = "waive"
             5,
             'out of range',
         ),
+        (
+            'waiver = { role = "w", reason = "r", expires = 2027-01-31, path = ["host-device"] }',
+            5,
+            'rule[0].waiver.path: no such key (did you mean paths?)',
+        ),
+        ('waivers = { role = "w" }', 5, 'rule[0].waivers: no such key (did you mean waiver?)'),
         ('waiver = { role = "w", reason = "r", until = 2027-01-31, paths = ["host-device"] }', 5, 'expires is missing'),
         (
             'waiver = { role = "w", reason = "r", expires = 2027-01-31, paths = ["host-device"], for = 1 }',
@@ -270,6 +466,14 @@ def test_a_waiver_says_who_why_until_when_and_of_what(waiver, line, says):
         baseline.parse(HEAD + WAIVING % waiver, 'baseline.toml', now=datetime(2026, 11, 22, 12, 0, tzinfo=UTC))
     assert says in str(caught.value)
     assert line == caught.value.line
+
+
+def test_a_waiver_of_a_rule_that_misspells_on_missing_shows_that_line():
+    """The waiver is not what is wrong."""
+    text = HEAD + '[[rule]]\non_mising = "waive"\nwaiver = { role = "w" }\n'
+    with pytest.raises(DocumentError, match=r'rule\[0\].on_mising: no such key \(did you mean on_missing\?\)') as caught:
+        baseline.parse(text, 'baseline.toml')
+    assert 3 == caught.value.line
 
 
 def test_allow_is_no_more_and_the_error_says_what_to_write():

@@ -14,10 +14,11 @@ from baremetal_acc.errors import CertificateInvalid, NotMet
 from baremetal_acc.model import canonical
 from baremetal_acc.model.accelerator import Function, Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper, document, read
+from baremetal_acc.model.image import Reference
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
-from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
+from baremetal_acc.model.measurement import Measurement, MeasurementReading, MeasurementState
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import Relaxation, Relaxed, Waived
 from tests.unit.decide import values as v
@@ -51,11 +52,11 @@ WAIVED = Waived(
 )
 
 
-def issued(inventory=GOOD, *, baseline=None, node=v.NODE, engagements=None, verdict=None, occasion=OCCASION):
+def issued(inventory=GOOD, *, baseline=None, node=v.NODE, engagements=None, verdict=None, occasion=OCCASION, catalogue=()):
     records = [v.engagement()] if engagements is None else engagements
     rules = baseline or v.baseline()
     judged = verify(inventory, rules, node, (), records, lifecycle=occasion.proven_in, flow=occasion.flow, known=occasion.known)
-    return issue(inventory, verdict or judged, rules, node, records, occasion)
+    return issue(inventory, verdict or judged, rules, node, records, occasion, catalogue)
 
 
 def refused(*args, **how):
@@ -360,8 +361,9 @@ def test_what_follows_from_it_is_said_word_by_word():
         'rule fpgas)',
         'host-bmc-ipmi of H100 GPU_0 is blocked: security officer has waived it until 2026-12-21 12:01:00Z (rule all): no '
         'mechanism',
-        'as much as the default for a tenant: rule all lets host-bmc-redfish be open',
+        'as much as the default for a tenant: rule all: lets host-bmc-redfish be open',
         'by a signature of the device what it runs: Stratix FPGA1',
+        'that what was signed is of these versions: it says of none of it what it was compared with: H100 GPU_0 (GPU_0)',
         'what could not be read: host:/redfish/v1/Chassis/1 Sensors: HTTP 404, and 1 more',
     ) == said.does_not_prove
 
@@ -377,10 +379,41 @@ def test_little_follows_from_little():
     assert 'looked at node-1 at 2026' in said.proves[0]
     assert 'what could not be read: host:/redfish/v1/Chassis/1: HTTP 404' == said.does_not_prove[-1]
     measured = replace(certificate, accelerators=(replace(certificate.accelerators[0], measurements=(MEASURED,)),), gaps=())
-    assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-1]
+    assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-2]
+    first, second = replace(measured.accelerators[0], label='A'), replace(measured.accelerators[0], label='B')
+    both = replace(measured, accelerators=(second, first))
+    assert 'what runs was measured and signed by roots of trust of these devices themselves: A, B' == claims(both).proves[-1]
+    alone = 'that what was signed is of these versions: it says of none of it what it was compared with'
+    assert f'{alone}: B (GPU_0), A (GPU_0)' == claims(both).does_not_prove[-1]
+    by_nobody = Relaxation(kind=Relaxed.EXPOSURE, rule='default', text='its host runs no code of a tenant')
+    relaxed = claims(replace(both, relaxations=(by_nobody,))).does_not_prove[-2]
+    assert 'as much as the default for a tenant: its host runs no code of a tenant' == relaxed
+    neither = replace(both, accelerators=tuple(replace(card, measurements=()) for card in both.accelerators))
+    assert 'by a signature of the device what it runs: B, A' == claims(neither).does_not_prove[-1]
     unknown = replace(MEASURED, state=MeasurementState.UNKNOWN)
     doubtful = replace(measured, accelerators=(replace(measured.accelerators[0], measurements=(unknown,)),))
     assert 'by a signature of the device what it runs: H100 GPU_0' == claims(doubtful).does_not_prove[-1]
+
+
+def test_it_says_what_a_measurement_was_compared_with():
+    """A signature over values that nobody knows proves that the device spoke, and not what it runs."""
+    known = v.image(version=v.NEW)
+    value = Reference(integrity='GPU_*', index=2, values=(('sha384', '0a' * 48),))
+    signed = replace(
+        MEASURED,
+        reason='debug mode was active once',
+        fingerprint='sha256:1',
+        measurements=(Measurement(index=2, kind='mutable-firmware', algorithm='sha384', value='0a' * 48),),
+    )
+    seen = v.inventory(v.gpu(firmware=(v.component(version=v.NEW),), measurements=(signed,)))
+    with_values = issued(seen, catalogue=(replace(known, component='GPU_*', measurements=(value,)),))
+    without = issued(seen, catalogue=(known,))
+    (compared,), (alone,) = (c.accelerators[0].measurements for c in (with_values, without))
+    assert 'compared with the catalogue: GPU_0 is 2.0; debug mode was active once' == compared.reason
+    assert 'the catalogue has nothing to compare it with; debug mode was active once' == alone.reason
+    assert (compared.measurements, compared.state) == (signed.measurements, signed.state)
+    what = 'that what was signed is of these versions: it says of none of it what it was compared with: H100 GPU_0 (GPU_0)'
+    assert (False, True) == (what in claims(with_values).does_not_prove, what in claims(without).does_not_prove)
 
 
 def test_every_word_of_the_occasion_is_in_it():
@@ -450,6 +483,7 @@ def test_each_reason_is_said_word_by_word():
     assert ('it is of lifecycle 8 of the node, not of 9: the node has come back since',) == (
         holds(certificate, lifecycle=9, now=LATER)
     )
+    assert ('it is of lifecycle 8 of the node, not of 7',) == holds(certificate, lifecycle=7, now=LATER)
     assert ('it is of deployment d-1, not of x',) == holds(certificate, deployment='x', now=LATER)
     assert ('it was issued in the future, at 2026-11-21 12:01:00Z',) == holds(certificate, now=v.NOW - SKEW)
     assert ('it was issued at 2026-11-21 12:01:00Z from a look of 2026-11-21 11:30:00Z',) == (

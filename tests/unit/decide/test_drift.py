@@ -4,15 +4,17 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from baremetal_acc.decide.drift import Change, ChangeKind, beyond, drift, remembered, shown
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.inventory import Gap, Inventory
-from baremetal_acc.model.job import Engage, Flash, Program, Release
-from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import Gap, Inventory, TaskReading, TaskState
+from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
+from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import values as v
 
@@ -63,6 +65,69 @@ def test_a_card_that_is_missing_is_gone():
     ]
 
 
+NAMELESS = AcceleratorId('uri:host:/x')
+WEAK = 'known by its URI only: its like in its place would not be noticed'
+
+
+@pytest.mark.parametrize(
+    ('now', 'change', 'text'),
+    [
+        (
+            look(v.fpga()),
+            {'kind': ChangeKind.GONE, 'was': 'Slot 5', 'reason': WEAK},
+            f'H100 GPU_0 (uri:host:/x) is gone, was at Slot 5 ({WEAK})',
+        ),
+        (
+            look(gaps=(hole(),)),
+            {'kind': ChangeKind.NOT_SEEN, 'was': 'Slot 5', 'reason': f'{PROCESSORS} could not be read: HTTP 500'},
+            'H100 GPU_0 (uri:host:/x) could not be seen, was at Slot 5 '
+            '(host:/redfish/v1/Systems/1/Processors could not be read: HTTP 500)',
+        ),
+        (
+            look(nameless := v.gpu(id=NAMELESS, identity=IdentitySource.URI, location='Slot 5', model='B200', serial='S9')),
+            {
+                'kind': ChangeKind.SWAPPED,
+                'label': 'B200 GPU_0',
+                'was': 'a card with model H100, serial S1',
+                'found': 'Slot 5',
+                'reason': WEAK,
+            },
+            f'B200 GPU_0 (uri:host:/x) stands where a card with model H100, serial S1 was ({WEAK})',
+        ),
+        (
+            look(replace(nameless, id=OTHER, identity=IdentitySource.UUID, model='H100', serial='S1', uuid='9')),
+            {
+                'kind': ChangeKind.IDENTITY,
+                'accelerator': OTHER,
+                'was': 'uri:host:/x',
+                'found': 'uuid:gpu-9',
+                'reason': 'it is the same card by its serial',
+            },
+            'H100 GPU_0 (uuid:gpu-9) was known as uri:host:/x before (it is the same card by its serial)',
+        ),
+        (
+            look(replace(nameless, id=OTHER, identity=IdentitySource.UUID, model='H100', serial=None, uuid='9')),
+            {
+                'kind': ChangeKind.IDENTITY,
+                'accelerator': OTHER,
+                'was': 'uri:host:/x',
+                'found': 'uuid:gpu-9',
+                'reason': 'whether it is the same card cannot be told',
+            },
+            'H100 GPU_0 (uuid:gpu-9) was known as uri:host:/x before (whether it is the same card cannot be told)',
+        ),
+    ],
+)
+def test_what_has_become_of_a_card_is_told_with_all_that_has_to_be_known(now: Inventory, change: dict[str, Any], text: str):
+    """As data and in words: which card, where it is or was, which resource shows it, and how sure that is."""
+    before = v.inventory(v.gpu(id=NAMELESS, identity=IdentitySource.URI, location='Slot 5', serial='S1'))
+    found = drift(before, now)[0]
+    everything = {
+        'accelerator': NAMELESS, 'label': 'H100 GPU_0', 'subject': 'card', 'was': None, 'found': None, 'ref': v.gpu().primary
+    }  # fmt: skip
+    assert (Change(**(everything | change)), text) == (found, str(found))
+
+
 def test_a_card_that_may_be_hidden_is_not_seen():
     """The text says behind what; the gap of another BMC hides nothing of this one's."""
     before = v.inventory(v.gpu())
@@ -79,8 +144,12 @@ def test_a_card_whose_bmc_was_not_asked_is_not_seen():
     """An operator who takes a BMC away from a node has removed no card."""
     dpu = Ref(bmc=BmcName('dpu'), uri='/redfish/v1/Chassis/Card1')
     found = drift(v.inventory(v.gpu(primary=dpu, refs=(dpu,))), look())
-    assert 'BMC dpu was not asked' in str(found[0])
+    assert 'BMC dpu was not asked' == found[0].reason
     assert ['not-seen'] == kinds(found)
+    both = replace(dpu, bmc=BmcName('dpu-2'))
+    assert ['BMC dpu, dpu-2 was not asked'] == [
+        c.reason for c in drift(v.inventory(v.gpu(primary=dpu, refs=(both, dpu))), look())
+    ]
 
 
 def test_a_card_comes_back_from_behind_a_gap_as_it_was():
@@ -130,6 +199,32 @@ def test_a_component_that_is_missing_behind_a_gap_is_not_removed():
         assert ['unreadable'] == kinds(drift(before, look(now, gaps=(hole(v.ref(ref), hides=False),)))), ref
     odd_field_above = hole(v.ref('UpdateService'), field='HttpPushUri', hides=False)
     assert ['firmware'] == kinds(drift(before, look(now, gaps=(odd_field_above,))))
+    item = v.ref('UpdateService/FirmwareInventory/GPU_0')
+    with_slash, begins_alike = v.ref('UpdateService/'), v.ref('UpdateServiceX')
+    assert ['unreadable'] == kinds(drift(before, look(now, gaps=(hole(with_slash, hides=False),))))
+    assert ['firmware'] == kinds(drift(before, look(now, gaps=(hole(begins_alike, hides=False),))))
+    assert (
+        Change(
+            kind=ChangeKind.UNREADABLE,
+            accelerator=v.GPU,
+            label='H100 GPU_0',
+            subject='firmware GPU_0',
+            was='1.0',
+            found=None,
+            ref=item,
+            reason='host:/redfish/v1/Chassis/RoT_0: HTTP 500',
+        ),
+    ) == drift(before, look(now, gaps=(hole(v.ref('Chassis/RoT_0')),)))
+
+
+def test_a_reason_of_a_bmc_is_shortened():
+    """Also one that says why a card or a value could not be read."""
+    endless = replace(hole(v.ref('Chassis')), reason='x' * 10**4)
+    (card,) = drift(v.inventory(v.gpu()), look(gaps=(endless,)))
+    (value,) = drift(v.inventory(v.gpu()), look(v.gpu(firmware=()), gaps=(endless,)))
+    for found in (card, value):
+        assert found.reason is not None
+        assert (360, True) == (len(found.reason), found.reason.endswith('xxx...'))
 
 
 def test_a_component_that_may_have_been_hidden_before_was_not_added():
@@ -138,11 +233,27 @@ def test_a_component_that_may_have_been_hidden_before_was_not_added():
     after = look(v.gpu(firmware=(v.component(), v.component('RoT_0', '7'))))
     assert () == drift(before, after)
     assert ['firmware'] == kinds(drift(replace(before, gaps=()), after))
+    elsewhere = hole(Ref(bmc=BmcName('dpu'), uri='/redfish/v1/Chassis'))
+    for hides_nothing_here in (hole(v.ref('Chassis/RoT_0'), hides=False), elsewhere):
+        assert ['firmware'] == kinds(drift(replace(before, gaps=(hides_nothing_here,)), after))
+    opened = v.reading(LockState.UNLOCKED, session='later')
+    more = replace(after.accelerators[0], locks=(replace(opened, value='true'),))
+    assert ['lock', 'write-path'] == kinds(drift(before, look(more)))
 
 
 def test_firmware_that_changed_is_told_with_both_versions():
     """Running, staged, added."""
     before = v.inventory(v.gpu())
+    change = Change(
+        kind=ChangeKind.FIRMWARE,
+        accelerator=v.GPU,
+        label='H100 GPU_0',
+        subject='firmware GPU_0',
+        was='1.0',
+        found='3.0',
+        ref=v.component().ref,
+    )
+    assert (change,) == drift(before, look(v.gpu(firmware=(v.component(version='3.0'),))))
     for firmware, text in (
         ((v.component(version='3.0'),), 'firmware GPU_0: 1.0 before, 3.0 now'),
         ((v.component(staged='3.0'),), 'firmware GPU_0: 1.0 before, 1.0, with 3.0 staged for the next reset now'),
@@ -167,6 +278,28 @@ def test_what_stands_in_another_slot_was_not_swapped():
     """A BMC may give the resource of a card that is gone to another one."""
     before = v.inventory(v.gpu(location='Slot 5', uuid='0'))
     assert ['gone', 'new'] == kinds(drift(before, look(v.gpu(id=OTHER, location='Slot 6', uuid='9'))))
+    nowhere = v.gpu(id=OTHER, uuid='9', primary=v.ref('X'), refs=(v.ref('X'),))
+    assert ['gone', 'new'] == kinds(drift(v.inventory(v.gpu(uuid='0')), look(nowhere)))
+
+
+@pytest.mark.parametrize(
+    ('better', 'worse'),
+    [
+        ({'location': 'Slot 5'}, {'primary': v.gpu().primary}),
+        ({'location': 'Slot 5'}, {'refs': (v.ref('P'), v.ref('Shared'))}),
+        ({'primary': v.gpu().primary}, {'refs': (v.ref('P'), v.ref('Shared'))}),
+        ({'refs': (v.ref('P'), v.ref('Shared'))}, {}),
+    ],
+)
+def test_of_several_cards_the_one_that_surely_stands_at_the_place_was_swapped(
+    better: dict[str, object], worse: dict[str, object]
+):
+    """A location says more than the first resource, and that more than any other one; no card stands for two."""
+    primary = v.gpu().primary
+    before = v.inventory(v.gpu(location='Slot 5', uuid='0', refs=(primary, v.ref('Shared'))))
+    first = v.gpu(**({'id': AcceleratorId('uuid:a'), 'uuid': 'a', 'primary': v.ref('P'), 'refs': (v.ref('P'),)} | worse))
+    second = v.gpu(**({'id': AcceleratorId('uuid:b'), 'uuid': 'b', 'primary': v.ref('Q'), 'refs': (v.ref('Q'),)} | better))
+    assert [('swapped', 'uuid:b'), ('new', 'uuid:a')] == [(c.kind, c.accelerator) for c in drift(before, look(first, second))]
 
 
 def test_a_location_that_several_cards_have_tells_nothing():
@@ -190,6 +323,18 @@ def test_the_same_card_at_another_place_has_moved():
     assert 'has moved: at Slot 1 before, at Slot 2 now' in str(drift(v.inventory(first), look(crossed[0]))[0])
 
 
+def test_a_card_without_a_location_has_moved_when_none_of_its_resources_is_the_same():
+    """One that is shown in one look only is no move."""
+    before, elsewhere = v.gpu(), v.gpu(primary=v.ref('G9'), refs=(v.ref('G9'),))
+    (found,) = drift(v.inventory(before), look(elsewhere))
+    assert (
+        'H100 G9 (uuid:gpu-0) has moved: at host:/redfish/v1/Systems/1/Processors/GPU_0 before, at host:/redfish/v1/G9 now'
+    ) == str(found)
+    assert () == drift(v.inventory(before), look(v.gpu(primary=v.ref('G9'), refs=(v.ref('G9'), before.primary))))
+    assert () == drift(v.inventory(before), look(replace(before, location='Slot 1')))
+    assert () == drift(v.inventory(replace(before, location='Slot 1')), look(before))
+
+
 def test_a_card_known_by_another_identity_is_told_as_that():
     """A UUID that could not be read leaves a serial number: nothing says that it is another card, so none was swapped."""
     with_uuid = v.gpu(uuid='0', serial='S1')
@@ -209,46 +354,121 @@ def test_a_card_known_by_its_uri_only_is_swapped_when_it_says_other_things_of_it
     before = v.inventory(nameless)
     (found,) = drift(before, look(replace(nameless, model='B200')))
     assert (ChangeKind.SWAPPED, 'a card with model H100') == (found.kind, found.was)
-    assert 'known by its URI only: its like in its place would not be noticed' in str(found)
-    assert 'known by its URI only' in str(drift(before, look())[0])
+    assert WEAK == found.reason == drift(before, look())[0].reason
     assert () == drift(before, look(nameless))
+    # One BMC spells a vendor in several ways.
+    spelt = drift(before, look(replace(nameless, vendor='NVIDIA Corporation')))
+    assert [('device', 'vendor', 'NVIDIA', 'NVIDIA Corporation')] == [(c.kind, c.subject, c.was, c.found) for c in spelt]
 
 
 @pytest.mark.parametrize(
-    ('changes', 'text'),
+    ('changes', 'subject', 'was', 'found'),
     [
-        ({'kind': Kind.ASIC}, 'kind: GPU before, ASIC now'),
-        ({'model': 'H200'}, 'model: H100 before, H200 now'),
-        ({'pci': PciIds(vendor_id='0x10de', device_id='0x2335')}, 'PCI device id: 0x2330 before, 0x2335 now'),
+        ({'kind': Kind.ASIC}, 'kind', 'GPU', 'ASIC'),
+        ({'vendor': 'AMD'}, 'vendor', 'NVIDIA', 'AMD'),
+        ({'part_number': 'P2'}, 'part number', 'P1', 'P2'),
+        ({'serial': 'S2'}, 'serial', 'S1', 'S2'),
+        ({'pci': PciIds(vendor_id='0x10de', device_id='0x2335')}, 'PCI device id', '0x2330', '0x2335'),
     ],
 )
-def test_a_property_that_changed_under_one_identity_is_told(changes: dict[str, object], text: str):
+def test_a_property_that_changed_under_one_identity_is_told(changes: dict[str, object], subject: str, was: str, found: str):
     """A card with a UUID is the same card, but it says something else of itself."""
-    (found,) = drift(v.inventory(v.gpu()), look(v.gpu(**changes)))
-    assert ChangeKind.DEVICE is found.kind
-    assert text in str(found)
+    before = v.gpu(part_number='P1', serial='S1')
+    change = Change(
+        kind=ChangeKind.DEVICE,
+        accelerator=v.GPU,
+        label='H100 GPU_0',
+        subject=subject,
+        was=was,
+        found=found,
+        ref=v.gpu().primary,
+    )
+    assert (change,) == drift(v.inventory(before), look(replace(before, **changes)))
+    assert f'H100 GPU_0, {subject}: {was} before, {found} now' == str(change)
 
 
 def test_a_property_that_is_not_shown_any_more_could_not_be_read():
     """A serial number that is missing is no other serial number."""
     (found,) = drift(v.inventory(v.gpu(serial='S1')), look(v.gpu()))
     assert 'H100 GPU_0, serial: S1 before, could not be read now' == str(found)
+    bare = v.gpu(pci=PciIds(vendor_id='0x10de'))
+    (found,) = drift(v.inventory(v.gpu()), look(bare))
+    assert 'H100 GPU_0, PCI device id: 0x2330 before, could not be read now' == str(found)
+    assert () == drift(remembered(v.inventory(v.gpu()), look(bare)), look(v.gpu()))
 
 
-def test_a_function_that_changed_is_told():
-    """Another one, another version, none; and who may program the slot."""
+GZIP = 'gzip 2.0 11111111-2222-3333-4444-555555555555'
+
+
+@pytest.mark.parametrize(
+    ('was', 'now', 'subject', 'one', 'other', 'ref'),
+    [
+        (v.slot(), v.slot(0, 'aes'), '', GZIP, GZIP.replace('gzip', 'aes'), None),
+        (v.slot(), replace(v.slot(), function=v.slot(0, version='9').function), '', GZIP, GZIP.replace('2.0', '9'), None),
+        (v.slot(), replace(v.slot(), function=None), '', GZIP, 'empty', None),
+        (replace(v.slot(), function=None), v.slot(), '', 'empty', GZIP, v.fpga().primary),
+        (v.slot(0, None, v.OLD), v.slot(0, None, v.NEW), ' image', '1.0', '2.0', v.slot().item.ref),
+        (v.slot(0, None, v.OLD), replace(v.slot(0, None), item=None), ' image', '1.0', None, v.slot().item.ref),
+        (replace(v.slot(0, None), item=None), v.slot(0, None, v.OLD), ' image', None, '1.0', v.slot().item.ref),
+        (
+            replace(v.slot(), programmable_from_host=False),
+            replace(v.slot(), programmable_from_host=True),
+            ' host access',
+            'the host may not program it',
+            'the host may program it',
+            v.fpga().primary,
+        ),
+    ],
+)
+def test_a_function_that_changed_is_told(was, now, subject, one, other, ref):
+    """What the slot holds, its image, and who may program it; with the resource that showed it, if one did."""
+    change = Change(
+        kind=ChangeKind.FUNCTION,
+        accelerator=v.FPGA,
+        label='Stratix FPGA1',
+        subject=f'function Slot0{subject}',
+        was=one,
+        found=other,
+        ref=ref or v.slot().function.ref,
+    )
+    assert (change,) == drift(v.inventory(v.fpga(slots=(was,))), look(v.fpga(slots=(now,))))
+
+
+def test_a_slot_that_is_not_shown_any_more_is_told_unless_a_gap_may_hide_it():
+    """A slot belongs to its device: what hides any resource of that may hide the slot."""
     before = v.inventory(v.fpga())
-    for slot, text in (
-        (v.slot(0, 'aes'), 'function Slot0: gzip 2.0 11111111-2222-3333-4444-555555555555 before, aes 2.0'),
-        (v.slot(0, 'gzip', '9'), 'function Slot0: gzip 2.0'),
-        (v.slot(0, None, v.NEW), 'function Slot0: gzip 2.0 11111111-2222-3333-4444-555555555555 before, empty now'),
-    ):
-        found = drift(before, look(v.fpga(slots=(slot, v.slot(1, None, None)))))
-        assert ChangeKind.FUNCTION is found[0].kind
-        assert text in str(found[0])
-    closed, opened = (replace(v.slot(), programmable_from_host=open_) for open_ in (False, True))
-    (told,) = drift(v.inventory(v.fpga(slots=(closed,))), look(v.fpga(slots=(opened,))))
-    assert 'function Slot0 host access: the host may not program it before, the host may program it now' in str(told)
+    fewer = v.fpga(slots=(v.slot(1, None, None),))
+    found = drift(before, look(fewer))
+    assert [
+        ('function', 'function Slot0', GZIP, None),
+        ('function', 'function Slot0 image', '2.0', None),
+    ] == [(c.kind, c.subject, c.was, c.found) for c in found]
+    for gap in (hole(v.fpga().primary, hides=False), hole(PROCESSORS, hides=False), hole(v.ref('Chassis'))):
+        assert {'unreadable'} == set(kinds(drift(before, look(fewer, gaps=(gap,))))), gap
+        assert () == drift(remembered(before, look(fewer, gaps=(gap,))), look(v.fpga()))
+    elsewhere = hole(v.ref('Chassis'), hides=False)
+    assert ['function', 'function'] == kinds(drift(before, look(fewer, gaps=(elsewhere,))))
+
+
+def test_what_is_told_of_a_function_for_the_first_time_has_not_changed():
+    """Its version or its UUID may come late; another function is another one, whatever of it is known."""
+    known = v.slot(0).function
+    for lacking in ({'version': None}, {'uuid': None}, {'version': None, 'uuid': None}):
+        bare = v.fpga(slots=(replace(v.slot(0), function=replace(known, **lacking)),))
+        full = v.fpga(slots=(v.slot(0),))
+        assert () == drift(v.inventory(bare), look(full))
+        assert {'unreadable'} == set(kinds(drift(v.inventory(full), look(bare))))
+        kept = remembered(v.inventory(full), look(bare))
+        assert ((known.version, known.uuid),) == tuple(
+            (s.function.version, s.function.uuid) for a in kept.accelerators for s in a.slots
+        )
+        other = v.fpga(slots=(replace(v.slot(0), function=replace(known, id='aes', **lacking)),))
+        assert [f'function Slot0: {GZIP} before'] == [
+            str(c).partition(', ')[2].rpartition(', ')[0] for c in drift(v.inventory(full), look(other))
+        ]
+    more = v.fpga(slots=(v.slot(0), v.slot(1, 'aes')))
+    bare = v.fpga(slots=(v.slot(0), replace(v.slot(1, 'aes'), function=replace(v.slot(1, 'aes').function, version=None))))
+    assert () == drift(v.inventory(bare), look(more))
 
 
 def test_a_function_behind_a_gap_has_not_changed():
@@ -279,7 +499,10 @@ def test_a_lock_that_could_not_be_read_opens_no_path():
     unknown = replace(v.reading(LockState.UNKNOWN), value=None)
     assert ['unreadable'] == kinds(drift(before, look(v.gpu(locks=(unknown,)))))
     assert ['unreadable'] == kinds(drift(before, look(v.gpu(locks=()), gaps=(hole(v.ref('Chassis/RoT_0')),))))
-    assert ['lock', 'write-path'] == kinds(drift(before, look(v.gpu(locks=()))))
+    lock, path = drift(before, look(v.gpu(locks=())))
+    assert 'H100 GPU_0, lock rot Closed: false before, absent now' == str(lock)
+    assert 'H100 GPU_0, write path host-device: locked before, unsupported now' == str(path)
+    assert (v.reading().ref, v.gpu().primary) == (lock.ref, path.ref)
 
 
 def test_a_new_card_is_new_and_says_when_it_may_only_have_been_hidden():
@@ -300,6 +523,14 @@ def test_the_order_is_that_of_gravity_then_of_devices():
     assert drift(before, look(new, changed)) == drift(before, look(changed, new))
     assert ['gone', 'gone', 'new', 'firmware'] == kinds(drift(before, look(changed, new)))
     assert ['uuid:a', 'uuid:b'] == [c.accelerator for c in drift(before, look(changed, new))[:2]]
+
+
+def test_two_changes_of_one_name_come_in_the_order_of_their_resources():
+    """Two items of a BMC may be called alike."""
+    twins = replace(v.component(), ref=v.ref('Z')), replace(v.component(), ref=v.ref('A'))
+    changed = tuple(replace(c, version='9') for c in twins)
+    found = drift(v.inventory(v.gpu(firmware=twins)), look(v.gpu(firmware=changed)))
+    assert [v.ref('A'), v.ref('Z')] == [c.ref for c in found]
 
 
 def test_what_is_remembered_survives_being_stored():
@@ -332,13 +563,16 @@ def test_what_a_job_did_is_not_drift_and_the_rest_is():
         assert ['firmware FPGA1', 'firmware RoT_0'] == [c.subject for c in left]
     assert changes == beyond(changes, ())
     others = replace(flash, accelerator=OTHER)
-    assert changes == beyond(changes, (others,))
+    reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.RESUME, kind=ResetKind.POWER_CYCLE, why=())
+    for accounts_for_nothing in (others, reset, CheckImage(image='i'), Withdraw(accelerators=(v.GPU, v.FPGA)), Publish()):
+        assert changes == beyond(changes, (accounts_for_nothing,))
 
 
 def test_nothing_of_a_bmc_breaks_a_line():
     """A model with a line break and no end does not forge a log line."""
     assert 'a?b' == shown('a\nb')
-    assert 120 == len(shown('x' * 10**6))
+    assert 'x' * 120 == shown('x' * 120)
+    assert 'x' * 117 + '...' == shown('x' * 121) == shown('x' * 10**6)
     hostile = v.gpu(model='H100\n2026-01-01 INFO all is well', id=OTHER, location='Slot\r\n1')
     for change in drift(v.inventory(v.gpu()), look(hostile)):
         assert str(change).isprintable()
@@ -353,37 +587,75 @@ def test_what_is_stored_of_a_look_is_what_is_compared_and_no_more():
         state='Enabled',
         system=v.SYSTEM,
         functions=(v.slot(0).function,),
+        measurements=(),
         locks=(v.reading(reason='because', session='s1'),),
         firmware=(replace(v.component(), staged='3.0', write_protected=True, software_id='0x1'),),
     )
     holds = replace(v.slot(0).function, name='n', type='t', manufacturer='m', state='Enabled', health='OK')
-    fpga = v.fpga(slots=(replace(v.slot(0), function=holds),))
-    kept = remembered(None, look(gpu, fpga))
-    found = {a.id: a for a in kept.accelerators}
-    lean = found[v.GPU]
-    assert (frozenset(), None, None, ()) == (lean.traits, lean.health, lean.system, lean.functions)
-    assert [('', None)] == [(r.session, r.reason) for r in lean.locks]
-    assert [('GPU_0', v.OLD, '3.0', None, None)] == [
-        (c.id, c.version, c.staged, c.write_protected, c.software_id) for c in lean.firmware
-    ]
-    (slot,) = found[v.FPGA].slots
-    assert ('gzip', v.NEW, v.SLOT_UUID) == (slot.function.id, slot.function.version, slot.function.uuid)
-    assert (None, None, None) == (slot.function.name, slot.function.type, slot.function.manufacturer)
-    assert ('Slot0', v.NEW) == (slot.item.id, slot.item.version)
-    assert [('', None, ())] == [(b.session, b.update, b.active_tasks) for b in kept.bmcs]
+    stands_for_it = replace(v.slot(0).item, updateable=True, software_id='0x2')
+    slots = replace(v.slot(0), function=holds, item=stands_for_it), replace(v.slot(1), function=None, item=None)
+    fpga = v.fpga(slots=slots)
+    task = TaskReading(ref=v.ref('TaskService/Tasks/1'), state=TaskState.ACTIVE, raw='Running')
+    gaps = (hole(), hole(v.ref('Chassis'), hides=False))
+    whole = replace(look(gpu, fpga, gaps=gaps), bmcs=(v.facts(active_tasks=(task,), product='X'),), platform_locks=gpu.locks)
+    kept = remembered(None, whole)
+    bare = {
+        'traits': frozenset(), 'health': None, 'health_rollup': None, 'state': None, 'system': None, 'functions': (),
+        'measurements': None,
+    }  # fmt: skip
+    item = Component(id='GPU_0', ref=gpu.firmware[0].ref, version=v.OLD, staged='3.0')
+    image = Component(id='Slot0', ref=v.slot(0).item.ref, version=v.NEW)
+    lean_gpu = replace(gpu, **bare, firmware=(item,), locks=(replace(gpu.locks[0], session='', reason=None),))
+    lean_fpga = replace(
+        fpga,
+        **bare,
+        firmware=(Component(id='FPGA1', ref=fpga.firmware[0].ref, version=v.NEW),),
+        slots=(replace(v.slot(0), item=image), replace(v.slot(1), function=None, item=None)),
+        locks=tuple(replace(r, session='') for r in fpga.locks),
+    )
+    assert (
+        Inventory(
+            target='node-1',
+            at=LATER,
+            bmcs=(v.facts(session='', update=None, product='X'),),
+            accelerators=(lean_fpga, lean_gpu),
+            gaps=(hole(),),
+        )
+        == kept
+    )
     # Comparing it with the whole look finds no difference, and with a changed one finds it.
     assert () == drift(kept, look(gpu, fpga))
     assert ['firmware'] == kinds(drift(kept, look(replace(gpu, firmware=(replace(gpu.firmware[0], staged=None),)), fpga)))
 
 
 def test_what_of_a_slot_could_not_be_read_is_remembered_as_it_was():
-    """What it holds, the version of that, and whether its host may program it."""
-    before = remembered(None, look(v.fpga(slots=(replace(v.slot(0), programmable_from_host=False),))))
-    (was,) = before.accelerators[0].slots
-    unread = replace(v.slot(0), function=None, item=replace(was.item, version=None), programmable_from_host=None)
-    gaps = (hole(was.item.ref, hides=False, field='Version'), hole(was.function.ref, hides=False))
-    (now,) = remembered(before, look(v.fpga(slots=(unread,)), gaps=gaps)).accelerators[0].slots
-    assert (False, v.NEW) == (now.programmable_from_host, now.item.version)
+    """What it holds, its image and the version of that, and whether its host may program it."""
+    was = replace(v.slot(0), programmable_from_host=False, item=Component(id='Slot0', ref=v.slot(0).item.ref, version=v.NEW))
+    before = remembered(None, look(v.fpga(slots=(was,))))
+    behind = (hole(was.item.ref, hides=False), hole(was.function.ref, hides=False))
+    for unread, gaps in (
+        ({'function': None}, behind),
+        ({'item': replace(was.item, version=None)}, ()),
+        ({'item': None}, behind),
+        ({'programmable_from_host': None}, ()),
+        ({'function': None, 'item': None, 'programmable_from_host': None}, behind),
+        ({'function': None, 'item': replace(was.item, version=None)}, behind),
+    ):
+        gapped = look(v.fpga(slots=(replace(was, **unread),)), gaps=gaps)
+        assert (was,) == remembered(before, gapped).accelerators[0].slots
+        assert {'unreadable'} == set(kinds(drift(before, gapped)))
+    emptied = replace(was, function=None, item=None)
+    assert (emptied,) == remembered(before, look(v.fpga(slots=(emptied,)))).accelerators[0].slots
+    assert (was,) == remembered(look(v.fpga(slots=(emptied,))), look(v.fpga(slots=(was,)))).accelerators[0].slots
+
+
+def test_what_waits_for_a_reset_is_remembered_with_the_version_that_could_not_be_read():
+    """And what waits now is told, whatever runs."""
+    before = v.inventory(v.gpu(firmware=(v.component(staged='3.0'),)))
+    kept = remembered(before, look(unreadable_item()))
+    assert [('1.0', '3.0')] == [(c.version, c.staged) for c in kept.accelerators[0].firmware]
+    staged = look(v.gpu(firmware=(v.component(version=None, staged='4.0'),)))
+    assert [('1.0', '4.0')] == [(c.version, c.staged) for c in remembered(before, staged).accelerators[0].firmware]
 
 
 def test_two_items_of_one_name_are_told_apart_by_their_place():
@@ -391,12 +663,30 @@ def test_two_items_of_one_name_are_told_apart_by_their_place():
     twins = v.component(), replace(v.component(version=v.NEW), ref=v.ref('UpdateService/FirmwareInventory/Other'))
     before = look(v.gpu(firmware=twins))
     assert () == drift(before, look(v.gpu(firmware=twins)))
-    changed = (twins[0], replace(twins[1], version='9'))
-    (change,) = drift(before, look(v.gpu(firmware=changed)))
-    assert (v.NEW, '9', twins[1].ref) == (change.was, change.found, change.ref)
+    for which, was in ((0, v.OLD), (1, v.NEW)):
+        changed = tuple(replace(c, version='9') if c is twins[which] else c for c in twins)
+        (change,) = drift(before, look(v.gpu(firmware=changed)))
+        assert (was, '9', twins[which].ref) == (change.was, change.found, change.ref)
     nameless = replace(v.component(version=None), id=None, staged='6')
     (change,) = drift(look(v.gpu(firmware=(nameless,))), look(v.gpu(firmware=(replace(nameless, staged='7'),))))
     assert ('firmware of the device', 'no version, with 7 staged for the next reset') == (change.subject, change.found)
+
+
+def test_an_item_is_known_by_its_id_and_one_without_by_its_resource():
+    """A BMC may show an item at another place after an update of its own; the version of a device is that of this device."""
+    moved = replace(v.component(), ref=v.ref('UpdateService/SoftwareInventory/GPU_0'))
+    assert () == drift(v.inventory(v.gpu()), look(v.gpu(firmware=(moved,))))
+    here = replace(v.component(), id=None)
+    there = replace(here, ref=v.ref('Chassis/GPU_0'))
+    found = drift(v.inventory(v.gpu(firmware=(here,))), look(v.gpu(firmware=(there,))))
+    assert [(None, '1.0', there.ref), ('1.0', None, here.ref)] == [(c.was, c.found, c.ref) for c in found]
+
+
+def test_a_slot_is_known_by_its_id_wherever_it_stands_in_the_list():
+    """A BMC may list its slots in another order."""
+    slots = v.slot(0), v.slot(1, 'aes')
+    turned = replace(slots[1], index=0), replace(slots[0], index=1)
+    assert () == drift(v.inventory(v.fpga(slots=slots)), look(v.fpga(slots=turned)))
 
 
 def test_two_slots_of_one_id_are_told_apart_by_their_position():

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Only our own engagement, of this card, here and now, makes a reading verified."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.evidence import Subject, coverage, judge
+from baremetal_acc.decide.evidence import Coverage, Subject, coverage, covers, in_the_way, judge, subjects, weakest
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.ref import HOST, BmcName, Ref
 from tests.unit.decide import values as v
 
 FOUND_CLOSED = LockState.LOCKED_REPORTED
@@ -138,3 +140,106 @@ def test_the_best_of_several_locks_of_one_path_decides():
     """One closed lock on the only way is enough."""
     locks = (v.reading(LockState.UNLOCKED, mechanism='a'), v.reading(mechanism='b'))
     assert [FOUND_CLOSED] == [c.state for c in coverage(v.gpu(), WritePath.HOST_DEVICE, locks)]
+
+
+FIRMWARE = Subject(scope=Scope.FIRMWARE)
+GPU_0, OTHER = (Subject(scope=Scope.COMPONENT, part=name) for name in ('GPU_0', 'Other'))
+SLOT, SECOND = (Subject(scope=Scope.SLOT, part=name) for name in ('Slot0', 'Slot1'))
+BY_HOST, BY_DPU = (Subject(scope=Scope.BMC, part=name) for name in (HOST, 'dpu'))
+SAME_NAME = Subject(scope=Scope.SLOT, part='GPU_0')
+
+
+@pytest.mark.parametrize(
+    ('scope', 'part', 'expected'),
+    [
+        (Scope.DEVICE, None, {FIRMWARE, GPU_0, OTHER, SLOT, SECOND, BY_HOST, BY_DPU, SAME_NAME}),
+        (Scope.FIRMWARE, None, {FIRMWARE, GPU_0, OTHER}),
+        (Scope.COMPONENT, 'GPU_0', {GPU_0}),
+        (Scope.SLOT, 'Slot0', {SLOT}),
+        (Scope.SLOT, 'GPU_0', {SAME_NAME}),
+        (Scope.BMC, None, {BY_HOST}),
+        (Scope.BMC, 'GPU_0', {BY_HOST}),
+    ],
+)
+def test_a_lock_covers_what_is_of_its_scope_and_part(scope, part, expected):
+    """That of a BMC what is reached by way of that BMC."""
+    everything = (FIRMWARE, GPU_0, OTHER, SLOT, SECOND, BY_HOST, BY_DPU, SAME_NAME)
+    assert expected == {s for s in everything if covers(v.reading(scope=scope, part=part), s)}
+
+
+def test_a_lock_of_a_card_is_in_the_way_on_whichever_bmc_it_is_shown():
+    """Only one of a whole machine is in the way of nothing but its own BMC."""
+    here, there = (Ref(bmc=bmc, uri='/redfish/v1/x') for bmc in (HOST, BmcName('dpu')))
+    card = v.reading(blocks=v.ALL_PATHS)
+    whole = replace(card, scope=Scope.BMC)
+    assert [True, True] == [in_the_way(card, GPU_0, ref) for ref in (here, there)]
+    assert [True, False] == [in_the_way(whole, GPU_0, ref) for ref in (here, there)]
+    assert not in_the_way(replace(card, scope=Scope.COMPONENT, part='Other'), GPU_0, here)
+    assert not in_the_way(v.reading(blocks=v.ALL_PATHS - {WritePath.BMC_NETWORK}), GPU_0, here)
+    assert not in_the_way(replace(card, state=LockState.UNSUPPORTED), GPU_0, here)
+
+
+def test_the_subjects_of_a_device_are_its_components_and_slots():
+    """And its firmware as a whole, first, where it names no component of it."""
+    nameless = replace(v.component(), id=None)
+    assert (Subject(scope=Scope.COMPONENT, part='FPGA1'), SLOT, SECOND) == subjects(v.fpga())
+    assert (FIRMWARE, SLOT, SECOND) == subjects(v.fpga(firmware=(nameless,)))
+    assert (FIRMWARE,) == subjects(v.gpu(firmware=()))
+
+
+def test_coverage_shows_the_reading_that_decides():
+    """Of a mechanism its worst place, the first of equals; of several mechanisms the best."""
+    weak = v.reading(LockState.PARTIAL, mechanism='a', place='A/0')
+    again = replace(weak, ref=v.ref('A/1'))
+    best = v.reading(mechanism='a', place='A/2')
+    worse = v.reading(LockState.UNLOCKED, mechanism='b')
+    for readings in ([best, weak, again, worse], [worse, weak, best, again]):
+        assert (Coverage(subject=GPU_0, state=LockState.PARTIAL, reading=weak),) == coverage(
+            v.gpu(), WritePath.HOST_DEVICE, readings
+        )
+    nothing = Coverage(subject=GPU_0, state=LockState.UNSUPPORTED, reading=None)
+    assert (nothing,) == coverage(v.gpu(), WritePath.HOST_DEVICE, [])
+
+
+def test_coverage_by_way_of_a_bmc_shows_the_reading_that_decides():
+    """The worst of its ways, or the lockdown that closes them all."""
+    path = WritePath.HOST_BMC_REDFISH
+    of = {'blocks': frozenset({path}), 'scope': Scope.BMC}
+    way, other = v.reading(LockState.UNLOCKED, mechanism='a', **of), v.reading(mechanism='b', **of)
+    lockdown = v.reading(LockState.PENDING_RESET, mechanism='c', wraps=True, **of)
+    weaker, hole = replace(lockdown, mechanism='d', state=LockState.UNLOCKED), replace(lockdown, state=LockState.PARTIAL)
+    for readings, decides in (
+        ([way, other], way),
+        ([other], other),
+        ([way, other, lockdown], lockdown),
+        ([lockdown, weaker], lockdown),
+        ([lockdown, hole, weaker], hole),
+    ):
+        assert (Coverage(subject=BY_HOST, state=decides.state, reading=decides),) == coverage(v.gpu(), path, readings)
+
+
+def test_parts_that_a_bmc_calls_by_one_name_are_covered_by_no_lock_of_that_name():
+    """Nobody can tell which of them it is; a lock of all the device covers them."""
+    twice = v.gpu(firmware=(v.component(), v.component()))
+    lock = v.reading(scope=Scope.COMPONENT, part='GPU_0')
+    unknown = replace(lock, state=LockState.UNKNOWN, reason='the BMC calls several parts of the device GPU_0')
+    expected = Coverage(subject=GPU_0, state=LockState.UNKNOWN, reading=unknown)
+    assert (expected, expected) == coverage(twice, WritePath.HOST_DEVICE, [lock])
+    whole = Coverage(subject=GPU_0, state=FOUND_CLOSED, reading=v.reading())
+    assert (whole, whole) == coverage(twice, WritePath.HOST_DEVICE, [v.reading()])
+
+
+def test_the_weakest_is_the_one_that_is_protected_worst():
+    """From not at all to proven."""
+    states = [
+        LockState.UNSUPPORTED,
+        LockState.UNKNOWN,
+        LockState.UNLOCKED,
+        LockState.PARTIAL,
+        LockState.PENDING_RESET,
+        LockState.LOCKED_REPORTED,
+        LockState.LOCKED_VERIFIED,
+    ]
+    found = [Coverage(subject=GPU_0, state=state, reading=None) for state in states]
+    for n in range(len(found)):
+        assert found[n] == weakest(found[n:][::-1])

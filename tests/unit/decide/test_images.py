@@ -12,6 +12,7 @@ from baremetal_acc.decide import images
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.image import Fit, ImageKind
+from baremetal_acc.model.job import Flash, Program
 from tests.unit.decide import values as v
 
 PCI = '0x10de:0x2330'
@@ -91,6 +92,9 @@ def test_a_card_that_also_fits_by_an_id_does_not_fit_by_name_only():
     """One fit with an id is enough."""
     both = v.image(fits=(Fit(model='H100'), Fit(pci=PCI)))
     assert not images.by_name_only(both, v.gpu(), v.component())
+    software = v.image(fits=(Fit(model='H100'), Fit(software_id='0x0020')))
+    assert not images.by_name_only(software, v.gpu(), v.component(software_id='0x0020'))
+    assert images.by_name_only(software, v.gpu(), v.component(software_id='0x0021'))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +128,289 @@ def test_half_a_pair_of_pci_ids_fits_nothing():
     assert not images.fits(v.image(), half, v.component())
 
 
+SOFTWARE = Fit(model='H100', software_id='0x0020')
+
+
+def test_a_software_id_is_asked_of_the_component():
+    """Boards of one model carry several; one that is not shown is another one, and where it is asked it is an id."""
+    image = v.image(fits=(Fit(pci='0x1:0x2'), SOFTWARE))
+    for component in (v.component(software_id='0x0020'), v.component(software_id='0X0020')):
+        assert images.fits(image, v.gpu(), component)
+        assert images.meant_for(image, v.gpu(), component)
+        assert not images.by_name_only(image, v.gpu(), component)
+        assert () == images.for_others((image,), v.gpu(), component, v.NEW)
+    for component in (v.component(software_id='0x0021'), v.component(software_id=None)):
+        assert not images.fits(image, v.gpu(), component)
+        assert not images.meant_for(image, v.gpu(), component)
+        assert (image,) == images.for_others((image,), v.gpu(), component, v.NEW)
+    assert not images.fits(image, v.gpu(), None)
+
+
+@pytest.mark.parametrize(
+    ('image', 'component', 'meant', 'others'),
+    [
+        (v.image(), v.component(), True, False),
+        (v.image(version='V2.0 ', component='gpu_?'), v.component(), True, False),
+        (v.image(version='2.1'), v.component(), False, False),
+        (v.image(kind=ImageKind.REVOCATION), v.component(), False, False),
+        (v.image(component='NIC_*'), v.component(), False, False),
+        (v.image(), v.component(name=None, software_id=None), False, False),
+        (v.image(fits=(Fit(pci='0x10de:0x9999'),)), v.component(), False, True),
+        (v.image(fits=(Fit(pci='0x10de:0x9999'),), version='2.1'), v.component(), False, False),
+        (v.image(fits=(Fit(pci='0x10de:0x9999'),), kind=ImageKind.REVOCATION), v.component(), False, False),
+        (v.image(fits=(Fit(pci='0x10de:0x9999'),), component='NIC_*'), v.component(), False, False),
+        (v.image(fits=(Fit(pci='0x10de:0x9999'),)), replace(v.component(), id=None), False, False),
+    ],
+)
+def test_an_image_of_firmware_is_for_a_component_a_version_and_the_ids_of_a_device(image, component, meant, others):
+    """All of that; with other ids alone it is told of, since the wrong line of the catalogue may be the reason."""
+    assert ((image,) if meant else ()) == images.firmware_image((image,), v.gpu(), component, v.NEW)
+    assert ((image,) if others else ()) == images.for_others((image,), v.gpu(), component, v.NEW)
+
+
+def test_a_revocation_is_meant_for_a_device_where_one_is_asked_for():
+    """By its kind, as firmware is where nothing else is said."""
+    revocation = v.image(kind=ImageKind.REVOCATION)
+    assert images.meant_for(revocation, v.gpu(), v.component(), ImageKind.REVOCATION)
+    assert not images.meant_for(revocation, v.gpu(), v.component())
+    assert not images.meant_for(v.image(), v.gpu(), v.component(), ImageKind.REVOCATION)
+
+
+@pytest.mark.parametrize(
+    ('image', 'expected'),
+    [
+        (v.function_image(), True),
+        (v.function_image(denied='CVE-1'), True),
+        (v.function_image(component='SLOT?'), True),
+        (v.function_image(function='zstd'), False),
+        (v.function_image(kind=ImageKind.FIRMWARE), False),
+        (v.function_image(component='Slot1'), False),
+        (v.function_image(fits=(Fit(pci='0x8086:0x9999'),)), False),
+        (v.function_image(fits=(Fit(model='Stratix', software_id='0x0077'),)), True),
+        (v.function_image(fits=(Fit(model='Stratix', software_id='0x0078'),)), False),
+    ],
+)
+def test_an_image_of_a_function_is_for_its_name_its_slot_and_the_ids_of_a_device(image, expected):
+    """All of that; the SoftwareId is that of what stands for the slot."""
+    slot = v.slot(0)
+    slot = replace(slot, item=replace(slot.item, software_id='0x0077'))
+    assert ((image,) if expected else ()) == images.function_image((image,), v.fpga(), slot, 'gzip')
+
+
+# ------------------------------------------------------------------------------------------- right before it is written
+
+
+FIRMWARE = v.image()
+FLASH = Flash(
+    accelerator=v.GPU,
+    component='GPU_0',
+    ref=v.component().ref,
+    image='gpu-new',
+    version=v.NEW,
+    expects=v.OLD,
+    content=FIRMWARE.content,
+)
+SOMETHING_ELSE = 'image gpu-new is not for this device, as catalogue and BMC have it now: plan anew'
+
+
+def unfit(image=FIRMWARE, *more, action=FLASH, card=None, component=None, floor=0, **how):
+    """Why it must not be written, with the catalogue that holds it."""
+    component = component or v.component()
+    return images.unfit(action, image, (image, *more), card or v.gpu(), component, floor=floor, **how)
+
+
+def test_what_was_planned_and_is_so_still_may_be_written():
+    """The very image, however its version is written; by its version alone where the job was stored by an older version."""
+    assert unfit() is None
+    assert unfit(action=replace(FLASH, version='V2.0 ')) is None
+    assert unfit(action=replace(FLASH, content=None)) is None
+    assert unfit(floor=5) is None
+    revocation = v.image(kind=ImageKind.REVOCATION)
+    assert unfit(revocation, action=replace(FLASH, content=revocation.content)) is None
+    assert unfit(v.image(fits=(Fit(model='H100'), Fit(software_id='0x0020')))) is None
+    over = v.image(via=('0.9', '1.0'))
+    assert unfit(over) is None
+    # What a failed write has left may be anything.
+    assert unfit(over, component=v.component(version=None), back=True) is None
+
+
+@pytest.mark.parametrize(
+    ('image', 'how', 'expected'),
+    [
+        (
+            v.image(security_version=6),
+            {},
+            f'image gpu-new is another one than was planned (firmware 6 sha256:{"0" * 64} instead of firmware 5 sha256:'
+            f'{"0" * 64}): plan anew',
+        ),
+        (v.image(version='2.1'), {}, 'image gpu-new is version 2.1 now, and 2.0 was planned: plan anew'),
+        (
+            v.image(version='2.1'),
+            {'action': replace(FLASH, content=None)},
+            'image gpu-new is version 2.1 now, and 2.0 was planned: plan anew',
+        ),
+        (v.image(kind=ImageKind.REVOCATION), {'action': replace(FLASH, content=None)}, SOMETHING_ELSE),
+        (v.image(component='NIC_*'), {}, SOMETHING_ELSE),
+        (FIRMWARE, {'component': v.component('NIC_0')}, SOMETHING_ELSE),
+        (FIRMWARE, {'card': v.gpu(pci=PciIds())}, SOMETHING_ELSE),
+        (v.image(fits=(Fit(model='H100', software_id='0x0020'),)), {'component': v.component(software_id='0')}, SOMETHING_ELSE),
+        (v.image(fits=(Fit(model='H100'),)), {}, 'image gpu-new fits this device by vendor and model only'),
+        (v.image(denied='CVE-1'), {}, 'version 2.0 is denied: CVE-1'),
+        (FIRMWARE, {'floor': 6}, 'image gpu-new has security version 5, the floor is 6'),
+        (v.image(via=('0.8', '0.9')), {}, 'image gpu-new may be written over 0.8, 0.9 only: plan anew'),
+    ],
+)
+def test_why_what_was_planned_must_not_be_written_any_more_is_said(image, how, expected):
+    """The catalogue, the baseline and the card may all have changed since the plan."""
+    assert expected == unfit(image, **how)
+
+
+def test_a_version_that_another_image_brings_and_the_catalogue_denies_is_not_written():
+    """It is the firmware that is denied, whatever the image is called."""
+    assert 'version 2.0 is denied: CVE-2' == unfit(FIRMWARE, v.image('other', version='v2.0', denied='CVE-2'))
+    assert unfit(FIRMWARE, v.image('other', version='2.1', denied='CVE-2')) is None
+
+
+FUNCTION = v.function_image()
+PROGRAM = Program(
+    accelerator=v.FPGA,
+    slot='Slot0',
+    ref=v.slot(0).item.ref,
+    image='gzip-2',
+    function='gzip',
+    version=v.NEW,
+    expects=v.NEW,
+    content=FUNCTION.content,
+)
+
+
+@pytest.mark.parametrize(
+    ('image', 'how', 'expected'),
+    [
+        (FUNCTION, {}, None),
+        (FUNCTION, {'action': replace(PROGRAM, content=None)}, None),
+        (v.function_image(denied='CVE-1'), {}, 'version 2.0 is denied: CVE-1'),
+        (v.function_image(function='zstd'), {}, 'for'),
+        (v.function_image(component='Slot1'), {}, 'for'),
+        (FUNCTION, {'action': replace(PROGRAM, function='zstd')}, 'for'),
+        (FUNCTION, {'action': replace(PROGRAM, slot='Slot1')}, 'for'),
+        (FUNCTION, {'action': replace(PROGRAM, slot='Slot7')}, 'for'),
+        (FUNCTION, {'component': v.slot(1).item}, 'for'),
+        (FUNCTION, {'card': v.fpga(slots=(replace(v.slot(0), item=None), v.slot(1)))}, 'for'),
+        (v.function_image(fits=(Fit(vendor='Intel'),)), {}, 'image gzip-2 fits this device by vendor and model only'),
+    ],
+)
+def test_a_function_is_written_where_it_belongs(image, how, expected):
+    """Into the slot that was planned, whose item is the one that is written; what is denied is the very image."""
+    how = {'action': PROGRAM, 'card': v.fpga(), 'component': v.slot(0).item} | how
+    expected = (
+        'image gzip-2 is not for this device, as catalogue and BMC have it now: plan anew' if expected == 'for' else expected
+    )
+    assert expected == unfit(image, **how)
+    assert expected == unfit(image, v.function_image('old', denied='CVE-9'), **how)
+
+
+# ------------------------------------------------------------------------------------------------------- what a slot holds
+
+
+def holding(**changes):
+    """A slot whose function is as it is but for what is given, and what stands for it."""
+    slot = v.slot(0)
+    return replace(slot, function=replace(slot.function, **changes))
+
+
+@pytest.mark.parametrize(
+    ('slot', 'image', 'expected'),
+    [
+        (v.slot(0), v.function_image(), True),
+        (v.slot(0), v.function_image(uuid=v.SLOT_UUID.upper()), True),
+        (holding(uuid='A' * 36), v.function_image(uuid='a' * 36), True),
+        (holding(id='x', name=None), v.function_image(), True),
+        (v.slot(0), v.function_image(uuid='a' * 36), False),
+        (holding(uuid=None), v.function_image(), False),
+        (v.slot(0), v.function_image(version='v2.0'), True),
+        (v.slot(0), v.function_image(version='2.1'), False),
+        (v.slot(0, None), v.function_image(), False),
+        (holding(uuid=None), v.function_image(uuid=None), True),
+        (holding(id='1', name='GZIP'), v.function_image(uuid=None), True),
+        (holding(id='Gzip', name='Something'), v.function_image(uuid=None, function='gZIP'), True),
+        (holding(id='1', name='zstd'), v.function_image(uuid=None), False),
+        (v.slot(0), v.function_image(uuid=None, function=None), False),
+    ],
+)
+def test_a_slot_holds_a_function_by_uuid_or_by_name_and_in_its_version(slot, image, expected):
+    """By UUID where the catalogue gives one, and then by nothing else; names count without case."""
+    assert expected is images.holds(slot, image)
+
+
+STAGED = replace(v.slot(0), item=replace(v.slot(0).item, staged='3.0'))
+
+
+@pytest.mark.parametrize(
+    ('slot', 'catalogue', 'expected'),
+    [
+        (v.slot(0), (v.function_image(),), 'gzip'),
+        (v.slot(0), (v.function_image(), v.function_image('again')), 'gzip'),
+        (v.slot(0), (), None),
+        (v.slot(0, None), (v.function_image(),), None),
+        (v.slot(0), (v.function_image(version='2.1'),), None),
+        (v.slot(0), (v.function_image(), v.function_image('other', function='zstd')), None),
+        (v.slot(0), (v.function_image(), v.function_image('other', function='zstd', component='Slot1')), 'gzip'),
+        (v.slot(0), (v.function_image(denied='CVE-1'),), None),
+        (v.slot(0), (v.function_image(), v.function_image('again', denied='CVE-1')), None),
+        (v.slot(0), (v.function_image(fits=(Fit(model='Stratix'),)),), None),
+        (v.slot(0), (v.function_image(fits=(Fit(model='Stratix', software_id='0x77'),)),), None),
+        (
+            replace(v.slot(0), item=replace(v.slot(0).item, software_id='0x77')),
+            (v.function_image(fits=(Fit(model='Stratix'), Fit(software_id='0x77'))),),
+            'gzip',
+        ),
+        (v.slot(0), (v.image(),), None),
+        (STAGED, (v.function_image(),), None),
+        (replace(v.slot(0), item=replace(v.slot(0).item, staged='V2.0')), (v.function_image(),), 'gzip'),
+        (replace(v.slot(0), item=None), (v.function_image(),), 'gzip'),
+    ],
+)
+def test_what_a_slot_holds_is_known_where_the_catalogue_leaves_no_doubt(slot, catalogue, expected):
+    """One function, denied by no image, for this very device by an id, and nothing else waits for a reset."""
+    assert expected == images.held(catalogue, v.fpga(), slot)
+
+
+def test_what_waits_for_a_reset_is_one_of_the_images_or_something_else():
+    """A slot without an item tells of nothing that waits."""
+    assert images.other_staged(STAGED, (v.function_image(), v.function_image('b', version='2.1')))
+    assert images.other_staged(STAGED, ())
+    assert not images.other_staged(STAGED, (v.function_image(), v.function_image('b', version='v3.0')))
+    assert not images.other_staged(v.slot(0), ())
+    assert not images.other_staged(replace(STAGED, item=None), ())
+
+
+def test_a_function_is_called_by_its_name():
+    """And by the Id of its resource where it has none."""
+    assert 'gzip' == images.shown(v.slot(0).function)
+    assert 'Gzip 9' == images.shown(replace(v.slot(0).function, name='Gzip 9'))
+
+
+@pytest.mark.parametrize(
+    ('image', 'changes', 'expected'),
+    [
+        (v.function_image(denied='CVE-1'), {}, True),
+        (v.function_image(), {}, False),
+        (v.function_image(denied='CVE-1', component='SLOT0'), {}, True),
+        (v.function_image(denied='CVE-1', component='Slot1'), {}, False),
+        (v.function_image(denied='CVE-1', version='2.1'), {}, False),
+        (v.function_image(denied='CVE-1', kind=ImageKind.FIRMWARE), {}, False),
+        (v.function_image(denied='CVE-1'), {'pci': PciIds()}, True),
+        (v.function_image(denied='CVE-1'), {'pci': PciIds(vendor_id='0x8086', device_id='0x9999')}, False),
+        (v.function_image(denied='CVE-1', fits=(Fit(software_id='0x0020'),)), {}, False),
+    ],
+)
+def test_a_function_that_is_denied_is_known_in_a_slot_that_may_hold_it(image, changes, expected):
+    """What the BMC does not show of the card rules nothing out; what it shows and is another one does."""
+    slot = replace(v.slot(0), item=replace(v.slot(0).item, software_id='0x0021'))
+    assert ((image,) if expected else ()) == images.denied_functions((image,), v.fpga(**changes), slot)
+
+
 # ------------------------------------------------------------------------------------------------------------ what there is
 
 
@@ -133,6 +420,26 @@ def test_a_denied_version_is_known_by_whatever_image_brings_it():
     assert 'CVE-1' == images.denial(catalogue, v.gpu(), v.component(), '1.0')
     assert images.denial(catalogue, v.gpu(), v.component(), '1.1') is None
     assert images.denial(catalogue, v.gpu(), v.component(), None) is None
+
+
+def test_all_that_is_said_of_a_version_is_told_and_the_highest_security_version_counts():
+    """Several images may bring it, for components of that name; a component without an Id may be any."""
+    catalogue = (
+        v.image('a', security_version=4, denied='CVE-2'),
+        v.image('b', security_version=7, denied='CVE-1', component='gpu_0'),
+        v.image('c', security_version=6, denied='CVE-2'),
+        v.image('d', security_version=8, denied='CVE-3', component='GPU_1'),
+        v.image('e', security_version=9, denied='CVE-4', version='3.0'),
+    )
+    assert 'CVE-1; CVE-2' == images.denial(catalogue, v.gpu(), v.component(), v.NEW)
+    assert 7 == images.security_version(catalogue, v.gpu(), v.component(), v.NEW)
+    nameless = replace(v.component(), id=None)
+    assert 'CVE-1; CVE-2; CVE-3' == images.denial(catalogue, v.gpu(), nameless, v.NEW)
+    assert 8 == images.security_version(catalogue, v.gpu(), nameless, v.NEW)
+    assert images.security_version(catalogue, v.gpu(), v.component(), '4.0') is None
+    other = (v.image(fits=(SOFTWARE,), denied='CVE-1'),)
+    assert images.denial(other, v.gpu(), v.component(software_id='0x0021'), v.NEW) is None
+    assert 'CVE-1' == images.denial(other, v.gpu(), v.component(software_id=None), v.NEW)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.decide.baseline import Baseline, Match, Measure, Rule, demands, parse
-from baremetal_acc.decide.measurement import EXPECTED, findings
+from baremetal_acc.decide.measurement import EXPECTED, findings, recorded
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.codec import decode, encode
@@ -132,6 +132,36 @@ def test_one_key_that_answers_for_two_devices_proves_neither():
     assert (Met.NO, 'nobody knows by which key it was signed') == (found.met, found.found)
 
 
+def shared(*, measure: Measure | None = None, own: bool = False, others: int = 2, **changes):
+    """What is found of a GPU whose root of trust is that of a whole baseboard."""
+    board = {'ref': v.ref('ComponentIntegrity/BOARD_0'), 'integrity': 'ROT_BOARD_0'}
+    beside = tuple(v.fpga(id=f'uuid:{n}', measurements=(reading(accelerator=f'uuid:{n}', **board),)) for n in range(others))
+    more = (reading(fingerprint='sha256:9'),) if own else ()
+    return told(reading(**board, **changes), *more, others=beside, measure=measure)
+
+
+def test_one_root_of_trust_may_protect_several_devices():
+    """The standard lets it protect what it links: the key is the root's, and that it answers for all of them is said."""
+    (found,) = shared()
+    assert (Met.YES, 'proven: GPU_0 is 1.0; the same root of trust signs for 2 other devices') == (found.met, found.found)
+    (found,) = shared(others=1)
+    assert found.found.endswith('; the same root of trust signs for 1 other device')
+    (found,) = shared(value=NEW_FIRMWARE)
+    assert Met.NO == found.met
+    # The same key by another resource is somebody else's, whoever shares it.
+    stranger = v.fpga(measurements=(reading(accelerator=v.FPGA, ref=v.ref('ComponentIntegrity/ROT_1')),))
+    (found,) = told(reading(), others=(stranger,))
+    assert (Met.NO, True) == (found.met, 'is that of' in found.found)
+
+
+def test_where_it_is_required_a_device_needs_a_root_of_trust_of_its_own():
+    """Who passes questions on to one genuine card could link all the others to it."""
+    (found,) = shared(measure=Measure.REQUIRED)
+    said = 'it signs for 2 other devices, too, and nothing else signs for this one alone'
+    assert (Met.NO, said) == (found.met, found.found)
+    assert [Met.YES, Met.YES] == [f.met for f in shared(measure=Measure.REQUIRED, own=True)]
+
+
 def test_several_values_and_several_images_of_a_version_may_be_allowed():
     """One firmware measures in several ways, by its straps for instance."""
     two = image(v.OLD, None)
@@ -196,6 +226,9 @@ def test_each_component_is_told():
 
     (one,) = told(measured(OLD_FIRMWARE, NEW_FIRMWARE), **both)
     assert (Met.YES, 'proven: GPU_0 is 1.0; ROT_0 is 1.0') == (one.met, one.found)
+    device = v.gpu(firmware=both['firmware'], measurements=(measured(OLD_FIRMWARE, NEW_FIRMWARE),))
+    (one,) = recorded(device, both['catalogue'])
+    assert 'compared with the catalogue: GPU_0 is 1.0; ROT_0 is 1.0' == one.reason
     (one,) = told(measured('0c' * 48, '0d' * 48), **both)
     assert (Met.NO, True) == (one.met, 'not that of image gpu-1.0; ROT_0 is said to be 1.0' in one.found)
     (one,) = told(measured(OLD_FIRMWARE, '0d' * 48), **both)

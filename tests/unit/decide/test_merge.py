@@ -174,4 +174,6 @@ def test_one_uuid_and_none_are_told_apart_by_the_serial_number():
     """A BMC that gives no UUID may mean the same card; two cards without any part number are not of one product for that."""
     host, own = card(v.HOST, 'Slot3', uuid='a'), card(DPU, 'Card1')
     assert 1 == len(merge([host, own]))
-    assert 2 == len(merge([replace(host, part_number='  '), replace(own, uuid='b', part_number='')]))
+    for one, other in (('  ', ''), ('', '  '), ('  ', ' '), (None, None), (None, 'P')):
+        assert 2 == len(merge([replace(host, part_number=one), replace(own, uuid='b', part_number=other)]))
+    assert 1 == len(merge([replace(host, part_number=' p-1'), replace(own, uuid='b', part_number='P-1 ')]))

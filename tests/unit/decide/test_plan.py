@@ -147,6 +147,20 @@ def test_what_is_unlocked_on_purpose_keeps_the_host_off():
     assert 'Engage' not in kinds(result)
 
 
+def test_an_unlock_says_which_locks_it_leaves_closed():
+    """It opens the card's own way to the host, and what the rules want closed; who wants the rest open has to know of it."""
+    kcs = v.reading(mechanism='kcs', blocks=frozenset({WritePath.HOST_BMC_IPMI}), place='Managers/1', scope=Scope.BMC)
+    open_one = replace(kcs, mechanism='nic', state=LockState.UNLOCKED)
+    two = (v.gpu(locks=(v.reading(), kcs, open_one)), v.gpu(id='uuid:gpu-1', locks=(replace(kcs, accelerator='uuid:gpu-1'),)))
+    result = made(v.inventory(*two), parts=frozenset({Part.UNLOCK}))
+    assert ['rot'] == [a.mechanism for a in result.actions if isinstance(a, Release)]
+    text = 'left closed: kcs at host:/redfish/v1/Managers/1, for no rule wants host-bmc-ipmi blocked'
+    assert [('BMC host', text)] == [(n.label, n.text) for n in result.notes]
+    all_paths = made(v.inventory(*two), v.baseline(block=v.ALL_PATHS), parts=frozenset({Part.UNLOCK}))
+    assert {'rot', 'kcs'} == {a.mechanism for a in all_paths.actions if isinstance(a, Release)}
+    assert () == all_paths.notes
+
+
 def test_a_lock_on_our_own_way_is_released_for_the_flash_and_engaged_again():
     """WriteProtected blocks the BMC's path too; a lock of the host's path stays closed all the while."""
     protected = v.reading(mechanism='wp', blocks=v.ALL_PATHS, scope=Scope.COMPONENT, part='GPU_0', place='GPU_0')
@@ -154,6 +168,19 @@ def test_a_lock_on_our_own_way_is_released_for_the_flash_and_engaged_again():
     result = made(v.inventory(v.gpu(locks=(protected, host_only))))
     assert ['wp'] == [a.mechanism for a in result.actions if isinstance(a, Release)]
     assert ['rot', 'wp'] == sorted(a.mechanism for a in result.actions if isinstance(a, Engage))
+
+
+def test_a_lock_that_the_device_cannot_close_is_refused_before_anything_is_engaged():
+    """Engaging it would leave the way in. Where another lock closes the same path, nothing is missed."""
+    hollow = v.reading(LockState.UNLOCKED, mechanism='hollow', place='Drives/0', closable=False, reason='it cannot lock x')
+    reasons = [str(r) for r in made(v.inventory(v.gpu(locks=(hollow,)))).refusals]
+    assert ['H100 GPU_0, lock host-device: GPU_0 cannot be closed by hollow at host:/redfish/v1/Drives/0: it cannot lock x '
+            '(rule all demands it)'] == reasons  # fmt: skip
+    open_one = v.reading(LockState.UNLOCKED)
+    assert () == made(v.inventory(v.gpu(locks=(hollow, open_one)))).refusals
+    enabled = replace(hollow, state=LockState.PARTIAL)
+    assert () == made(v.inventory(v.gpu(locks=(enabled, open_one)))).refusals
+    assert () == made(v.inventory(v.gpu(locks=(hollow,))), v.baseline(block=frozenset())).refusals
 
 
 def test_a_lock_of_another_component_is_not_released():

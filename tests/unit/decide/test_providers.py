@@ -334,10 +334,12 @@ def test_what_is_held_and_wanted_is_as_it_is_wanted():
 
 def test_what_is_held_of_a_card_that_is_gone_stays():
     """The provider is wanted again, for what is held of it."""
-    actual = wanted().provider(GPU_UUID)
-    found = providers.held(wanted(v.fpga()), actual, frozenset({'PGPU'})).provider(GPU_UUID)
-    assert (ProviderInventory(resource_class='PGPU', reserved=1),) == found.inventories
-    assert actual.traits == found.traits
+    actual = replace(wanted().provider(GPU_UUID), generation=7)
+    found = providers.held(wanted(v.fpga()), actual, frozenset({'PGPU'}))
+    kept = (ProviderInventory(resource_class='PGPU', reserved=1),)
+    assert replace(actual, inventories=kept, generation=None) == found.provider(GPU_UUID)
+    assert {GPU_UUID, FPGA_UUID, SLOT0, SLOT1} == {p.uuid for p in found.providers}
+    assert {SLOT0, SLOT1} == {p.uuid for p in found.providers[2:]}
 
 
 def test_the_root_cannot_be_a_provider_of_ours():
@@ -463,6 +465,81 @@ def test_another_function_is_withdraw_then_offer():
     assert expected == diff(wanted(functions={(v.FPGA, 'Slot0'): 'aes'}), wanted())
 
 
+PGPU, FPGA_CLASS = ProviderInventory(resource_class='PGPU'), ProviderInventory(resource_class='FPGA')
+
+
+def provider(number: int, parent: int = 0, *inventories: ProviderInventory, name: str = '', **changes) -> Provider:
+    """One that is called by its number; below the root unless another number is given."""
+    values = {'traits': frozenset({OWNER}), 'inventories': inventories} | changes
+    parent_uuid = _UUIDS[parent - 1] if parent else NODE
+    return Provider(uuid=_UUIDS[number - 1], name=name or f'p{number}', parent_uuid=parent_uuid, **values)
+
+
+def below_root(*found: Provider) -> ProviderTree:
+    return ProviderTree(root_uuid=NODE, providers=found)
+
+
+def test_the_calls_are_these_in_this_order():
+    """Made empty with the parent first, moved, withdrawn, given traits, offered, and deleted with the child first."""
+    u = dict(enumerate(_UUIDS, 1))
+    actual = below_root(
+        provider(1, 0, replace(PGPU, altered=True), FPGA_CLASS),
+        provider(2, 0, PGPU, traits=frozenset()),
+        provider(4, 0, PGPU),
+        provider(3, 4),
+    )
+    want = below_root(provider(6, 0, PGPU), provider(5, 6, FPGA_CLASS), provider(2, 1, PGPU, name='new'), provider(1, 0, PGPU))
+    calls = (
+        CreateProvider(uuid=u[6], name='p6', parent_uuid=NODE),
+        MoveProvider(uuid=u[2], name='new', parent_uuid=u[1]),
+        CreateProvider(uuid=u[5], name='p5', parent_uuid=u[6]),
+        SetInventories(uuid=u[4], name='p4', inventories=()),
+        SetInventories(uuid=u[1], name='p1', inventories=(PGPU,)),
+        SetTraits(uuid=u[6], name='p6', traits=frozenset({OWNER})),
+        SetTraits(uuid=u[2], name='new', traits=frozenset({OWNER})),
+        SetTraits(uuid=u[5], name='p5', traits=frozenset({OWNER})),
+        SetInventories(uuid=u[6], name='p6', inventories=(PGPU,)),
+        SetInventories(uuid=u[5], name='p5', inventories=(FPGA_CLASS,)),
+    )
+    assert calls == diff(want, actual)
+    gone = (DeleteProvider(uuid=u[3], name='p3'), DeleteProvider(uuid=u[4], name='p4'))
+    assert (*calls, *gone) == diff(want, actual, delete_gone=True)
+
+
+@pytest.mark.parametrize(
+    ('seen', 'expected'),
+    [
+        (provider(1, 0, PGPU), ()),
+        (provider(1, 0, PGPU, generation=7), ()),
+        (provider(1, 0, PGPU, name='old'), (MoveProvider(uuid=_UUIDS[0], name='p1', parent_uuid=NODE),)),
+        (provider(1, 2, PGPU), (MoveProvider(uuid=_UUIDS[0], name='p1', parent_uuid=NODE),)),
+        (
+            provider(1, 0, PGPU, traits=frozenset({OWNER, 'CUSTOM_X'})),
+            (SetTraits(uuid=_UUIDS[0], name='p1', traits=frozenset({OWNER})),),
+        ),
+        *(
+            (provider(1, 0, *now), (SetInventories(uuid=_UUIDS[0], name='p1', inventories=(PGPU,)),))
+            for now in ((), (replace(PGPU, total=2),), (replace(PGPU, reserved=1),), (replace(PGPU, altered=True),))
+        ),
+    ],
+)
+def test_what_is_not_as_it_is_wanted_is_set_and_nothing_else(seen, expected):
+    """A value that somebody else gave is no reason to withdraw what stays."""
+    assert expected == diff(below_root(provider(1, 0, PGPU), provider(2)), below_root(seen, provider(2)))
+
+
+def test_parents_come_before_their_children_and_then_their_uuid_counts():
+    """However deep they lie; in a circle that somebody made nobody is lost."""
+    deep = (provider(1, 2), provider(2, 3), provider(3, 4), provider(4))
+    beside = (provider(5, 6), provider(6))
+    order = [provider(4), provider(6), provider(3, 4), provider(5, 6), provider(2, 3), provider(1, 2)]
+    assert order == list(providers._parents_first((*deep, *beside)))
+    everything = withdrawn(below_root(*(replace(p, inventories=(PGPU,)) for p in deep + beside)), frozenset({_UUIDS[3]}))
+    assert set(_UUIDS[4:]) == {p.uuid for p in everything.providers if p.inventories}
+    circle = (provider(1, 2), provider(2, 1))
+    assert set(circle) == set(providers._parents_first(circle))
+
+
 def test_every_call_can_be_told():
     """One line each, with the provider's name."""
     lines = [
@@ -556,4 +633,4 @@ def test_an_x_at_an_end_of_a_name_is_a_letter_of_it():
 def test_a_parent_that_is_not_there_counts_as_the_root():
     """A tree that somebody has torn still has an order."""
     torn = Provider(uuid=SLOT0, name='slot', parent_uuid=SLOT1)
-    assert (torn,) == providers._parents_first(NODE, [torn])
+    assert (torn,) == providers._parents_first([torn])

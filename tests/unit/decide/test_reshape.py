@@ -407,12 +407,13 @@ def test_back_under_another_name_and_of_one_model():
     assert (claim(1, 'CUSTOM_H100'),) == made.consumers[0].claims
 
 
-def test_back_takes_only_the_classes_that_publications_use():
-    """Unless another one is asked for."""
-    odd = child('a', stock('CUSTOM_ACC_FN_GZIP'), stock('CUSTOM_ODD'))
-    made = reshape.back(placed(children=(odd,)))
-    assert (stock('CUSTOM_ODD'),) == made.providers[1].stocks
-    assert ['CUSTOM_ACC_FN_GZIP'] == [m.source_class for m in made.moves]
+def test_back_takes_all_that_the_devices_offer():
+    """Functions and an operator's own classes too; unless some are asked for."""
+    both_classes = (stock('CUSTOM_ACC_FN_GZIP'), stock('CUSTOM_OWN'))
+    before = placed(children=(child('a', *both_classes),))
+    assert ['CUSTOM_ACC_FN_GZIP', 'CUSTOM_OWN'] == [m.source_class for m in reshape.back(before).moves]
+    made = reshape.back(before, (Move(flat='CUSTOM_OWN', nested='CUSTOM_OWN'),))
+    assert both_classes[:1] == made.providers[1].stocks
 
 
 def test_back_nobody_gets_what_was_reserved():
@@ -537,12 +538,15 @@ def test_what_arrives_is_touched_where_there_is_some_already():
 
 
 def test_what_publications_use_is_moved_unless_something_else_is_asked_for():
-    """Whole devices and functions; the node's own class and others' are not."""
-    names = ['PGPU', GOLD, 'VGPU', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_DPU', 'FPGA']
-    found = reshape.chosen(names, ())
-    assert ['CUSTOM_ACC_DPU', 'CUSTOM_ACC_FN_GZIP', 'FPGA', 'PGPU'] == [m.flat for m in found]
+    """Whole devices, functions, and what a rule offers devices as; the node's own class and others' are not."""
+    names = ('PGPU', 'VGPU', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_DPU', 'FPGA', 'CUSTOM_OWN')
+    before = placed(*(stock(n) for n in names), children=(child('a', stock('SRIOV_NET_VF')),))
+    found = reshape.chosen(before, wanted('a', offer='CUSTOM_OWN'), ())
+    assert ['CUSTOM_ACC_DPU', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_OWN', 'FPGA', 'PGPU'] == [m.flat for m in found]
     assert all(m.flat == m.nested and m.trait is None for m in found)
-    assert (Move(flat='VGPU', nested='PGPU'),) == reshape.chosen(names, [Move(flat='VGPU', nested='PGPU')])
+    assert ['SRIOV_NET_VF'] == [m.nested for m in reshape.chosen(before, None, ())]
+    asked = Move(flat='VGPU', nested='PGPU')
+    assert (asked,) == reshape.chosen(before, wanted('a'), [asked])
 
 
 # ------------------------------------------------------------------------------------------------------------ properties

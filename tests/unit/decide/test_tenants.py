@@ -68,11 +68,12 @@ def test_a_rule_that_cannot_be_decided_lets_nothing_in():
     both = Baseline(
         rules=(
             Rule(name='not-intels', match=Match(vendor='Intel'), tenants_program=False),
+            Rule(name='nor-these', match=Match(vendor='I*'), tenants_program=False),
             Rule(name='all', match=Match(), tenants_program=True),
         )
     )
     made = Plan(target='node-1', actions=(program(),))
-    assert (f'{card.label}: rules that may be for it cannot be decided: not-intels',) == objections(
+    assert (f'{card.label}: rules that may be for it cannot be decided: not-intels, nor-these',) == objections(
         made, v.inventory(card), both, v.NODE
     )
 

@@ -9,14 +9,15 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.baseline import Exposure, Match
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.decide.verify import functions_in_play, verify
+from baremetal_acc.decide.verify import functions_in_play, judged, verify
 from baremetal_acc.model.accelerator import Kind, PciIds
 from baremetal_acc.model.image import Fit, ImageKind
 from baremetal_acc.model.inventory import Gap
-from baremetal_acc.model.job import Flow, Met
+from baremetal_acc.model.job import Finding, Flow, Met, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
+from baremetal_acc.model.ref import AcceleratorId, BmcName
 from tests.unit.decide import values as v
 
 GOOD = v.gpu(firmware=(v.component(version=v.NEW),))
@@ -46,6 +47,248 @@ def test_another_version_is_not_met():
         assert [('firmware GPU_0', version)] == unmet(v.inventory(device))
 
 
+ITEM = v.component().ref
+NOBODYS = replace(v.NODE, exposure=Exposure.NONE)
+OPEN = v.reading(LockState.UNLOCKED)
+DENIES = 'that the catalogue does not deny'
+
+
+def told(subject='present', **says):
+    """A finding, by default of the GPU and of the rule."""
+    return Finding(**({'accelerator': v.GPU, 'label': 'H100 GPU_0', 'subject': subject, 'met': Met.NO, 'rule': 'all'} | says))
+
+
+def of_fpga(*functions, **changes):
+    """How an FPGA of the operator's own is asked for functions."""
+    return {
+        'inventory': v.inventory(v.fpga(**changes)),
+        'baseline': v.baseline(firmware=None, block=None, functions=functions or None),
+        'node': NOBODYS,
+        'engagements': (),
+    }
+
+
+def gpu_with(*firmware, **how):
+    """How a GPU is asked, with other firmware than the demanded one."""
+    return {'inventory': v.inventory(replace(GOOD, firmware=firmware))} | how
+
+
+@pytest.mark.parametrize(
+    ('asked', 'expected'),
+    [
+        (
+            {'inventory': replace(v.inventory(), accelerators=())},
+            told(accelerator=None, label='node-1', expected='accelerators', found='none', rule='default'),
+        ),
+        (
+            {'inventory': v.inventory(GOOD, GOOD)},
+            told(label='uuid:gpu-0', expected='one card', found='2 devices of this identity', rule='default'),
+        ),
+        (
+            {'known': frozenset({v.GPU, v.FPGA})},
+            told(accelerator=v.FPGA, label=v.FPGA, expected='the card seen before', found='absent', rule='default'),
+        ),
+        (
+            {
+                'inventory': v.inventory(
+                    GOOD, gaps=(Gap(ref=v.ref('Chassis'), reason='HTTP 500', accelerator=v.FPGA, hides=True),)
+                )
+            },
+            told(accelerator=v.FPGA, label='host:/redfish/v1/Chassis', expected='readable', found='HTTP 500', rule='default'),
+        ),
+        (
+            {'baseline': v.baseline(count=2, match=Match(kind=Kind.GPU))},
+            told(accelerator=None, label='node-1', expected='2 devices', found='1 devices'),
+        ),
+        (
+            {
+                'inventory': v.inventory(replace(GOOD, vendor=None)),
+                'baseline': Baseline(
+                    rules=(Rule(name='of NVIDIA', match=Match(vendor='NVIDIA'), firmware=(('*', '1'),)), *v.baseline().rules)
+                ),
+            },
+            told(
+                'rule of NVIDIA',
+                expected='vendor, model and PCI ids as far as the rule asks for them',
+                found='the BMC does not show them all',
+                rule='of NVIDIA',
+            ),
+        ),
+        (gpu_with(v.component('X')), told('firmware GPU_*', expected='2.0', found='absent')),
+        (gpu_with(v.component()), told('firmware GPU_0', expected='2.0', found='1.0')),
+        (gpu_with(v.component(version=None)), told('firmware GPU_0', expected='2.0', found='unknown')),
+        (
+            gpu_with(v.component(version=v.NEW, staged='6')),
+            told('firmware GPU_0', expected='2.0', found='2.0, with 6 staged for the next reset'),
+        ),
+        (
+            gpu_with(v.component(staged=v.NEW), catalogue=(v.image(version=v.OLD, denied='it bricks'),))
+            | {'baseline': v.baseline(firmware=None)},
+            told('firmware GPU_0', expected=f'a version {DENIES}', found='1.0, denied: it bricks', rule='default'),
+        ),
+        (
+            gpu_with(v.component(version='X')) | {'baseline': v.baseline(firmware=None, revocations=('revoke-1',))},
+            told('firmware revoke-1', expected='revocation revoke-1', found='the catalogue has no such revocation'),
+        ),
+        (
+            of_fpga(('Slot7', 'gzip')),
+            told('function', accelerator=v.FPGA, label='Stratix FPGA1', expected='gzip', found='no such slot'),
+        ),
+        (
+            of_fpga(('Slot1', 'gzip')) | {'catalogue': (v.function_image(),)},
+            told('function Slot1', accelerator=v.FPGA, label='Stratix FPGA1', expected='gzip', found='empty'),
+        ),
+        (
+            of_fpga(('Slot0', 'gzip')),
+            told(
+                'function Slot0',
+                accelerator=v.FPGA,
+                label='Stratix FPGA1',
+                expected='gzip',
+                found='gzip 2.0; the catalogue has no image of gzip for it',
+            ),
+        ),
+        (
+            of_fpga(('Slot0', 'gzip'), slots=(replace(v.slot(), item=replace(v.slot().item, staged='9')),))
+            | {'catalogue': (v.function_image(),)},
+            told(
+                'function Slot0',
+                accelerator=v.FPGA,
+                label='Stratix FPGA1',
+                expected='gzip',
+                found='gzip 2.0, with 9 staged for the next reset',
+            ),
+        ),
+        (
+            of_fpga() | {'catalogue': (v.function_image(denied='it leaks'),)},
+            told(
+                'function Slot0',
+                accelerator=v.FPGA,
+                label='Stratix FPGA1',
+                expected=f'a function {DENIES}',
+                found='gzip-2, denied: it leaks',
+                rule='default',
+            ),
+        ),
+        (
+            {'inventory': v.inventory(replace(GOOD, locks=(OPEN,)))},
+            told(
+                'lock host-device',
+                expected='locked-verified',
+                found='GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = false)',
+                state=LockState.UNLOCKED,
+            ),
+        ),
+        (
+            {'inventory': v.inventory(replace(GOOD, locks=())), 'engagements': ()},
+            told(
+                'lock host-device',
+                expected='locked-verified',
+                found='GPU_0 unsupported (no mechanism blocks this path)',
+                state=LockState.UNSUPPORTED,
+            ),
+        ),
+        (
+            {
+                'inventory': v.inventory(
+                    replace(GOOD, locks=(replace(v.reading(LockState.UNKNOWN, reason='HTTP 500'), value=None),))
+                ),
+                'baseline': v.baseline(accept=frozenset({LockState.LOCKED_REPORTED, LockState.LOCKED_VERIFIED})),
+            },
+            told(
+                'lock host-device',
+                expected='locked-reported or locked-verified',
+                found='GPU_0 unknown (rot at host:/redfish/v1/Chassis/RoT_0 Closed, HTTP 500)',
+                state=LockState.UNKNOWN,
+            ),
+        ),
+        (
+            {'baseline': v.baseline(accept=frozenset({LockState.LOCKED_REPORTED})), 'flow': Flow.DEPLOY},
+            told(
+                'lock host-device',
+                expected='nothing that could be accepted',
+                found='GPU_0 locked-verified (rot at host:/redfish/v1/Chassis/RoT_0 Closed = false)',
+                state=LockState.LOCKED_VERIFIED,
+            ),
+        ),
+        (
+            {'inventory': v.inventory(replace(GOOD, locks=(replace(OPEN, value='x' * 120),)))},
+            told(
+                'lock host-device',
+                expected='locked-verified',
+                found=f'GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = {"x" * 120})',
+                state=LockState.UNLOCKED,
+            ),
+        ),
+        (
+            {'inventory': v.inventory(replace(GOOD, locks=(replace(OPEN, value='x' * 10**6),)))},
+            told(
+                'lock host-device',
+                expected='locked-verified',
+                found=f'GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = {"x" * 120}...)',
+                state=LockState.UNLOCKED,
+            ),
+        ),
+    ],
+)
+def test_what_is_not_met_is_told_whole(asked, expected):
+    """Which device, what was expected of it, what was found, and which rule asks: all that an operator has."""
+    assert (expected,) == verdict(**asked).unmet
+
+
+def test_what_is_met_is_told_as_well():
+    """Versions, counts, locks, and rules that match nothing here: whoever reads the verdict sees what was looked at."""
+    rules = Baseline(
+        rules=(
+            *v.baseline(count=1).rules,
+            Rule(name='misspelt', match=Match(vendor='NVDIA')),
+            Rule(name='of other machines', match=Match(resource_class='silver'), count=8),
+        )
+    )
+    result = verdict(baseline=rules)
+    assert (
+        told(accelerator=None, label='node-1', expected='1 devices', found='1 devices', met=Met.YES),
+        told(
+            'rule misspelt',
+            accelerator=None,
+            label='node-1',
+            expected='its devices, if there are any',
+            found='it matches no device here',
+            met=Met.YES,
+            rule='misspelt',
+        ),
+        told('firmware GPU_0', expected='2.0', found='2.0', met=Met.YES),
+        told(
+            'lock host-device',
+            expected='locked-verified',
+            found='locked-verified',
+            met=Met.YES,
+            state=LockState.LOCKED_VERIFIED,
+        ),
+    ) == result.findings
+    assert ('node-1', True) == (result.target, result.met)
+
+
+def test_a_machine_without_devices_is_told_once():
+    """No rule matches anything there: that each of them does not says nothing more."""
+    empty = replace(v.inventory(), accelerators=())
+    assert ['present'] == [f.subject for f in verdict(empty, v.baseline(match=Match(vendor='NVIDIA'))).findings]
+
+
+@pytest.mark.parametrize('parts', [2, 3, 4, 5])
+def test_the_open_parts_of_a_card_are_told_up_to_three(parts):
+    """The state is that of the worst of them; the others are counted."""
+    names = [f'GPU_{n}' for n in range(parts)]
+    locks = [v.reading(LockState.UNLOCKED, scope=Scope.COMPONENT, part=name) for name in names[1:]]
+    device = replace(GOOD, firmware=tuple(v.component(n, v.NEW) for n in names), locks=tuple(locks))
+    (finding,) = verdict(v.inventory(device), engagements=()).unmet
+    where = '(rot at host:/redfish/v1/Chassis/RoT_0 Closed = false)'
+    all_parts = ['GPU_0 unsupported (no mechanism blocks this path)'] + [f'{name} unlocked {where}' for name in names[1:]]
+    more = [f'and {parts - 3} more'] if parts > 3 else []
+    assert '; '.join(all_parts[:3] + more) == finding.found
+    assert LockState.UNSUPPORTED is finding.state
+
+
 def test_an_unreadable_version_is_not_met():
     """Nothing passes because it could not be asked."""
     assert [('firmware GPU_0', 'unknown')] == unmet(v.inventory(v.gpu(firmware=(v.component(version=None),))))
@@ -64,6 +307,20 @@ def test_an_absent_component_is_not_met():
     """A component the baseline names and the BMC does not report fails."""
     device = v.gpu(firmware=(v.component('Other', v.NEW),))
     assert [('firmware GPU_*', 'absent')] == unmet(v.inventory(device))
+
+
+def test_one_pattern_that_fits_nothing_keeps_no_other_from_being_asked():
+    """Of components as of slots."""
+    device = replace(GOOD, firmware=(v.component(), v.component('RoT_0', '7')))
+    rules = v.baseline(firmware=(('Keys', '1'), ('GPU_0', v.NEW), ('RoT_0', '8')))
+    assert [('firmware Keys', 'absent'), ('firmware GPU_0', '1.0'), ('firmware RoT_0', '7')] == unmet(
+        v.inventory(device), rules
+    )
+    assert [
+        ('function', 'no such slot'),
+        ('function Slot0', 'gzip 2.0; the catalogue has no image of gzip for it'),
+        ('function Slot1', 'empty; the catalogue has no image of gzip for it'),
+    ] == unmet(**of_fpga(('Slot7', 'gzip'), ('Slot?', 'gzip')))
 
 
 def test_a_staged_stranger_is_not_met():
@@ -156,8 +413,16 @@ def test_a_waiver_in_use_is_told_as_data_and_in_words():
         assert (GOOD.id, IPMI, ('GPU_0',), 'all') == (waived.accelerator, waived.path, waived.parts, waived.rule)
         assert (used.role, used.reason, used.expires) == (waived.role, waived.reason, waived.expires)
         (finding,) = [f for f in result.findings if f.subject == 'lock host-bmc-ipmi']
-        assert 'no mechanism, waived until 2026-12-21 12:00:00 UTC by security (rule all): the rack is locked' == finding.found
-        assert LockState.UNSUPPORTED is finding.state
+        assert (
+            told(
+                'lock host-bmc-ipmi',
+                expected='locked-verified',
+                found='no mechanism, waived until 2026-12-21 12:00:00 UTC by security (rule all): the rack is locked',
+                met=Met.YES,
+                state=LockState.UNSUPPORTED,
+            )
+            == finding
+        )
 
 
 def test_a_waiver_is_for_no_mechanism_that_has_vanished():
@@ -167,7 +432,8 @@ def test_a_waiver_is_for_no_mechanism_that_has_vanished():
     assert {(GOOD.id, WritePath.HOST_DEVICE, 'GPU_0')} == before
     result = verdict(seen, rules, engagements=[], blockable=before)
     ((subject, found),) = [(f.subject, f.found) for f in result.unmet]
-    assert ('lock host-device', True, ()) == (subject, found.endswith(waiver.HIDDEN), result.waived)
+    says = f'GPU_0 unsupported (no mechanism blocks this path); {waiver.HIDDEN}'
+    assert ('lock host-device', says, ()) == (subject, found, result.waived)
     for other in (
         (GOOD.id, IPMI, 'GPU_0'),
         (v.FPGA, WritePath.HOST_DEVICE, 'GPU_0'),
@@ -212,6 +478,53 @@ def test_without_a_rule_a_tenants_node_must_have_every_host_path_blocked():
     assert [] == unmet(baseline=silent, node=service)
 
 
+def test_a_deploy_takes_what_was_engaged_in_it_and_nothing_else():
+    """A lock that a cleaning engaged holds, and nobody knows for whom: outside of a deploy that is enough."""
+    records = [replace(v.engagement(), flow=Flow.CLEAN)]
+    assert verdict(engagements=records).met
+    (finding,) = verdict(engagements=records, flow=Flow.DEPLOY).unmet
+    assert (LockState.LOCKED_REPORTED, True) == (finding.state, 'not engaged in this deploy' in finding.found)
+    assert verdict(engagements=[*records, v.engagement()], flow=Flow.DEPLOY).met
+
+
+def test_a_lock_that_comes_in_force_with_the_start_counts_where_that_system_is_to_be_started():
+    """Before any code of its host runs."""
+    waits = v.reading(LockState.PENDING_RESET, with_start=v.SYSTEM)
+    seen = v.inventory(replace(GOOD, locks=(waits,)))
+    assert verdict(seen, engagements=[v.engagement(waits)], starting=v.SYSTEM).met
+    for other in (None, v.ref('Systems/2')):
+        assert ['lock host-device'] == [s for s, _ in unmet(seen, engagements=[v.engagement(waits)], starting=other)]
+
+
+@pytest.mark.parametrize(
+    ('engaged', 'how', 'is_told'),
+    [
+        ({}, {}, True),
+        ({'lifecycle': v.LIFECYCLE + 1}, {}, False),
+        ({'flow': Flow.CLEAN}, {}, True),
+        ({'flow': Flow.CLEAN}, {'flow': Flow.DEPLOY}, False),
+        ({'flow': Flow.DEPLOY}, {'flow': Flow.DEPLOY}, True),
+        ({'accelerator': v.FPGA}, {}, False),
+        ({'accelerator': v.FPGA, 'scope': Scope.BMC}, {}, True),
+        ({'accelerator': v.FPGA, 'scope': Scope.BMC, 'blocks': frozenset()}, {}, True),
+        ({'accelerator': v.FPGA, 'scope': Scope.BMC, 'blocks': frozenset({WritePath.BMC_NETWORK})}, {}, False),
+        ({'scope': Scope.BMC, 'ref': replace(ITEM, bmc=BmcName('dpu'))}, {}, False),
+        ({'field': 'Closed'}, {'baseline': v.baseline(block=frozenset())}, False),
+        ({'scope': Scope.BMC}, {'baseline': v.baseline(block=frozenset())}, False),
+    ],
+)
+def test_a_lock_that_we_engaged_and_that_is_not_shown_is_told_of_whom_it_protects(engaged, how, is_told):
+    """In this lifecycle and flow; of every device of a BMC where it is of the machine. Nothing is where nothing has to hold."""
+    gone = replace(v.engagement(), **({'mechanism': 'kcs', 'ref': v.ref('Managers/1'), 'field': 'Open'} | engaged))
+    whole = told(
+        'lock kcs',
+        expected=f'{gone.field} at host:/redfish/v1/Managers/1, as it was engaged',
+        found='the BMC does not show it any more',
+        state=LockState.UNKNOWN,
+    )
+    assert ((whole,) if is_told else ()) == verdict(engagements=[v.engagement(), gone], **how).unmet
+
+
 def test_the_message_names_card_path_mechanism_place_and_value():
     """What an operator needs to find the card and the setting."""
     device = replace(GOOD, locks=(v.reading(LockState.UNLOCKED),))
@@ -247,6 +560,43 @@ def test_another_function_or_version_or_an_empty_slot_is_not_met(change, found):
     result = verdict(seen, rules, catalogue=(v.function_image(),))
     assert [found] == [f.found for f in result.unmet]
     assert {} == functions_in_play(seen, result, rules, v.NODE, (v.function_image(),))
+
+
+def test_the_first_pattern_that_matches_a_slot_or_a_component_decides():
+    """A rule may name one, and have a word for all others."""
+    slots = (v.slot(0), replace(v.slot(1, 'aes'), function=replace(v.slot(1, 'aes').function, uuid='2')))
+    catalogue = (v.function_image(), v.function_image('aes-2', function='aes', uuid='2'))
+    rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'), ('*', 'aes')))
+    seen = v.inventory(v.fpga(slots=slots))
+    result = verdict(seen, rules, catalogue=catalogue)
+    assert [('function Slot0', 'gzip'), ('function Slot1', 'aes')] == [(f.subject, f.expected) for f in result.findings]
+    assert result.met
+    assert {(v.FPGA, 'Slot0'): 'gzip', (v.FPGA, 'Slot1'): 'aes'} == functions_in_play(seen, result, rules, v.NODE, catalogue)
+    both = replace(GOOD, firmware=(v.component(version=v.NEW), v.component('RoT_0', '7')))
+    result = verdict(v.inventory(both), v.baseline(firmware=(('GPU_0', v.NEW), ('*', '7'))))
+    assert [('firmware GPU_0', '2.0', Met.YES), ('firmware RoT_0', '7', Met.YES)] == [
+        (f.subject, f.expected, f.met) for f in result.findings if f.subject.startswith('firmware')
+    ]
+
+
+def test_a_slot_that_holds_something_else_than_is_demanded_offers_nothing():
+    """Even if the verdict does not speak of it, as one of an earlier look."""
+    rules = v.baseline(firmware=None, block=frozenset(), functions=(('Slot0', 'gzip'),))
+    catalogue = (v.function_image(), v.function_image('aes-2', function='aes', uuid='2'))
+    silent = Verdict(target='node-1', findings=())
+    aes = replace(v.slot(0, 'aes'), function=replace(v.slot(0, 'aes').function, uuid='2'))
+    for slot in (aes, v.slot(0, 'gzip', v.OLD), v.slot(0, None)):
+        assert {} == functions_in_play(v.inventory(v.fpga(slots=(slot,))), silent, rules, v.NODE, catalogue)
+
+
+def test_a_device_with_anything_unmet_offers_nothing_and_the_others_do():
+    """Whichever comes first."""
+    rules = v.baseline(firmware=None, block=frozenset())
+    other = v.fpga(id=AcceleratorId('uuid:a'))
+    seen, catalogue = v.inventory(other, v.fpga()), (v.function_image(),)
+    for bad, good in ((other.id, v.FPGA), (v.FPGA, other.id)):
+        verdict_of_both = Verdict(target='node-1', findings=(told(accelerator=bad, expected='x', found='y'),))
+        assert {(good, 'Slot0'): 'gzip'} == functions_in_play(seen, verdict_of_both, rules, v.NODE, catalogue)
 
 
 def test_a_function_with_another_uuid_is_another_function():
@@ -319,6 +669,32 @@ def test_a_denied_function_in_a_slot_is_not_met():
 
 # ------------------------------------------------------------------------------------------------------------- revocations
 
+
+def test_a_quick_look_asks_no_device_to_sign_what_it_runs():
+    """It stands beside one that did."""
+    rules = v.baseline(measure=Measure.REQUIRED)
+    assert verdict(baseline=rules, measured=False).met
+    assert not verdict(baseline=rules).met
+
+
+def test_every_reading_is_shown_in_the_state_that_our_records_allow_it():
+    """Those of the machine as those of its devices; of a flow only what was engaged in it."""
+    kcs = v.reading(mechanism='kcs', place='Managers/1', scope=Scope.BMC)
+    seen = v.inventory(GOOD, v.fpga(), platform_locks=(kcs,))
+    records = [v.engagement(), v.engagement(kcs)]
+
+    def shows(state, reason, **how):
+        device, machine = (replace(r, state=state, reason=reason) for r in (*GOOD.locks, kcs))
+        strange = tuple(replace(r, reason='found closed, not engaged by us') for r in v.fpga().locks)
+        expected = v.inventory(replace(GOOD, locks=(device,)), v.fpga(locks=strange), platform_locks=(machine,))
+        assert expected == judged(seen, iter(records), **how)
+
+    shows(LockState.LOCKED_VERIFIED, None, lifecycle=v.LIFECYCLE)
+    shows(LockState.LOCKED_VERIFIED, None, lifecycle=v.LIFECYCLE, flow=Flow.DEPLOY)
+    shows(LockState.LOCKED_REPORTED, 'not engaged in this clean', lifecycle=v.LIFECYCLE, flow=Flow.CLEAN)
+    shows(LockState.LOCKED_REPORTED, 'engaged in an earlier lifecycle of the node', lifecycle=v.LIFECYCLE + 1)
+
+
 REVOKE = v.image('revoke-1', kind=ImageKind.REVOCATION, component='Keys', version='7')
 REVOKED = v.baseline(firmware=None, revocations=('revoke-1',))
 
@@ -328,6 +704,7 @@ REVOKED = v.baseline(firmware=None, revocations=('revoke-1',))
     [
         ((v.component('Keys', '7'),), []),
         ((v.component('Keys', 'v7 '),), []),
+        ((v.component('Keys', '7', staged='v7'),), []),
         ((v.component('Keys', '6'),), [('firmware Keys', '6')]),
         ((v.component('Keys', None),), [('firmware Keys', 'unknown')]),
         ((v.component('Keys', '7', staged='6'),), [('firmware Keys', '7, with 6 staged for the next reset')]),
@@ -338,6 +715,26 @@ def test_a_demanded_revocation_is_met_by_what_the_card_reports(keys, expected):
     """Not by our having written it."""
     device = replace(GOOD, firmware=(v.component(version=v.NEW), *keys))
     assert expected == unmet(v.inventory(device), REVOKED, catalogue=(REVOKE,))
+    (said,) = [f for f in verdict(v.inventory(device), REVOKED, catalogue=(REVOKE,)).findings if 'lock' not in f.subject]
+    wanted = '7 (revocation revoke-1)' if keys else 'revocation revoke-1'
+    assert (v.GPU, wanted, 'all', None) == (said.accelerator, said.expected, said.rule, said.state)
+
+
+def test_each_of_several_revocations_is_asked_of_each_component_that_it_is_for():
+    """One that the catalogue does not have keeps none of the others from being asked."""
+    device = replace(GOOD, firmware=(v.component('Keys', '6'), v.component('Keys2', '7'), v.component('Keys3', None)))
+    wide = replace(REVOKE, component='Keys*')
+    rules = v.baseline(firmware=None, revocations=('revoke-0', 'revoke-1'))
+    assert [
+        ('firmware revoke-0', 'the catalogue has no such revocation', Met.NO),
+        ('firmware Keys', '6', Met.NO),
+        ('firmware Keys2', '7', Met.YES),
+        ('firmware Keys3', 'unknown', Met.NO),
+    ] == [
+        (f.subject, f.found, f.met)
+        for f in verdict(v.inventory(device), rules, catalogue=(wide,)).findings
+        if 'lock' not in f.subject
+    ]
 
 
 @pytest.mark.parametrize('catalogue', [(), (v.image('revoke-1'),)])

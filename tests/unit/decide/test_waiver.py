@@ -8,13 +8,23 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.baseline import Baseline, Downgrade, DriftAction, Exposure, Match, Measure, Rule, demands
+from baremetal_acc.decide.baseline import (
+    DEFAULT_RULE,
+    Baseline,
+    Downgrade,
+    DriftAction,
+    Exposure,
+    Match,
+    Measure,
+    Rule,
+    demands,
+)
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Note, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
-from baremetal_acc.model.waiver import LONGEST, Relaxed
+from baremetal_acc.model.waiver import LONGEST, Relaxation, Relaxed
 from tests.unit.decide import values as v
 
 IPMI = WritePath.HOST_BMC_IPMI
@@ -141,20 +151,61 @@ def test_an_exposure_that_asks_for_nothing_is_told_of_the_node(exposure, whose):
     """Also of a machine in which nothing was found."""
     for devices in ((), (v.gpu(),)):
         (found,) = relaxed(node=replace(v.NODE, exposure=exposure), devices=devices)
-        assert (Relaxed.EXPOSURE, ()) == (found.kind, found.accelerators)
-        assert found.text.startswith(f'exposure {exposure}: {whose} is said to run here')
+        text = f'exposure {exposure}: {whose} is said to run here, so no path has to be blocked where no rule says so'
+        assert Relaxation(kind=Relaxed.EXPOSURE, rule=DEFAULT_RULE, text=text) == found
 
 
-def test_notes_name_the_devices_where_it_is_not_all_of_them():
-    """Up to four of them by name."""
+@pytest.mark.parametrize(
+    ('count', 'which'),
+    [
+        (0, ''),
+        (1, ' (GPU_0)'),
+        (4, ' (GPU_0, GPU_1, GPU_2, GPU_3)'),
+        (6, ' (GPU_0, GPU_1, GPU_2, GPU_3 and 2 more)'),
+        (7, ''),
+    ],
+)
+def test_notes_name_the_devices_where_it_is_not_all_of_them(count, which):
+    """Up to four of them by name; none where it is of the node, or of all that it has."""
     labels = {AcceleratorId(f'uuid:{n}'): f'GPU_{n}' for n in range(7)}
-    (found,) = relaxed(Rule(name='lax', match=Match(kind=Kind.GPU), tenants_program=True))
+    devices = tuple(labels)[:count]
+    lax = Relaxation(kind=Relaxed.TENANTS_PROGRAM, rule='lax', text='tenants may program it', accelerators=devices)
+    text = f'less than the default: rule lax: tenants may program it{which}'
+    assert (Note(label='node-1', text=text),) == waiver.told('node-1', (), (lax,), labels)
 
-    def text(count):
-        one = replace(found, accelerators=tuple(labels)[:count])
-        return [n.text.partition('functions')[2] for n in waiver.told('node-1', (), (one,), labels)]
 
-    assert [[' (GPU_0)'], [' (GPU_0, GPU_1, GPU_2, GPU_3 and 2 more)'], ['']] == [text(1), text(6), text(7)]
+def test_a_note_of_a_device_without_a_label_names_its_identity():
+    """As of one that has vanished since; and what no rule but the exposure relaxes names no rule."""
+    (exposed,) = relaxed(node=replace(v.NODE, exposure=Exposure.NONE), devices=())
+    gone = Relaxation(kind=Relaxed.PATHS, rule='lax', text='all is open', accelerators=(AcceleratorId('uuid:gone'),))
+    assert (
+        Note(label='node-1', text=f'less than the default: {exposed.text}'),
+        Note(label='node-1', text='less than the default: rule lax: all is open (uuid:gone)'),
+    ) == waiver.told('node-1', (), (exposed, gone), {v.GPU: 'GPU_0', v.FPGA: 'FPGA1'})
+
+
+def test_an_open_path_is_told_with_its_parts_and_who_answers_for_it():
+    """One sentence that a plan, a verdict and a certificate have in common; each part once, sorted."""
+    used = waiver.used(v.gpu(), IPMI, ['RoT_0', 'GPU_0', 'RoT_0'], [('r', v.waiver(IPMI))], v.NOW)
+    assert (
+        'host-bmc-ipmi of GPU_0, RoT_0 stays open: no mechanism blocks it, waived until 2026-12-21 12:00:00 UTC '
+        'by security (rule r): the rack is locked'
+    ) == waiver.open_by(used)
+
+
+def test_waivers_in_use_are_summed_up_by_path_and_waiver():
+    """One line for each, by name where it is for one device; eight cards of one rule do not fill a screen."""
+    ipmi = waiver.used(v.gpu(), IPMI, ['GPU_0'], [('r', v.waiver(IPMI))], v.NOW)
+    redfish = replace(ipmi, path=WritePath.HOST_BMC_REDFISH)
+    other = replace(ipmi, role='ops', rule='s', reason='until the spare comes', expires=v.NOW)
+    fpga = replace(ipmi, accelerator=v.FPGA, label='Stratix FPGA1')
+    until = 'is open until 2026-12-21 12:00:00 UTC by a waiver of security (rule r): the rack is locked'
+    assert (
+        f'host-bmc-ipmi of 2 devices {until}',
+        'host-bmc-ipmi of H100 GPU_0 is open until 2026-11-21 12:00:00 UTC by a waiver of ops (rule s): until the spare comes',
+        f'host-bmc-redfish of H100 GPU_0 {until}',
+    ) == waiver.summary((other, redfish, ipmi, fpga))
+    assert () == waiver.summary(())
 
 
 def test_a_verdict_with_waivers_and_relaxations_can_be_stored():

@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.decide import baseline as rules
 from baremetal_acc.decide import drift, watch
-from baremetal_acc.decide.baseline import Baseline, DriftAction, Match, Rule
+from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, DriftAction, Match, Rule
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
 from baremetal_acc.errors import DocumentError
@@ -341,6 +341,16 @@ def test_what_a_job_of_ours_did_is_what_later_looks_are_compared_with():
     assert None is watch.accepted(None, v.inventory(now), [flash()])
 
 
+def test_a_part_that_could_not_be_read_beside_what_a_job_did_keeps_nothing_back():
+    """Else the next look would take our own new version for somebody else's; the part itself stays as it was handed over."""
+    before = handed(v.gpu(firmware=(v.component(), v.component('ROT', version='1'))))
+    unread = v.gpu(firmware=(v.component(version=v.NEW), v.component('ROT', version=None)))
+    after = watch.accepted(before, v.inventory(unread), [flash()])
+    assert [v.NEW, '1'] == [c.version for c in after.accelerators[0].firmware]
+    again = v.inventory(v.gpu(firmware=(v.component(version=v.NEW), v.component('ROT', version='1'))))
+    assert [] == [t for t in watch.troubles(after, again, None, lifecycle=v.LIFECYCLE) if t.kind is TroubleKind.FIRMWARE]
+
+
 def test_a_lock_that_a_job_opened_still_has_to_be_closed():
     """What was closed at the hand-over is what every later look asks for."""
     place = v.reading()
@@ -420,3 +430,299 @@ def test_a_machine_that_nobody_handed_over_has_its_open_locks_told():
     assert [] == list(watch.open_locks(v.inventory(gpu(LockState.UNLOCKED)), v.baseline(block=frozenset()), v.NODE))
     (found,) = watch.open_locks(v.inventory(gpu(LockState.UNKNOWN)), v.baseline(), v.NODE)
     assert (TroubleKind.UNREADABLE, False) == (found.kind, found.certain)
+
+
+# ------------------------------------------------------------------------------------------------------- what is told of it
+
+
+AT = 'host:/redfish/v1/Chassis/RoT_0'
+CARD = 'H100 GPU_0 (uuid:gpu-0)'
+
+
+def lock_trouble(text, **changes):
+    """Of the lock of the GPU."""
+    values = {'kind': TroubleKind.LOCK, 'device': v.GPU, 'subject': f'lock rot {AT} Closed', 'lock': v.reading().place}
+    return Trouble(text=f'{CARD}, rot at {AT} Closed: was locked-verified{text}', **(values | changes))
+
+
+UNREAD = {'kind': TroubleKind.UNREADABLE, 'certain': False}
+
+
+@pytest.mark.parametrize(
+    ('device', 'gaps', 'expected'),
+    [
+        (gpu(LockState.UNLOCKED), (), lock_trouble(', is unlocked (false)')),
+        (gpu(LockState.PARTIAL, lock={'reason': 'half'}), (), lock_trouble(', is partial (false), half')),
+        (gpu(LockState.UNKNOWN, lock={'reason': 'HTTP 500'}), (), lock_trouble(', is unknown (false), HTTP 500', **UNREAD)),
+        (gpu(LockState.PENDING_RESET), (), lock_trouble(', is pending-reset (false)', certain=False)),
+        (
+            replace(gpu(), locks=(replace(v.reading(LockState.UNLOCKED), value=None),)),
+            (),
+            lock_trouble(', is unlocked'),
+        ),
+        (gpu(locks=()), (), lock_trouble(', and the BMC does not show it any more')),
+        (
+            gpu(locks=()),
+            (Gap(ref=v.ref('Systems/2'), reason='HTTP 404'),),
+            lock_trouble(', and the BMC does not show it any more'),
+        ),
+        (
+            gpu(locks=()),
+            (Gap(ref=v.reading().ref, reason='HTTP 500'),),
+            lock_trouble(', and could not be read: HTTP 500', **UNREAD),
+        ),
+        (
+            gpu(locks=()),
+            (Gap(ref=v.ref('Chassis'), reason='HTTP 503', hides=True),),
+            lock_trouble(', and could not be read: HTTP 503', **UNREAD),
+        ),
+    ],
+)
+def test_a_lock_that_is_not_as_it_was_is_told_word_by_word(device, gaps, expected):
+    """Card, mechanism, place, what it was and is, and why: one trouble, whatever else of the look shows it."""
+    assert (expected,) == wrong(handed(), device, gaps=gaps)
+
+
+def test_what_is_told_of_a_lock_has_an_end():
+    """A BMC may name things at any length; what tells two troubles apart is longer than what is only read."""
+    long = replace(v.reading(), field='x' * 500, value='y' * 500)
+    (found,) = wrong(
+        handed(gpu(locks=(long,)), records=(v.engagement(long),)), gpu(locks=(replace(long, state=LockState.UNLOCKED),))
+    )
+    assert f'lock rot {AT} {"x" * 500}'[:237] + '...' == found.subject
+    name = f'{CARD}, rot at {AT} {"x" * 117}...'
+    assert f'{name}: was locked-verified, is unlocked ({"y" * 117}...)' == found.text
+    (found,) = watch.open_locks(v.inventory(gpu(locks=(replace(long, state=LockState.UNLOCKED),))), v.baseline(), v.NODE)
+    assert f'lock rot {AT} {"x" * 500}'[:237] + '...' == found.subject
+    assert f'{name}: is unlocked' == found.text
+
+
+def test_every_lock_of_a_card_is_compared_whatever_is_said_of_the_one_before():
+    """One that was open, one that is gone, one that holds, and one that was lost."""
+    states = {'open': LockState.UNLOCKED, 'gone': LockState.LOCKED_REPORTED, 'kept': LockState.LOCKED_REPORTED}
+    before = [v.reading(s, mechanism=m, place=m) for m, s in (states | {'lost': LockState.LOCKED_REPORTED}).items()]
+    records = tuple(map(v.engagement, before))
+    now = [replace(r, **FRESH) for r in before if r.mechanism != 'gone']
+    now[-1] = replace(now[-1], state=LockState.UNLOCKED)
+    found = wrong(handed(v.gpu(locks=tuple(before)), records=records), gpu(locks=tuple(now)), records=records)
+    assert ['gone', 'lost'] == [t.lock[0] for t in found if t.subject.startswith('lock ')]
+
+
+def test_a_change_of_a_card_is_a_trouble_of_that_card():
+    """In the words of the difference."""
+    expected = Trouble(
+        kind=TroubleKind.FIRMWARE,
+        device=v.GPU,
+        subject='firmware GPU_0',
+        text='H100 GPU_0, firmware GPU_0: 1.0 before, 6.6 now',
+    )
+    assert (expected,) == wrong(handed(), gpu(firmware=(v.component(version='6.6'),)))
+
+
+def test_who_may_program_a_slot_is_a_matter_of_its_lock():
+    """It is told as that, not as a function that has changed."""
+    before = handed(v.fpga(slots=(replace(v.slot(0), programmable_from_host=False),)), records=())
+    now = v.fpga(slots=(replace(v.slot(0), programmable_from_host=True),))
+    assert () == tuple(t for t in wrong(before, now, records=()) if t.kind is TroubleKind.FUNCTION)
+
+
+def test_a_function_of_a_card_that_shows_another_identity_is_told():
+    """Nothing says of such a card that its host might program it."""
+    before = handed(v.fpga(slots=(replace(v.slot(0), programmable_from_host=True),)), records=())
+    other = AcceleratorId('uuid:other')
+    found = wrong(before, v.fpga(id=other, slots=(replace(v.slot(0, 'aes'), programmable_from_host=True),)), records=())
+    assert {(TroubleKind.FUNCTION, other)} <= {(t.kind, t.device) for t in found}
+
+
+ROT_1 = 'host:/redfish/v1/Chassis/RoT_1'
+
+
+@pytest.mark.parametrize(
+    ('state', 'how', 'text', 'changes'),
+    [
+        (LockState.UNLOCKED, {}, 'unlocked', {}),
+        (LockState.PARTIAL, {'reason': 'half'}, 'partial, half', {}),
+        (LockState.UNKNOWN, {'reason': 'HTTP 500'}, 'unknown, HTTP 500', UNREAD),
+        (LockState.PENDING_RESET, {}, 'pending-reset', {'certain': False}),
+        (
+            LockState.LOCKED_REPORTED,
+            {'needs': ResetKind.SYSTEM_RESET, 'reset': v.SYSTEM},
+            'pending-reset, in force after a system-reset only',
+            {'certain': False},
+        ),
+    ],
+)
+def test_another_place_of_a_lock_that_is_not_closed_is_told_word_by_word(state, how, text, changes):
+    """As a way that was not there; a reading counts by what our own records say of it."""
+    further = v.reading(state, place='Chassis/RoT_1', **FRESH, **how)
+    records = (*RECORDS, v.engagement(further, reset_at=None))
+    values = {
+        'kind': TroubleKind.LOCK,
+        'device': v.GPU,
+        'subject': f'write path host-device lock rot {ROT_1} Closed',
+        'text': f'{CARD}, rot at {ROT_1} Closed: the way host-device was closed, and this, which was not there then, is {text}',
+        'lock': further.place,
+    }
+    now = gpu(locks=(v.reading(**FRESH), further))
+    assert (Trouble(**(values | changes)),) == wrong(handed(), now, records=records)
+    if state is LockState.LOCKED_REPORTED:
+        assert () == watch.troubles(handed(), v.inventory(now), None, lifecycle=v.LIFECYCLE)
+
+
+def test_a_further_way_into_a_whole_machine_is_told_of_the_machine():
+    """With the cards that it leads to; its name has an end."""
+    further = replace(interface(2, LockState.UNLOCKED, **FRESH), field='x' * 500)
+    records = (v.engagement(interface(1), scope=Scope.BMC),)
+    before = handed(v.gpu(locks=(interface(1),)), records=records)
+    at = 'host:/redfish/v1/Managers/1/HostInterfaces/2'
+    expected = Trouble(
+        kind=TroubleKind.LOCK,
+        device=None,
+        subject=f'write path host-bmc-redfish lock host_interface {at} {"x" * 500}'[:237] + '...',
+        text=f'the machine, host_interface at {at} {"x" * 117}...: the way host-bmc-redfish was closed, and this, which was '
+        'not there then, is unlocked',
+        lock=further.place,
+        of=frozenset({v.GPU}),
+    )
+    assert (expected,) == wrong(before, gpu(locks=(interface(1, **FRESH), further)), records=records)
+
+
+def test_a_part_that_nothing_closes_is_told_for_every_way_to_it():
+    """Each of the host's, whatever was said of the one before."""
+    lock = {'scope': Scope.COMPONENT, 'part': 'GPU_0', 'blocks': v.ALL_PATHS}
+    record = (v.engagement(v.reading(**lock)),)
+    before = handed(v.gpu(locks=(v.reading(**lock),)), records=record)
+    found = wrong(before, gpu(lock=lock, firmware=(v.component(), v.component('ROT'))), records=record)
+    expected = [
+        Trouble(
+            kind=TroubleKind.LOCK,
+            device=v.GPU,
+            subject=f'write path {path}',
+            text=f'{CARD}, ROT: the way {path} was closed, and this, which was not there then, is unsupported',
+        )
+        for path in ('host-bmc-ipmi', 'host-bmc-redfish', 'host-device')
+    ]
+    assert expected == [t for t in found if t.kind is TroubleKind.LOCK]
+
+
+def test_a_lock_that_two_parts_share_by_name_is_told_once_for_every_way():
+    """Nobody can say which of the two it closes, however often it is asked."""
+    lock = {'scope': Scope.COMPONENT, 'part': 'GPU_0', 'blocks': v.ALL_PATHS}
+    record = (v.engagement(v.reading(**lock)),)
+    before = handed(v.gpu(locks=(v.reading(**lock),)), records=record)
+    twin = replace(v.component(), ref=v.ref('UpdateService/FirmwareInventory/twin'))
+    found = wrong(before, gpu(lock=lock, firmware=(v.component(), twin)), records=record)
+    ways = [t for t in found if t.subject.startswith('write path ')]
+    assert [('write path host-bmc-ipmi lock rot ' + AT + ' Closed', v.reading().place)] == [(t.subject, t.lock) for t in ways]
+    assert ways[0].text.endswith('is unknown, the BMC calls several parts of the device GPU_0')
+    more = v.reading(mechanism='more', part='ROT', scope=Scope.COMPONENT, blocks=HOST_PATHS - v.HOST_DEVICE, **FRESH)
+    seen = gpu(firmware=(v.component(), twin, v.component('ROT')), locks=(v.reading(**lock, **FRESH), more))
+    found = [t.subject for t in wrong(before, seen, records=record) if t.subject.startswith('write path ')]
+    assert [ways[0].subject, 'write path host-device'] == found, 'what only another way shows is told as well'
+
+
+def test_a_lock_that_closes_less_than_it_did_leaves_a_way_open():
+    """It reads closed, and no more of what it blocked than the one path."""
+    both = {'blocks': frozenset({WritePath.HOST_DEVICE, WritePath.HOST_BMC_IPMI})}
+    record = (v.engagement(v.reading(**both)),)
+    found = wrong(handed(v.gpu(locks=(v.reading(**both),)), records=record), gpu(), records=record)
+    assert ['write path host-bmc-ipmi'] == [t.subject for t in found]
+
+
+def test_an_open_lock_of_a_machine_that_nobody_handed_over_is_told_whole():
+    """Of its card; one of a whole machine of all cards that it is for."""
+    mine = v.reading(LockState.UNLOCKED)
+    (found,) = watch.open_locks(v.inventory(v.gpu(locks=(mine,))), v.baseline(), v.NODE)
+    assert found == replace(lock_trouble(''), text=f'{CARD}, rot at {AT} Closed: is unlocked')
+    whole = replace(mine, scope=Scope.BMC)
+    seen = v.inventory(v.gpu(locks=(whole,)), v.fpga(locks=(replace(whole, accelerator=v.FPGA),)))
+    expected = Trouble(
+        kind=TroubleKind.LOCK,
+        device=None,
+        subject=f'lock rot {AT} Closed',
+        text=f'the machine, rot at {AT} Closed: is unlocked',
+        lock=mine.place,
+        of=frozenset({v.GPU, v.FPGA}),
+    )
+    assert (expected,) == watch.open_locks(seen, v.baseline(), v.NODE)
+    unread = watch.open_locks(v.inventory(v.gpu(locks=(replace(mine, state=LockState.UNKNOWN),))), v.baseline(), v.NODE)
+    assert (replace(found, text=f'{CARD}, rot at {AT} Closed: is unknown', **UNREAD),) == unread
+
+
+def test_troubles_of_a_whole_node_are_told_word_by_word():
+    """What is told apart by its subject stays the same trouble, with whatever reason."""
+    text = 'nobody can say whether the accelerators are as they were handed over: HTTP 503'
+    expected = Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
+    assert expected == watch.unreadable('HTTP 503')
+    assert text.replace('HTTP 503', 'x' * 477 + '...') == watch.unreadable('x' * 500).text
+    expected = Trouble(kind=TroubleKind.UNPROVEN, device=None, subject='hand-over', text='adopted')
+    assert expected == watch.unproven('adopted')
+    assert Trouble(kind=TroubleKind.OPENED, device=None, subject='locks', text='by unlock') == watch.opened('by unlock')
+
+
+def test_why_a_lock_cannot_be_closed_again_is_told_word_by_word():
+    """What is no lock, or none that has a place, is left out; the lock behind them is closed."""
+    plain = v.reading(LockState.UNLOCKED)
+    late = v.reading(LockState.UNLOCKED, mechanism='bios', place='B', needs=ResetKind.POWER_CYCLE, reset=v.SYSTEM)
+    found = [
+        replace(trouble(TroubleKind.UNREADABLE), lock=plain.place),
+        trouble(),
+        replace(trouble(), lock=('gone', v.SYSTEM, 'x')),
+        replace(trouble(device=None), lock=('down', v.SYSTEM, 'x')),
+        replace(trouble(device=v.FPGA), lock=plain.place),
+        replace(trouble(), lock=late.place),
+    ]
+    why = (
+        'uuid:gpu-0: gone is not shown, so it cannot be closed',
+        'the machine: down is not shown, so it cannot be closed',
+        'uuid:fpga-1: rot is not shown, so it cannot be closed',
+        f'{CARD}, bios at host:/redfish/v1/B Closed: it comes in force with a power-cycle only, which is not forced on the '
+        'host of somebody else: have the node serviced with lock_accelerators',
+    )
+    seen = v.inventory(v.gpu(locks=(late, plain)), v.fpga())
+    assert ((), why) == watch.closable(found, seen)
+    assert ((plain,), why) == watch.closable([*found, replace(trouble(), lock=plain.place)], seen)
+
+
+# --------------------------------------------------------------------------------------------------- what counts from now on
+
+
+def test_what_counts_after_a_job_of_ours_is_made_of_what_was_and_what_was_proven():
+    """Card by card: one with another change stays as it was handed over, be it the first."""
+    firmware = (v.component(), v.component('ROT', version='1'))
+    before = handed(v.fpga(), v.gpu(firmware=firmware), records=RECORDS)
+    fpga, card = before.accelerators
+    assert (v.FPGA, v.GPU) == (fpga.id, card.id)
+    new = v.reading(mechanism='other', place='Chassis/Other', **FRESH, reason='found closed, not engaged by us')
+    again = v.reading(LockState.LOCKED_VERIFIED, **FRESH, reason='comes in force with the start of the host')
+    opened = v.reading(LockState.UNLOCKED, mechanism='third', place='Chassis/Third', **FRESH)
+    now = v.gpu(firmware=(v.component(version=v.NEW), firmware[1]), locks=(again, new, opened))
+    after = watch.accepted(before, v.inventory(v.fpga(model='Agilex'), now, at=LATER), [flash()])
+    locks = tuple(replace(r, session='', reason=None) for r in (again, new))
+    written = replace(card.firmware[0], version=v.NEW)
+    assert replace(before, accelerators=(fpga, replace(card, firmware=(written, card.firmware[1]), locks=locks))) == after
+
+
+def test_what_a_job_of_ours_could_not_see_stays_as_it_was_handed_over():
+    """Where a card is, or the whole card: by that it is known when it calls itself something else."""
+    before = handed(v.gpu(location='PCIe slot 3'), v.fpga(), records=())
+    gap = Gap(ref=v.ref('Systems/1/Processors'), reason='HTTP 500', hides=True)
+    now = v.inventory(v.gpu(firmware=(v.component(version=v.NEW),)), gaps=(gap,))
+    after = watch.accepted(before, now, [flash()])
+    card = after.accelerator(v.GPU)
+    assert ('PCIe slot 3', v.NEW) == (card.location, card.firmware[0].version)
+    assert before.accelerator(v.FPGA) == after.accelerator(v.FPGA)
+
+
+def test_the_moment_of_a_node_is_the_same_in_every_conductor():
+    """Of this release and the next: it is made of its UUID, and falls into any part of the interval."""
+    interval = timedelta(minutes=5)
+
+    def moment(node):
+        """So many seconds after the whole five minutes."""
+        return next(
+            n for n in range(300) if watch.due(node, v.NOW + timedelta(seconds=n), v.NOW + timedelta(seconds=n + 1), interval)
+        )
+
+    assert [145, 62, 27, 197] == [moment(f'node-{n}') for n in range(4)]
+    assert {0, 1, 2, 3, 4} == {moment(f'node-{n}') // 60 for n in range(40)}

@@ -17,7 +17,7 @@ TOKEN, PASSWORD, ACCOUNT = 'token-of-the-conductor', 'of-the-conductor', '/v1/AU
 class Store:
     """What it holds, and how it misbehaves.
 
-    :ivar fails: status by method and path, in place of what would be done.
+    :ivar fails: status by method and path, in place of what would be done; with path ``*`` for every object.
     :ivar forgets: it takes objects, and gives others back.
     """
 
@@ -88,6 +88,9 @@ def swift() -> Iterator[Store]:
 
         def _object(self, container: str, name: str, data: bytes) -> None:
             objects = store.containers.get(container)
+            if name and (self.command, '*') in store.fails:
+                self._answer(store.fails[self.command, '*'])
+                return
             match self.command:
                 case 'PUT' if not name:
                     self._answer(201 if objects is None else 202)

@@ -69,6 +69,17 @@ def test_what_is_put_away_stays_and_says_so(store):
     assert DATA == where.get(ONE)
 
 
+def test_what_is_not_there_is_put_away(store):
+    """Of an attempt that never came to put it, or removed by the store's own expiry; whatever else is said is an error."""
+    where = container(store)
+    where.put(replace(ONE, deployment='another'), DATA)
+    where.put_away(ONE)
+    assert {} == store.meta
+    store.fails['POST', '*'] = 503
+    with pytest.raises(StateError, match='status 503'):
+        where.put_away(ONE)
+
+
 @pytest.mark.parametrize('status', [401, 403, 404, 413, 500, 503, 507, 302, 200])
 def test_any_other_answer_means_that_it_is_not_kept(store, status):
     """It names request, status and options, and nothing of what the store said."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.bmc.api import Document
-from baremetal_acc.errors import BmcError, BmcUnsupported
+from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.bluefield import MISSING, Card, cards, rshim_target
 from baremetal_acc.locks.bluefield_external_host_privilege import ExternalHostPrivilege
 from baremetal_acc.locks.bluefield_host_privilege import HostPrivilege
@@ -19,62 +18,16 @@ from baremetal_acc.locks.fpga_programmable_from_host import WHOLE, ProgrammableF
 from baremetal_acc.locks.nvidia_inband_update_policy import InbandUpdatePolicy
 from baremetal_acc.locks.nvidia_write_protect_domain import WriteProtectDomain
 from baremetal_acc.locks.write_protected import WriteProtected
-from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope
 from baremetal_acc.model.ref import BmcName, Ref
 from tests.unit.decide import values
+from tests.unit.locks.documents import NOW, TOP, Tree, device, members
 
-NOW = values.NOW
 DPU = BmcName('dpu')
 SYSTEM = '/redfish/v1/Systems/Bluefield'
 OEM = f'{SYSTEM}/Oem/Nvidia'
 ADAPTERS = '/redfish/v1/Chassis/Card1/NetworkAdapters'
 CONFIG = f'{ADAPTERS}/A/Oem/Nvidia/HostPrivilegeConfig'
-
-
-class Tree:
-    """A reader and a writer of documents; one that is an error cannot be read."""
-
-    session = 'reading-session'
-
-    def __init__(self, name: str = 'dpu', **bodies: Any) -> None:
-        self.name = BmcName(name)
-        self.bodies: dict[str, Any] = dict(bodies)
-        self.asked: list[str] = []
-        self.wrote: list[tuple[str, Any]] = []
-
-    def __setitem__(self, uri: str, body: Any) -> None:
-        self.bodies[uri] = body
-
-    def __getitem__(self, uri: str) -> Any:
-        return self.bodies[uri]
-
-    def get(self, uri: str) -> Document:
-        self.asked.append(uri)
-        body = self.bodies.get(uri, 'it is not there')
-        if isinstance(body, str):
-            raise BmcError(bmc=self.name, uri=uri, what=body)
-        return Document(ref=Ref(bmc=self.name, uri=uri), body=body)
-
-    fresh = get
-
-    def peek(self, uri: str) -> Document | None:
-        return None
-
-    def patch(self, document: Document, body: Any) -> None:
-        self.wrote.append((document.ref.uri, body))
-
-    def post(self, uri: str, body: Any) -> None:
-        self.wrote.append((uri, body))
-
-
-def _device(*uris: str, bmc: str = 'dpu', items: tuple[str, ...] = ()) -> Accelerator:
-    refs = tuple(Ref(bmc=BmcName(bmc), uri=uri) for uri in uris)
-    firmware = tuple(
-        replace(values.component(uri.rsplit('/', 1)[-1]), ref=Ref(bmc=BmcName(bmc), uri=uri), write_protected=False)
-        for uri in items
-    )
-    return values.gpu(refs=refs, firmware=firmware, locks=())
 
 
 def _card(**said: Any) -> Card:
@@ -187,7 +140,7 @@ def _tree(**more: Any) -> Tree:
     return tree
 
 
-CARD = _device(f'{ADAPTERS}/A', f'{ADAPTERS}/B', '/redfish/v1/Chassis/Card1', SYSTEM)
+CARD = device(f'{ADAPTERS}/A', f'{ADAPTERS}/B', '/redfish/v1/Chassis/Card1', SYSTEM)
 
 
 def test_an_adapter_that_is_linked_twice_has_one_preset() -> None:
@@ -284,23 +237,18 @@ def test_where_the_console_port_is_set() -> None:
 
 # ---- domains ----
 
-TOP = '/redfish/v1'
 BOARD = f'{TOP}/Chassis/Board'
 DOMAINS = f'{BOARD}/Oem/Nvidia/WriteProtectDomains'
 GPU_0 = f'{TOP}/Systems/HGX/Processors/GPU_0'
 ITEM = f'{TOP}/UpdateService/FirmwareInventory/GPU_0'
 
 
-def _members(*uris: str) -> dict[str, Any]:
-    return {'Members': [{'@odata.id': uri} for uri in uris]}
-
-
 def _board(*domains: dict[str, Any]) -> Tree:
     tree = Tree('host')
     tree[TOP] = {'Chassis': {'@odata.id': f'{TOP}/Chassis'}}
-    tree[f'{TOP}/Chassis'] = _members(BOARD)
+    tree[f'{TOP}/Chassis'] = members(BOARD)
     tree[BOARD] = {'Oem': {'Nvidia': {'WriteProtectDomains': {'@odata.id': DOMAINS}}}}
-    tree[DOMAINS] = _members(*(f'{DOMAINS}/{n}' for n in range(len(domains))))
+    tree[DOMAINS] = members(*(f'{DOMAINS}/{n}' for n in range(len(domains))))
     for number, body in enumerate(domains):
         tree[f'{DOMAINS}/{number}'] = body
     for name in ('GPU_0', 'GPU_0b'):
@@ -313,7 +261,7 @@ def _domain(value: object = True, *affected: str) -> dict[str, Any]:
 
 
 def _domains(tree: Tree, *items: str) -> tuple[LockReading, ...]:
-    return WriteProtectDomain().read(_device(GPU_0, bmc='host', items=items or (ITEM,)), [tree], NOW)
+    return WriteProtectDomain().read(device(GPU_0, bmc='host', items=items or (ITEM,)), [tree], NOW)
 
 
 def test_several_items_that_follow_a_domain_are_several_places() -> None:
@@ -330,7 +278,7 @@ def test_a_domain_or_a_chassis_that_cannot_be_read_hides_no_other() -> None:
     """Whom it protects is not known, so it protects nobody."""
     tree = _board(_domain(True, GPU_0), _domain(True, GPU_0))
     tree[f'{DOMAINS}/0'] = 'the BMC is busy'
-    tree[f'{TOP}/Chassis'] = _members(f'{TOP}/Chassis/Other', BOARD)
+    tree[f'{TOP}/Chassis'] = members(f'{TOP}/Chassis/Other', BOARD)
     assert [f'{DOMAINS}/1'] == [r.ref.uri for r in _domains(tree)]
 
 
@@ -367,7 +315,7 @@ def _drive(**more: Any) -> dict[str, Any]:
 
 
 def _locked(tree: Tree, *uris: str, items: tuple[str, ...] = (CSD_ITEM,)) -> tuple[LockReading, ...]:
-    return ConfigurationLock().read(_device(*uris, bmc='host', items=items), [tree], NOW)
+    return ConfigurationLock().read(device(*uris, bmc='host', items=items), [tree], NOW)
 
 
 def _csd(*related: str) -> Tree:
@@ -483,7 +431,7 @@ PARTS = f'{EROT}/Oem/NvidiaRoT/RoTProtectedComponents'
 def _root(parts: Any, *, under: str = 'Nvidia') -> Tree:
     tree = Tree('host')
     tree[TOP] = {'Chassis': {'@odata.id': f'{TOP}/Chassis'}}
-    tree[f'{TOP}/Chassis'] = _members(EROT)
+    tree[f'{TOP}/Chassis'] = members(EROT)
     oem: dict[str, Any] = {'Nvidia': {'InbandUpdatePolicyEnabled': False}}
     oem.setdefault(under, {})['RoTProtectedComponents'] = {'@odata.id': PARTS}
     protected = {'Nvidia': {'ComponentsProtected': [{'@odata.id': GPU_0}]}}
@@ -494,14 +442,14 @@ def _root(parts: Any, *, under: str = 'Nvidia') -> Tree:
 
 
 def _policy(tree: Tree) -> LockReading:
-    (found,) = InbandUpdatePolicy().read(_device(GPU_0, bmc='host'), [tree], NOW)
+    (found,) = InbandUpdatePolicy().read(device(GPU_0, bmc='host'), [tree], NOW)
     return found
 
 
 @pytest.mark.parametrize('under', ['Nvidia', 'NvidiaRoT'])
 def test_components_are_found_under_either_name(under: str) -> None:
     """bmcweb has the link under Nvidia, and the resources under NvidiaRoT."""
-    assert LockState.LOCKED_REPORTED is _policy(_root(_members(f'{PARTS}/AP'), under=under)).state
+    assert LockState.LOCKED_REPORTED is _policy(_root(members(f'{PARTS}/AP'), under=under)).state
 
 
 @pytest.mark.parametrize(
@@ -509,11 +457,11 @@ def test_components_are_found_under_either_name(under: str) -> None:
     [
         ({}, 'is no list of up to 16 members'),
         ({'Members': None}, 'is no list of up to 16 members'),
-        (_members(*[f'{PARTS}/AP'] * 17), 'is no list of up to 16 members'),
+        (members(*[f'{PARTS}/AP'] * 17), 'is no list of up to 16 members'),
         ({'Members': [7]}, 'has a member without a link'),
         ({'Members': [{'@odata.id': 7}]}, 'has a member without a link'),
         ('the BMC is busy', 'a second source for it could not be read: the BMC is busy'),
-        (_members(f'{PARTS}/gone'), 'a second source for it could not be read: it is not there'),
+        (members(f'{PARTS}/gone'), 'a second source for it could not be read: it is not there'),
     ],
 )
 def test_components_that_are_none_prove_nothing(parts: Any, words: str) -> None:
@@ -524,7 +472,7 @@ def test_components_that_are_none_prove_nothing(parts: Any, words: str) -> None:
 
 def test_sixteen_components_are_asked() -> None:
     """As many as there can be, and each."""
-    assert LockState.LOCKED_REPORTED is _policy(_root(_members(*[f'{PARTS}/AP'] * 16))).state
+    assert LockState.LOCKED_REPORTED is _policy(_root(members(*[f'{PARTS}/AP'] * 16))).state
 
 
 @pytest.mark.parametrize(
@@ -552,7 +500,7 @@ def _protects_manager(image: object, *items: str) -> tuple[LockReading, ...]:
     protected = {'Nvidia': {'ComponentsProtected': [{'@odata.id': manager}]}}
     tree[EROT] = tree[EROT] | {'Oem': {'Nvidia': oem}, 'Links': {'Oem': protected}}
     tree[manager] = {'Links': {'ActiveSoftwareImage': {'@odata.id': image}}}
-    return InbandUpdatePolicy().read(_device(GPU_0, manager, bmc='host', items=items), [tree], NOW)
+    return InbandUpdatePolicy().read(device(GPU_0, manager, bmc='host', items=items), [tree], NOW)
 
 
 def test_a_root_of_trust_of_a_cards_bmc_protects_the_image_of_that_bmc_alone() -> None:
@@ -565,10 +513,10 @@ def test_a_root_of_trust_of_a_cards_bmc_protects_the_image_of_that_bmc_alone() -
 
 def test_two_roots_of_trust_of_a_device_are_two_ways_to_it() -> None:
     """The one that is open leaves the other one partial, and is named there."""
-    tree, other = _root(_members(f'{PARTS}/AP')), f'{TOP}/Chassis/IRoT_GPU_0'
-    tree[f'{TOP}/Chassis'] = _members(other, EROT)
+    tree, other = _root(members(f'{PARTS}/AP')), f'{TOP}/Chassis/IRoT_GPU_0'
+    tree[f'{TOP}/Chassis'] = members(other, EROT)
     tree[other] = tree[EROT] | {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': True}}}
-    found = InbandUpdatePolicy().read(_device(GPU_0, bmc='host'), [tree], NOW)
+    found = InbandUpdatePolicy().read(device(GPU_0, bmc='host'), [tree], NOW)
     states = {r.ref.uri: (r.state, r.reason) for r in found}
     assert {
         other: (LockState.UNLOCKED, None),
@@ -578,18 +526,18 @@ def test_two_roots_of_trust_of_a_device_are_two_ways_to_it() -> None:
 
 def test_a_root_of_trust_that_is_found_by_its_name_proves_nothing_and_another_devices_is_not_ours() -> None:
     """Its name says which device it may be for; that it is closed needs the BMC's word."""
-    tree = _root(_members(f'{PARTS}/AP'))
+    tree = _root(members(f'{PARTS}/AP'))
     tree[EROT] = {name: value for name, value in tree[EROT].items() if name != 'Links'}
     assert LockState.UNKNOWN is _policy(tree).state
-    assert () == InbandUpdatePolicy().read(_device(f'{GPU_0}1', bmc='host'), [tree], NOW)
+    assert () == InbandUpdatePolicy().read(device(f'{GPU_0}1', bmc='host'), [tree], NOW)
     tree[TOP] = {}
     assert [f'{TOP}/Chassis'] == [uri for uri in tree.asked if uri == f'{TOP}/Chassis'][:1]
-    assert LockState.UNKNOWN is InbandUpdatePolicy().read(_device(GPU_0, bmc='host'), [tree], NOW)[0].state
+    assert LockState.UNKNOWN is InbandUpdatePolicy().read(device(GPU_0, bmc='host'), [tree], NOW)[0].state
 
 
 def test_a_root_of_trust_that_no_longer_shows_the_policy_is_not_written() -> None:
     """It is another chassis now."""
-    tree = _root(_members(f'{PARTS}/AP'))
+    tree = _root(members(f'{PARTS}/AP'))
     found = _policy(tree)
     tree[EROT] = {}
     with pytest.raises(BmcUnsupported, match=r'BMC host, .*/ERoT_GPU_0: it no longer shows InbandUpdatePolicyEnabled'):
@@ -743,12 +691,12 @@ def test_the_lock_of_an_fpga_is_for_the_items_of_its_processor_where_there_is_a_
     for item in items:
         tree[item] = {'RelatedItem': [{'@odata.id': GPU_0}]}
     lock = ProgrammableFromHost()
-    found = lock.read(_device(GPU_0, other, bmc='host', items=items), [tree], NOW)
+    found = lock.read(device(GPU_0, other, bmc='host', items=items), [tree], NOW)
     assert [('GPU_0', f'{WHOLE}/GPU_0'), ('GPU_0b', f'{WHOLE}/GPU_0b')] == [(r.part, r.field) for r in found]
     assert {(Scope.COMPONENT, lock.name, 'reading-session')} == {(r.scope, r.mechanism, r.session) for r in found}
     lock.release(tree, found[1])
     assert [(GPU_0, {'FPGA': {'ProgrammableFromHost': True}})] == tree.wrote
-    (whole,) = lock.read(_device(GPU_0, bmc='host', items=items), [tree], NOW)
+    (whole,) = lock.read(device(GPU_0, bmc='host', items=items), [tree], NOW)
     assert (Scope.FIRMWARE, None, WHOLE) == (whole.scope, whole.part, whole.field)
 
 
@@ -761,7 +709,7 @@ def _items(*bodies: Any) -> Tree:
     tree = Tree('host')
     tree[TOP] = {'UpdateService': {'@odata.id': f'{TOP}/UpdateService'}}
     tree[f'{TOP}/UpdateService'] = {'FirmwareInventory': {'@odata.id': f'{ITEMS}/'}}
-    tree[ITEMS] = _members(*(f'{ITEMS}/{n}' for n in range(len(bodies))))
+    tree[ITEMS] = members(*(f'{ITEMS}/{n}' for n in range(len(bodies))))
     for number, body in enumerate(bodies):
         tree[f'{ITEMS}/{number}'] = body
     return tree
@@ -783,7 +731,7 @@ _ON = {'WriteProtected': True, 'Updateable': True}
 )
 def test_write_protection_of_every_item_says_nothing(bodies: tuple[Any, ...], says: bool) -> None:
     """Where one is open, or none is called Updateable, or there are but two, it says what it says."""
-    (found,) = WriteProtected().read(_device(GPU_0, bmc='host', items=(f'{ITEMS}/0',)), [_items(*bodies)], NOW)
+    (found,) = WriteProtected().read(device(GPU_0, bmc='host', items=(f'{ITEMS}/0',)), [_items(*bodies)], NOW)
     assert (LockState.LOCKED_REPORTED if says else LockState.UNKNOWN) is found.state
     assert says is (found.reason is None)
 
@@ -791,7 +739,5 @@ def test_write_protection_of_every_item_says_nothing(bodies: tuple[Any, ...], sa
 @pytest.mark.parametrize('value', [None, 'true', 1])
 def test_what_is_neither_true_nor_false_is_no_write_protection(value: object) -> None:
     """And says so."""
-    (found,) = WriteProtected().read(
-        _device(GPU_0, bmc='host', items=(f'{ITEMS}/0',)), [_items({'WriteProtected': value})], NOW
-    )
+    (found,) = WriteProtected().read(device(GPU_0, bmc='host', items=(f'{ITEMS}/0',)), [_items({'WriteProtected': value})], NOW)
     assert (LockState.UNKNOWN, 'neither true nor false') == (found.state, found.reason)

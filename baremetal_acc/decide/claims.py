@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which regions of a machine does its instance hold, what was it promised of them, and which function does each of them get?
+
+Placement does not say which group of a flavor was served by which provider. Each region that an instance has claimed is its
+own, so it does not matter which of them gets which function, as long as every function that was asked for is in play.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from baremetal_acc.decide.baseline import FUNCTION_PREFIX, Offering
+from baremetal_acc.decide.offer import Supply
+from baremetal_acc.decide.providers import can_trait, function_class, slot_uuid
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.ref import AcceleratorId
+
+Place = tuple[AcceleratorId, str]
+"""A device and a SlotId of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """One region that the node's instance holds.
+
+    :ivar label: of its card, for people.
+    :ivar classes: what it is claimed as.
+    """
+
+    accelerator: AcceleratorId
+    slot_id: str
+    label: str
+    classes: frozenset[str]
+
+    @property
+    def place(self) -> Place:
+        """Device and slot."""
+        return self.accelerator, self.slot_id
+
+    def __str__(self) -> str:
+        return f'{self.slot_id} of {self.label}'
+
+
+def regions(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claimed, ...]:
+    """The regions of a node that an instance holds, sorted.
+
+    :param held: the classes that it holds, by the UUID of the provider; those of other nodes and of whole cards among them.
+    """
+    found = [
+        Claimed(accelerator=a.id, slot_id=slot_id, label=a.label, classes=classes)
+        for a in inventory.accelerators
+        for slot_id in dict.fromkeys(s.slot_id for s in a.slots)
+        if (classes := held.get(slot_uuid(node_uuid, a.id, slot_id)))
+    ]
+    return tuple(sorted(found, key=lambda c: c.place))
+
+
+def asked(traits: Iterable[str], supply: Supply) -> tuple[str, ...]:
+    """The functions that an instance was promised that its regions can be given, by the traits that its flavor requires.
+
+    Nova copies the required traits of every group into the instance_info of the node (nova 34.0.0, virt/ironic/patcher.py).
+    """
+    named = {can_trait(f): f for made in supply.offers.values() for names in made.takes.values() for f in names}
+    return tuple(sorted({named[trait] for trait in traits if trait in named}))
+
+
+def assign(claimed: Sequence[Claimed], functions: Sequence[str], supply: Supply) -> dict[Place, str]:
+    """Which function each claimed region gets that is offered as a region.
+
+    Every function that was asked for gets a region that can be given it; one that holds it already comes first. Where there
+    are more regions than functions, a flavor asks for one function more than once: the others keep what they hold if that was
+    asked for, and get the first that they can be given if not.
+
+    :raises UsageError: it cannot be done.
+    """
+    free = [c for c in claimed if _how(c, supply) is Offering.REGION]
+    able = {c.place: [f for f in functions if f in supply.offers[c.accelerator].takes.get(c.slot_id, ())] for c in free}
+    if functions and not free:
+        raise UsageError(
+            argument='the claims of the instance',
+            what=f'it asks for {", ".join(functions)}, and holds no region of this node that can be given a function',
+            hint='its flavor needs a resource class of regions in the same group as the trait',
+        )
+    chosen: dict[str, Claimed] = {}
+    for function in functions:
+        if not _place(function, free, able, supply, chosen, set()):
+            raise UsageError(
+                argument='the claims of the instance',
+                what=(
+                    f'the regions that it holds ({", ".join(map(str, free))}) cannot be given all of {", ".join(functions)}: '
+                    f'none is left for {function}'
+                ),
+                hint='its flavor needs a group of its own for each function, with class and trait in the same group',
+            )
+    found = {c.place: function for function, c in chosen.items()}
+    for c in free:
+        if c.place not in found and able[c.place]:
+            now = supply.functions.get(c.place)
+            found[c.place] = now if now in able[c.place] and now is not None else able[c.place][0]
+    return found
+
+
+def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
+    """What an instance has claimed of regions, and would not get."""
+    for c in claimed:
+        holds = supply.functions.get(c.place)
+        for name in sorted(c.classes):
+            if name.startswith(FUNCTION_PREFIX) and (holds is None or function_class(holds) != name):
+                yield f'{c}: the instance has claimed {name}, and it holds {holds or "no function that is known"}'
+
+
+def _how(c: Claimed, supply: Supply) -> Offering | None:
+    made = supply.offers.get(c.accelerator)
+    return None if made is None else made.how
+
+
+def _place(
+    function: str,
+    free: Sequence[Claimed],
+    able: Mapping[Place, Sequence[str]],
+    supply: Supply,
+    chosen: dict[str, Claimed],
+    tried: set[Place],
+) -> bool:
+    """Find a region for a function; another function gives way if there is another region for it (Kuhn's matching)."""
+    for c in sorted(free, key=lambda c: (supply.functions.get(c.place) != function, c.place)):
+        if function not in able[c.place] or c.place in tried:
+            continue
+        tried.add(c.place)
+        other = next((f for f, taken in chosen.items() if taken == c), None)
+        if other is None or _place(other, free, able, supply, chosen, tried):
+            chosen[function] = c
+            return True
+    return False

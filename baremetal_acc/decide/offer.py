@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What of a node can be claimed, and as what? The rules' answer for each device that was looked at.
+
+Two kinds of slots. One that is offered as its *function* is claimed by the resource class of the function that it verifiably
+holds; without one it cannot be claimed. One that is offered as a *region* is claimed by a class of its own whatever it holds;
+traits say which function that is and which ones it can be given, and a deployment gives it the one that its tenant asked for.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from baremetal_acc.decide import images
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, Offering, demands
+from baremetal_acc.decide.verify import functions_in_play
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.accelerator import Accelerator, Kind, ReconfigurationSlot
+from baremetal_acc.model.image import Image, ImageKind
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.ref import AcceleratorId
+
+Functions = Mapping[tuple[AcceleratorId, str], str]
+"""Name of the function that a slot verifiably holds, by device and SlotId."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """How one device can be claimed.
+
+    :ivar resource_class: what it, or each of its regions, is claimed as; None: as the class of its kind.
+    :ivar takes: names of the functions that each of its slots can be given, by SlotId.
+    :ivar known: SlotIds of slots of which it is certain what they hold: nothing, or a function of the catalogue.
+    """
+
+    how: Offering
+    resource_class: str | None = None
+    takes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+
+
+Offers = Mapping[AcceleratorId, Offer]
+"""Those of one look. A device that is not among them is offered as :func:`usual` says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supply:
+    """What a node has to offer, of one look.
+
+    :ivar functions: what its slots verifiably hold.
+    :ivar offers: how its devices can be claimed.
+    """
+
+    functions: Functions
+    offers: Offers
+
+
+def supply(inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> Supply:
+    """What a node has to offer.
+
+    :param verdict: of the same look; of a device with anything unmet no function counts.
+    :raises UsageError: a rule makes an offer that cannot be made.
+    """
+    catalogue = tuple(catalogue)
+    functions = functions_in_play(inventory, verdict, baseline, node, catalogue)
+    made = {a.id: offer(a, demands(baseline, a, node), node, catalogue, functions) for a in inventory.accelerators}
+    return Supply(functions=functions, offers=made)
+
+
+def usual(accelerator: Accelerator) -> Offering:
+    """How a device is offered of which no rule says anything: an FPGA with slots by its functions, all others whole."""
+    return Offering.FUNCTION if accelerator.kind is Kind.FPGA and accelerator.slots else Offering.DEVICE
+
+
+def offer(
+    accelerator: Accelerator, wanted: Demands, node: NodeFacts, catalogue: Iterable[Image], functions: Functions
+) -> Offer:
+    """How one device can be claimed.
+
+    :raises UsageError: not as its rule wants it.
+    """
+    how = usual(accelerator) if wanted.offer is None else wanted.offer
+    if how is Offering.TOGETHER and accelerator.slots:
+        raise UsageError(
+            argument=f'offer = "{how}" of rule {wanted.offer_rule} for {accelerator.label}',
+            what='it has slots for functions, so it is not like any other one',
+            hint='offer it as "function", "region" or "device"',
+        )
+    own = None if node.resource_class is None else 'CUSTOM_' + re.sub('[^0-9A-Z]+', '_', node.resource_class.upper())
+    if wanted.offer_class is not None and wanted.offer_class == own:
+        raise UsageError(
+            argument=f'offer_class of rule {wanted.offer_class_rule} for {accelerator.label}',
+            what=f'{own} is what the machine itself is claimed as: a flavor for machines would get the card',
+            hint='choose another class',
+        )
+    catalogue = tuple(catalogue)
+    takes = {s.slot_id: _takes(accelerator, s, wanted, catalogue) for s in accelerator.slots}
+    known = {s.slot_id for s in accelerator.slots if s.function is None or (accelerator.id, s.slot_id) in functions}
+    return Offer(
+        how=how,
+        resource_class=wanted.offer_class,
+        takes=takes if how is Offering.REGION else {},
+        known=frozenset(known) if how is Offering.REGION else frozenset(),
+    )
+
+
+def _takes(
+    accelerator: Accelerator, slot: ReconfigurationSlot, wanted: Demands, catalogue: tuple[Image, ...]
+) -> frozenset[str]:
+    """The functions that a slot can be given: as a plan would let it, by an image that fits it, is certain and not denied."""
+    if slot.item is None:
+        return frozenset()
+    names = set(wanted.takes or ())
+    if wanted.takes is None:
+        names = {i.function for i in catalogue if i.kind is ImageKind.FUNCTION and i.function is not None}
+    found = set()
+    for name in names:
+        fitting = images.function_image(catalogue, accelerator, slot, name)
+        good = [i for i in fitting if i.denied is None]
+        denied = [i for i in fitting if i.denied is not None]
+        if (
+            len(good) == 1
+            and not images.by_name_only(good[0], accelerator, slot.item)
+            and not any(images.same_version(i.version, good[0].version) for i in denied)
+        ):
+            found.add(name)
+    return frozenset(found)

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which traits of a node choose rules? Those that an operator has had taken, whatever the owner's admins have set since."""
+
+from dataclasses import replace
+
+from ironic.common import states
+from ironic.conductor import task_manager
+
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import KEY
+from baremetal_acc_ironic.target import target
+from tests.ironic.test_api import OWNER, OWNER_ADMIN, ApiCase
+
+LAB, GOLD, SAME = 'CUSTOM_LAB', 'CUSTOM_GOLD', 'CUSTOM_OTHER'
+RECONCILE = 'reconcile_accelerators'
+BASELINE = f"""format = 1
+[[rule]]
+name = "lab"
+match = {{ traits = ["{LAB}"] }}
+block = []
+[[rule]]
+name = "all"
+block = ["host-device"]
+"""
+
+
+class TestTraits(ApiCase):
+    """One rule of the baseline asks for nothing, of nodes with a trait."""
+
+    parameters = {'gpus': 1}  # noqa: RUF012
+    baseline = BASELINE
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+
+    def set(self, *traits: str) -> None:
+        """An admin of the owner's project sets them by the API's right, beside those that are ours."""
+        ours = sorted(self.mind.traits)
+        body = {'traits': [*traits, *ours]}
+        self.app.put_json(f'/v1/nodes/{self.node.uuid}/traits', body, headers=OWNER_ADMIN, status=204)
+        self.node.refresh()
+
+    def cleaned(self, *steps: str) -> str:
+        """The state after cleaning."""
+        self.clear()
+        self.clean(*steps)
+        return self.settle()
+
+    def facts(self) -> frozenset[str]:
+        """What rules go by."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            return target(task).node.traits
+
+    def by_owner(self) -> None:
+        """Whatever begins from now on was asked for by the project that owns the node."""
+        self.context.system_scope, self.context.project_id = None, OWNER
+
+    def test_what_an_owners_admin_sets_opens_nothing(self) -> None:
+        """A deploy locks by the old rules, fails, and names the rule and what to do; automated cleaning fails, too."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.set(LAB)
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        words = (LAB, 'these rules ask for them: lab', RECONCILE, 'set them back')
+        assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
+        assert all(closed for name, closed in self.locks().items() if 'InbandUpdatePolicy' in name)
+        assert states.CLEANFAIL == self.cleaned()
+        self.set()
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.set(SAME)
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+
+    def test_a_trait_that_is_taken_away_is_missed_as_well(self) -> None:
+        """A rule for it may ask for more than the others do."""
+        self.set(LAB)
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.set()
+        assert states.CLEANFAIL == self.cleaned()
+        assert LAB in self.node.last_error
+
+    def test_an_operators_reconciling_takes_them(self) -> None:
+        """By hand. The history says so, and the node deploys by the new rules."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.set(LAB)
+        assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
+        assert {LAB} == self.mind.taken
+        assert any(f'rules go by traits {LAB} from now on' in e for e in self.history())
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def test_the_owners_own_reconciling_takes_neither_traits_nor_class(self) -> None:
+        """A public runbook has the step, and the API asks no rule of it."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        self.set(LAB)
+        self.node.resource_class = 'lab'
+        self.node.save()
+        self.by_owner()
+        assert states.CLEANFAIL == self.cleaned(RECONCILE)
+        assert (frozenset(), 'gold') == (self.mind.taken, self.mind.resource_class)
+
+    def test_an_owner_that_has_the_first_step_of_all_has_none_taken(self) -> None:
+        """Who enrols a node of its own chooses no rule by that; the operator's first step takes them."""
+        self.set(LAB)
+        self.by_owner()
+        assert states.CLEANFAIL == self.cleaned()
+        assert (frozenset(), True) == (self.mind.taken, LAB in self.node.last_error)
+        self.context.system_scope, self.context.project_id = 'all', None
+        assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
+        assert {LAB} == self.mind.taken
+
+    def test_before_any_step_none_counts(self) -> None:
+        """As for an inspection that comes first."""
+        self.set(LAB)
+        assert frozenset() == self.facts()
+
+    def test_a_node_of_an_earlier_version_keeps_the_traits_that_it_has(self) -> None:
+        """It has been reconciled by them, and nobody has to do anything."""
+        self.set(LAB)
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        node = self.node
+        stored = {key: value for key, value in node.driver_internal_info[KEY].items() if key != 'taken'}
+        node.set_driver_internal_info(KEY, stored)
+        node.save()
+        assert (None, {LAB}) == (self.mind.taken, self.facts() - self.mind.traits)
+        self.by_owner()
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        assert {LAB} == self.mind.taken
+
+    def test_ours_count_as_ever(self) -> None:
+        """They say what the cards are, and come and go with these."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        assert self.mind.traits
+        assert self.mind.traits == self.facts()
+        memory.store(self.node, replace(self.mind, traits=frozenset()))
+        assert frozenset() == self.facts()

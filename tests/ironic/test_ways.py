@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of a node whose BMC hides a way of its host that it has shown? Refused until an operator has it inspected."""
+
+from dataclasses import replace
+
+from ironic.common import states
+
+from baremetal_acc.model.lock import Way, WritePath
+from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import KEY
+from tests.ironic.test_api import ApiCase
+
+SECOND = Way(
+    mechanism='host_interface',
+    ref=Ref(bmc=HOST, uri='/redfish/v1/Managers/BMC_1/HostInterfaces/second'),
+    field='InterfaceEnabled',
+    blocks=(WritePath.HOST_BMC_REDFISH,),
+)
+
+
+class TestHiddenWay(ApiCase):
+    """The baseline demands that the host interface is closed."""
+
+    parameters = {'gpus': 1}  # noqa: RUF012
+    baseline = 'format = 1\n[[rule]]\nname = "all"\nblock = ["host-bmc-redfish"]\n'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.provision_state, self.node.lessee = states.AVAILABLE, None
+        self.node.save()
+
+    def cleaned(self) -> str:
+        """Automated cleaning, and the state that comes of it."""
+        self.clear()
+        self.clean()
+        return self.settle()
+
+    def test_a_way_that_is_hidden_beside_one_that_is_shown_is_missed(self) -> None:
+        """Before the step that locks, too: what was shown is remembered from a good look on. An inspection forgets it."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        (first,) = self.mind.ways
+        assert ('host_interface', (WritePath.HOST_BMC_REDFISH,)) == (first.mechanism, first.blocks)
+        memory.store(self.node, replace(self.mind, ways=self.mind.ways | {SECOND}))
+        assert states.CLEANFAIL == self.cleaned()
+        for said in (str(SECOND.ref), 'not shown any more', 'have the node inspected'):
+            assert said in self.node.last_error
+        self.clear()
+        self.service.inspect_hardware(self.context, self.node.uuid)
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert {first} == self.mind.ways
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+
+    def test_what_an_earlier_version_has_stored_is_read_and_the_other_way_round(self) -> None:
+        """It knows no ways: it reads what stands beside them as ever."""
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        node = self.node
+        stored = node.driver_internal_info[KEY]
+        assert 'ways' in stored
+        assert 'ways' not in stored.get('state', {})
+        node.set_driver_internal_info(KEY, {key: value for key, value in stored.items() if key != 'ways'})
+        node.save()
+        assert frozenset() == self.mind.ways
+        assert self.mind.known

@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an instance has claimed is found again among the regions of its machine, and every function it asks for gets one."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.decide import providers
+from baremetal_acc.decide.baseline import Offering
+from baremetal_acc.decide.claims import Claimed, asked, assign, broken, regions
+from baremetal_acc.decide.offer import Offer, Supply
+from baremetal_acc.errors import UsageError
+from tests.unit.decide import values as v
+
+NODE = '11111111-aaaa-4bbb-8ccc-222222222222'
+OTHER = '33333333-aaaa-4bbb-8ccc-222222222222'
+
+
+def supply(takes: dict[str, set[str]], holds: dict[str, str] | None = None, how: Offering = Offering.REGION) -> Supply:
+    """Of the FPGA: what each slot can be given, and what it holds."""
+    made = Offer(how=how, takes={slot: frozenset(names) for slot, names in takes.items()})
+    return Supply(functions={(v.FPGA, slot): name for slot, name in (holds or {}).items()}, offers={v.FPGA: made})
+
+
+def claimed(*slots: str, classes: frozenset[str] = frozenset({'FPGA'})) -> tuple[Claimed, ...]:
+    return tuple(Claimed(accelerator=v.FPGA, slot_id=slot, label='Stratix FPGA_1', classes=classes) for slot in slots)
+
+
+def by_slot(found):
+    return {slot: function for (_, slot), function in found.items()}
+
+
+# ----------------------------------------------------------------------------------------------------------------- regions
+
+
+def test_a_claim_is_found_again_by_the_provider():
+    """Of the slots that are there now, whatever else the instance holds, here or elsewhere."""
+    held = {
+        providers.slot_uuid(NODE, v.FPGA, 'Slot1'): frozenset({'FPGA'}),
+        providers.slot_uuid(OTHER, v.FPGA, 'Slot0'): frozenset({'FPGA'}),
+        providers.card_uuid(NODE, v.GPU): frozenset({'PGPU'}),
+        NODE: frozenset({'CUSTOM_GOLD'}),
+        providers.slot_uuid(NODE, v.FPGA, 'Slot0'): frozenset(),
+    }
+    seen = v.inventory(v.gpu(), v.fpga())
+    label = v.fpga().label
+    (found,) = regions(held, NODE, seen)
+    assert Claimed(accelerator=v.FPGA, slot_id='Slot1', label=label, classes=frozenset({'FPGA'})) == found
+    assert f'Slot1 of {label}' == str(found)
+    assert () == regions({}, NODE, seen)
+
+
+def test_claims_come_in_the_order_of_their_slots_and_each_once():
+    """Whatever the order of placement's answer, and though a BMC calls two slots alike."""
+    twice = v.fpga(slots=(v.slot(1), v.slot(0), replace(v.slot(0), index=2)))
+    held = {providers.slot_uuid(NODE, v.FPGA, f'Slot{n}'): frozenset({'FPGA'}) for n in (1, 0)}
+    assert ['Slot0', 'Slot1'] == [c.slot_id for c in regions(held, NODE, v.inventory(twice))]
+
+
+# ------------------------------------------------------------------------------------------------------------------- asked
+
+
+def test_what_an_instance_asks_for_is_told_by_its_traits():
+    """Only of functions that a region of this node can be given; the other traits mean something else."""
+    made = supply({'Slot0': {'gzip', 'aes'}, 'Slot1': {'aes', 'zip'}})
+    traits = [
+        'CUSTOM_ACC_CAN_GZIP',
+        'CUSTOM_ACC_CAN_AES',
+        'CUSTOM_ACC_CAN_AES',
+        'CUSTOM_ACC_CAN_TLS',
+        'CUSTOM_ACC_FN_ZIP',
+        'HW_X',
+    ]
+    assert ('aes', 'gzip') == asked(traits, made)
+    assert () == asked((), made)
+
+
+# ------------------------------------------------------------------------------------------------------------------ assign
+
+
+def test_each_function_gets_a_region_that_can_be_given_it():
+    """Though the first one could have had either."""
+    made = supply({'Slot0': {'aes', 'gzip'}, 'Slot1': {'aes'}})
+    assert {'Slot0': 'gzip', 'Slot1': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot1'), ('aes', 'gzip'), made))
+
+
+def test_what_a_region_holds_already_it_keeps():
+    """Nothing is programmed that need not be."""
+    made = supply({'Slot0': {'aes', 'gzip'}, 'Slot1': {'aes', 'gzip'}}, {'Slot0': 'gzip', 'Slot1': 'aes'})
+    assert {'Slot0': 'gzip', 'Slot1': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot1'), ('aes', 'gzip'), made))
+
+
+def test_what_is_asked_for_twice_is_given_twice():
+    """Traits say no number: more regions than functions are of those functions."""
+    made = supply({f'Slot{n}': {'aes', 'gzip', 'zip'} for n in range(4)}, {'Slot2': 'gzip', 'Slot3': 'zip'})
+    assert {'Slot0': 'aes', 'Slot2': 'gzip', 'Slot1': 'aes', 'Slot3': 'aes'} == by_slot(
+        assign(claimed('Slot0', 'Slot1', 'Slot2', 'Slot3'), ('aes', 'gzip'), made)
+    )
+    kept = supply({f'Slot{n}': {'aes'} for n in range(2)}, {'Slot0': 'aes', 'Slot1': 'aes'})
+    assert {'Slot0': 'aes', 'Slot1': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot1'), ('aes',), kept))
+
+
+def test_a_region_that_can_be_given_nothing_that_was_asked_for_is_left():
+    """It was claimed for what it is."""
+    made = supply({'Slot0': {'aes'}, 'Slot1': {'zip'}})
+    assert {'Slot0': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot1'), ('aes',), made))
+    assert {} == assign(claimed('Slot0'), (), made)
+    assert {} == assign((), (), made)
+
+
+def test_a_slot_that_is_claimed_as_its_function_is_given_no_other_one():
+    """It was claimed for the function that it holds."""
+    made = supply({'Slot0': {'aes'}}, {'Slot0': 'gzip'}, how=Offering.FUNCTION)
+    with pytest.raises(UsageError) as failed:
+        assign(claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP'})), ('aes',), made)
+    assert 'the claims of the instance: it asks for aes, and holds no region of this node that can be given a function' in str(
+        failed.value
+    )
+    assert {} == assign(claimed('Slot0'), (), Supply(functions={}, offers={}))
+
+
+def test_more_functions_than_regions_are_refused():
+    """The message says what it holds, what it asks for, and what is left over."""
+    made = supply({'Slot0': {'aes', 'gzip'}, 'Slot1': {'zip'}})
+    with pytest.raises(UsageError) as failed:
+        assign(claimed('Slot0', 'Slot1'), ('aes', 'gzip'), made)
+    said = str(failed.value)
+    assert (
+        'the regions that it holds (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be given all of aes, gzip' in said
+    )
+    assert 'none is left for gzip' in said
+
+
+FUNCTIONS = sorted({'aes', 'gzip', 'tls', 'zip'})
+
+
+@given(
+    st.dictionaries(st.sampled_from([f'Slot{n}' for n in range(5)]), st.frozensets(st.sampled_from(FUNCTIONS)), min_size=1),
+    st.frozensets(st.sampled_from(FUNCTIONS)),
+    st.dictionaries(st.sampled_from([f'Slot{n}' for n in range(5)]), st.sampled_from(FUNCTIONS)),
+)
+def test_whatever_was_claimed_every_function_is_in_play_or_it_is_refused(takes, functions, holds):
+    """And it is refused only if there is no way at all."""
+    made = supply(takes, holds)
+    wanted = tuple(sorted(functions))
+    slots = tuple(sorted(takes))
+
+    def possible(left: tuple[str, ...], free: tuple[str, ...]) -> bool:
+        return not left or any(
+            left[0] in takes[slot] and possible(left[1:], tuple(s for s in free if s != slot)) for slot in free
+        )
+
+    if not possible(wanted, slots):
+        with pytest.raises(UsageError):
+            assign(claimed(*slots), wanted, made)
+        return
+    found = by_slot(assign(claimed(*slots), wanted, made))
+    assert set(wanted) == set(found.values())
+    assert all(function in takes[slot] for slot, function in found.items())
+    assert {slot for slot in slots if takes[slot] & functions} == set(found)
+
+
+# ------------------------------------------------------------------------------------------------------------------ broken
+
+
+def test_what_was_claimed_and_is_not_there_any_more_is_told():
+    """A region that holds what it was claimed as is well, and so is one of a generic class, whatever it holds."""
+    gzip = frozenset({'CUSTOM_ACC_FN_GZIP'})
+    assert [] == list(broken(claimed('Slot0', classes=gzip), supply({}, {'Slot0': 'gzip'})))
+    assert [] == list(broken(claimed('Slot0'), supply({}, {})))
+    assert ['Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, and it holds aes'] == list(
+        broken(claimed('Slot0', classes=gzip), supply({}, {'Slot0': 'aes', 'Slot1': 'gzip'}))
+    )
+    assert [
+        'Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, and it holds no function that is known'
+    ] == list(broken(claimed('Slot0', classes=gzip), supply({}, {})))

@@ -1,0 +1,352 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A pool is filled from free regions that nobody needs, a machine is taken seldom, and nothing that is claimed is touched."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.decide.pool import (
+    AT_A_TIME,
+    DEMAND_LASTS,
+    REST,
+    Change,
+    Demand,
+    Machine,
+    Move,
+    Pool,
+    PoolPlan,
+    Pools,
+    Region,
+    Short,
+    alive,
+    parse,
+    plan,
+)
+from baremetal_acc.errors import DocumentError
+from baremetal_acc.model.ref import AcceleratorId
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+ALL = frozenset({'gzip', 'aes', 'zip'})
+
+
+def region(machine: str, number: int, function: str | None = None, **changes) -> Region:
+    values = {'takes': ALL} | changes
+    return Region(
+        provider=f'{machine}-{number}',
+        accelerator=AcceleratorId('uuid:fpga'),
+        slot_id=f'Slot{number}',
+        function=function,
+        **values,
+    )
+
+
+def machine(name: str, *functions: str | None, busy: str | None = None, **changes) -> Machine:
+    """Its regions hold these functions."""
+    regions = tuple(region(name, n, function) for n, function in enumerate(functions))
+    return Machine(uuid=name, name=name, regions=regions, busy=busy, **changes)
+
+
+def pools(*wanted: Pool, **changes) -> Pools:
+    return Pools(pools=wanted, **changes)
+
+
+def pool(function: str, free: int, **changes) -> Pool:
+    return Pool(**({'name': function, 'function': function, 'free': free} | changes))
+
+
+def waiting(function: str, count: int = 1, *, at: datetime = NOW, **changes) -> list[Demand]:
+    return [Demand(id=f'{function}-{n}', function=function, at=at, **changes) for n in range(count)]
+
+
+def given_to(made: PoolPlan) -> dict[str, str]:
+    return {c.provider: c.function for m in made.moves for c in m.changes}
+
+
+def after(machines, made: PoolPlan, when: datetime = NOW) -> list[Machine]:
+    """The fleet when a plan was done."""
+    given_now = given_to(made)
+
+    def now(r: Region) -> Region:
+        return replace(r, function=given_now[r.provider], changed=when) if r.provider in given_now else r
+
+    return [replace(m, regions=tuple(now(r) for r in m.regions)) for m in machines]
+
+
+# -------------------------------------------------------------------------------------------------------------------- plan
+
+
+def test_an_empty_region_is_given_what_a_pool_lacks():
+    """The plan says which region of which machine, what it held, and which pool it is for."""
+    change = Change(
+        provider='n1-1', accelerator=AcceleratorId('uuid:fpga'), slot_id='Slot1', was=None, function='gzip', why='pool gzip'
+    )
+    assert PoolPlan(moves=(Move(machine='n1', name='n1', changes=(change,)),)) == plan(
+        [machine('n1', 'gzip', None)], pools(pool('gzip', 2)), (), NOW
+    )
+
+
+def test_what_has_its_goal_is_left_alone():
+    """What is free already counts, and what is on its way."""
+    assert PoolPlan() == plan([machine('n1', 'gzip', None)], pools(pool('gzip', 1)), (), NOW)
+    coming = replace(machine('n1', None, busy='is cleaned'), regions=(region('n1', 0, coming='gzip'),))
+    assert PoolPlan() == plan([coming, machine('n2', None)], pools(pool('gzip', 1)), (), NOW)
+
+
+def test_what_is_claimed_is_not_free_and_is_not_touched():
+    """Nothing of a machine is, of which anything is claimed."""
+    made = plan([machine('n1', 'gzip', None, busy='instance'), machine('n2', 'aes')], pools(pool('gzip', 1)), (), NOW)
+    assert {'n2-0': 'gzip'} == given_to(made)
+    made = plan([machine('n1', 'gzip', None, busy='instance')], pools(pool('gzip', 1)), (), NOW)
+    assert (
+        PoolPlan(short=(Short(who='pool gzip', function='gzip', missing=1, why='every machine that could is claimed or busy'),))
+        == made
+    )
+
+
+def test_what_a_region_cannot_be_given_it_is_not_given():
+    """The short line says so."""
+    only = replace(machine('n1'), regions=(region('n1', 0, 'aes', takes=frozenset({'aes'})),))
+    assert PoolPlan(
+        short=(Short(who='pool gzip', function='gzip', missing=3, why='no other region can be given gzip'),)
+    ) == plan([only], pools(pool('gzip', 3)), (), NOW)
+
+
+@pytest.mark.parametrize(('spare', 'moved'), [(0, {'n1-0': 'gzip'}), (1, {}), (2, {})])
+def test_a_pool_gives_what_it_has_beyond_its_goal_and_margin(spare, moved):
+    """The margin keeps two pools from handing one region to and fro."""
+    found = plan([machine('n1', 'aes', 'aes')], pools(pool('gzip', 2), pool('aes', 1, spare=spare)), (), NOW)
+    assert moved == given_to(found)
+    (short,) = found.short
+    why = 'every region that could holds what a pool needs'
+    assert (2 - len(moved), why) == (short.missing, short.why)
+
+
+def test_who_waits_takes_the_margin_and_not_the_goal():
+    """And is served before any pool."""
+    fleet = [machine('n1', 'aes', 'aes', 'aes')]
+    made = plan(fleet, pools(pool('zip', 1), pool('aes', 1, spare=1)), waiting('gzip', 2), NOW)
+    assert {'gzip': 2} == Counter(given_to(made).values())
+    assert [('pool zip', 1)] == [(s.who, s.missing) for s in made.short]
+
+
+def test_a_region_that_was_changed_is_left_alone_for_a_while():
+    """Whoever asks. After that it is not."""
+    changed = replace(machine('n1'), regions=(region('n1', 0, 'aes', changed=NOW - REST + timedelta(seconds=1)),))
+    made = plan([changed], pools(), waiting('gzip'), NOW)
+    assert (
+        PoolPlan(
+            short=(
+                Short(
+                    who='1 waiting for gzip',
+                    function='gzip',
+                    missing=1,
+                    why='every region that could was changed a short while ago',
+                ),
+            )
+        )
+        == made
+    )
+    assert {'n1-0': 'gzip'} == given_to(plan([changed], pools(), waiting('gzip', at=NOW), NOW + timedelta(seconds=1)))
+
+
+def test_few_machines_are_off_the_shelf_at_a_time():
+    """Those that are under way count; a machine that is taken anyway has all its regions done."""
+    fleet = [machine(f'n{n}', None, None) for n in range(9)]
+    made = plan(fleet, pools(pool('gzip', 18), at_a_time=3), (), NOW)
+    assert ['n0', 'n1', 'n2'] == [m.machine for m in made.moves]
+    assert 6 == len(given_to(made))
+    assert (Short(who='pool gzip', function='gzip', missing=12, why='3 machines at a time are enough'),) == made.short
+    busy = [replace(m, busy='is cleaned', regions=(region(m.uuid, 0, coming='aes'),)) for m in fleet[:2]]
+    assert ['n2'] == [m.machine for m in plan([*busy, *fleet[2:]], pools(pool('gzip', 18), at_a_time=3), (), NOW).moves]
+
+
+def test_the_machine_is_taken_that_is_missed_least():
+    """One that holds nothing anybody wants, and of which nothing goes off the shelf with it that somebody wants."""
+    wanted = pools(pool('gzip', 1), pool('aes', 1))
+    fleet = [machine('n1', None, 'aes'), machine('n2', 'zip', 'aes'), machine('n3', 'zip', 'zip'), machine('n4', 'aes', 'aes')]
+    assert {'n3-0': 'gzip'} == given_to(plan(fleet, wanted, (), NOW))
+
+
+def test_nobody_is_served_whole_while_another_has_nothing():
+    """Each time the one that is furthest from its goal comes next."""
+    fleet = [machine(f'n{n}', None) for n in range(4)]
+    made = plan(fleet, pools(pool('gzip', 8), pool('aes', 2)), (), NOW)
+    assert {'gzip': 3, 'aes': 1} == Counter(given_to(made).values())
+    assert {'gzip': 2, 'aes': 2} == Counter(given_to(plan(fleet, pools(pool('gzip', 2), pool('aes', 2)), (), NOW)).values())
+
+
+def test_who_is_furthest_from_the_goal_comes_first():
+    """Eight of eight are missing to the one, one of two to the other."""
+    fleet = [machine('n1', None), machine('n2', 'aes', busy=None)]
+    made = plan(fleet, pools(pool('gzip', 8), pool('aes', 2)), (), NOW)
+    assert {'n1-0': 'gzip'} == given_to(made)
+    assert [('pool gzip', 7), ('pool aes', 1)] == [(s.who, s.missing) for s in made.short]
+
+
+def test_a_region_is_given_once():
+    """Who comes too late is told so; those who wait for machines of a class are told apart."""
+    fleet = [machine('n1', None, resource_class='gold')]
+    made = plan(fleet, pools(), [*waiting('gzip', resource_class='Gold'), *waiting('zip')], NOW)
+    assert ['1 waiting for gzip of class gold'] == [c.why for m in made.moves for c in m.changes]
+    assert (
+        Short(who='1 waiting for zip', function='zip', missing=1, why='every region that could is given to others'),
+    ) == made.short
+
+
+def test_a_machine_that_is_off_the_shelf_anyway_is_made_use_of():
+    """Though a region of another one is empty."""
+    fleet = [machine('n1', None, 'aes'), machine('n2', None)]
+    assert {'n1-0': 'gzip', 'n1-1': 'gzip'} == given_to(plan(fleet, pools(pool('gzip', 2)), (), NOW))
+
+
+def test_only_machines_that_a_pool_is_for_count_and_are_taken():
+    """By patterns, without case; a machine of which it is not known is none."""
+    fleet = [
+        machine('n1', None),
+        machine('n2', 'gzip', resource_class='silver'),
+        machine('n3', None, resource_class='GOLD', owner='p1'),
+    ]
+    assert {'n3-0': 'gzip'} == given_to(plan(fleet, pools(pool('gzip', 1, resource_class='go*')), (), NOW))
+    assert {'n3-0': 'gzip'} == given_to(plan(fleet, pools(pool('gzip', 1, owner='P1')), (), NOW))
+    assert {'n3-0': 'gzip'} == given_to(plan(fleet, pools(), waiting('gzip', resource_class='Gold'), NOW))
+    assert {} == given_to(plan(fleet, pools(), waiting('gzip', resource_class='go*'), NOW))
+
+
+# ------------------------------------------------------------------------------------------------------------------ demand
+
+
+def test_a_demand_is_forgotten_when_it_is_old():
+    """And counts once, however often it was told; one of the future counts."""
+    at = [NOW - DEMAND_LASTS, NOW - DEMAND_LASTS + timedelta(seconds=1), NOW, NOW + timedelta(days=1)]
+    told = [Demand(id=str(n), function='gzip', at=when) for n, when in enumerate(at)]
+    assert told[1:] == list(alive([*told, *told], NOW, DEMAND_LASTS))
+    assert told[2:3] == list(alive([told[2], replace(told[2], at=NOW + timedelta(seconds=5))], NOW, DEMAND_LASTS))
+
+
+def test_what_is_free_serves_who_waits():
+    """Nothing is programmed for somebody who only has to ask again."""
+    assert PoolPlan() == plan([machine('n1', 'gzip', None)], pools(), waiting('gzip'), NOW)
+
+
+def test_a_flood_changes_each_region_at_most_once():
+    """A thousand ask for twenty regions, for one function and then another, round after round within the time of rest."""
+    fleet = [machine(f'n{n:02}', 'aes', 'aes') for n in range(10)]
+    changes: Counter[str] = Counter()
+    when = NOW
+    for n in range(40):
+        asked = waiting(('gzip', 'zip')[n % 2], 1000, at=when)
+        made = plan(fleet, pools(pool('aes', 0)), asked, when)
+        changes.update(given_to(made).keys())
+        fleet = after(fleet, made, when)
+        when += timedelta(minutes=1)
+    assert 20 == len(changes)
+    assert {1} == set(changes.values())
+
+
+FUNCTIONS = st.sampled_from([None, 'gzip', 'aes', 'zip'])
+
+
+@st.composite
+def fleets(draw):
+    made = []
+    for n in range(draw(st.integers(0, 6))):
+        regions = tuple(
+            region(
+                f'n{n}', k, draw(FUNCTIONS), takes=draw(st.frozensets(st.sampled_from(sorted(ALL)))),
+                changed=draw(st.sampled_from([None, NOW - REST / 2, NOW - REST])),
+            )
+            for k in range(draw(st.integers(0, 3)))
+        )  # fmt: skip
+        made.append(Machine(uuid=f'n{n}', name=f'n{n}', regions=regions, busy=draw(st.sampled_from([None, None, 'claimed']))))
+    return made
+
+
+wishes = st.lists(
+    st.tuples(st.sampled_from(sorted(ALL)), st.integers(0, 5), st.integers(0, 2)), max_size=3, unique_by=lambda w: w[0]
+)
+
+
+@given(fleets(), wishes, st.lists(st.sampled_from(sorted(ALL)), max_size=8), st.integers(1, 4))
+def test_whatever_the_fleet_a_plan_keeps_its_rules(fleet, wished, asked, at_a_time):
+    """Only free, rested regions, to what they take, few machines at a time; no pool that had its goal falls below it."""
+    wanted = pools(*(pool(f, free, spare=spare) for f, free, spare in wished), at_a_time=at_a_time)
+    demands = [Demand(id=str(n), function=f, at=NOW) for n, f in enumerate(asked)]
+    made = plan(fleet, wanted, demands, NOW)
+    known = {r.provider: (m, r) for m in fleet for r in m.regions}
+    assert len(made.moves) <= at_a_time
+    assert all(move.changes for move in made.moves)
+    for move in made.moves:
+        for change in move.changes:
+            of, was = known[change.provider]
+            assert (move.machine, change.was, None) == (of.uuid, was.function, of.busy)
+            assert change.function in was.takes
+            assert change.function != was.function
+            assert was.changed is None or NOW - was.changed >= REST
+    for one in wanted.pools:
+        before, then = (
+            sum(r.function == one.function for m in now if m.busy is None for r in m.regions)
+            for now in (fleet, after(fleet, made))
+        )
+        assert then >= min(before, one.free)
+
+
+@given(fleets(), wishes)
+def test_without_anybody_asking_a_fleet_comes_to_rest(fleet, wished):
+    """Plan after plan, however little rest there is: nothing is handed to and fro."""
+    wanted = pools(*(pool(f, free, spare=spare) for f, free, spare in wished), rest=timedelta(0), at_a_time=6)
+    for _ in range(20):
+        made = plan(fleet, wanted, (), NOW)
+        if not made.moves:
+            break
+        fleet = after(fleet, made)
+    assert () == made.moves
+
+
+# -------------------------------------------------------------------------------------------------------------------- file
+
+
+def test_a_pool_file_says_goals_and_limits():
+    """Names come by themselves, and so do the limits."""
+    text = 'format = 1\n[[pool]]\nfunction = "gzip"\nfree = 4\n'
+    assert Pools(
+        pools=(Pool(name='pool-1', function='gzip', free=4),), rest=REST, demand_lasts=DEMAND_LASTS, at_a_time=AT_A_TIME
+    ) == parse(text, 'pools.toml')
+    full = (
+        'format = 1\nrest_seconds = 0\ndemand_seconds = 60\nmachines_at_a_time = 1\n[[pool]]\nname = "p"\nfunction = "aes"\n'
+        'free = 0\nspare = 2\nresource_class = "gold*"\nowner = "p1"\n'
+    )
+    assert Pools(
+        pools=(Pool(name='p', function='aes', free=0, spare=2, resource_class='gold*', owner='p1'),),
+        rest=timedelta(0),
+        demand_lasts=timedelta(minutes=1),
+        at_a_time=1,
+    ) == parse(full, 'pools.toml')
+
+
+@pytest.mark.parametrize(
+    ('text', 'what'),
+    [
+        ('format = 2\n', 'format = 1 expected, 2 found'),
+        ('format = 1\n[[pool]]\nfree = 1\n', 'function is missing'),
+        ('format = 1\n[[pool]]\nfunction = "a"\n', 'free is missing'),
+        ('format = 1\n[[pool]]\nfunction = "a"\nfree = -1\n', 'free'),
+        ('format = 1\n[[pool]]\nfunction = "a"\nfree = 1\nfre = 1\n', 'fre'),
+        ('format = 1\nmachines_at_a_time = 0\n', 'machines_at_a_time'),
+        ('format = 1\nhurry = 1\n', 'hurry'),
+        (
+            'format = 1\n' + '[[pool]]\nname = "x"\nfunction = "a"\nfree = 1\n' * 2,
+            "name: two pools are called 'x'",
+        ),
+    ],
+)
+def test_what_a_pool_file_cannot_mean_is_refused(text, what):
+    """With file and key."""
+    with pytest.raises(DocumentError) as failed:
+        parse(text, 'pools.toml')
+    assert what in str(failed.value)
+    assert 'pools.toml' in str(failed.value)
