@@ -16,6 +16,8 @@ import pytest
 from keystoneauth1 import exceptions
 
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.baseline import Offering
+from baremetal_acc.decide.offer import Offer
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, Refused, RootMissing
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderTree, SetTraits
@@ -211,6 +213,19 @@ def test_an_operators_class_and_model_there_and_back(reshaper: Reshaper, cloud: 
     reshaper.apply(back(root, moves=(move,)))
     assert {root: {'CUSTOM_GPU_BIG': 1}} == cloud.holds(tenant)
     assert {GOLD: (1, 0), 'PGPU': (1, 0), 'CUSTOM_GPU_BIG': (2, 0)} == cloud.offers(root)
+
+
+def test_devices_that_are_offered_together_take_a_claim_whole(reshaper: Reshaper, cloud: FlatCloud) -> None:
+    """One provider has all eight, so a flavor that asks for eight stays right; and back."""
+    root = cloud.flat(PGPU=8)
+    tenant = cloud.tenant(**{root: {GOLD: 1, 'PGPU': 8}})
+    found = [gpu(id=AcceleratorId(f'uuid:gpu-{n}')) for n in range(8)]
+    offered = {a.id: Offer(how=Offering.TOGETHER) for a in found}
+    tree = providers.tree(inventory(*found), Verdict(target='node-1', findings=()), root, {}, offered)
+    reshaper.apply(Wish(root_uuid=root, wanted=tree))
+    assert {root: {GOLD: 1}, providers.together_uuid(root, found[0]): {'PGPU': 8}} == cloud.holds(tenant)
+    reshaper.apply(back(root))
+    assert {root: {GOLD: 1, 'PGPU': 8}} == cloud.holds(tenant)
 
 
 def test_a_class_that_nobody_ever_offered_is_made_known(reshaper: Reshaper, cloud: FlatCloud) -> None:
