@@ -11,8 +11,9 @@ from typing import Any
 from baremetal_acc.cli import exits, publisher, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
-from baremetal_acc.cli.publisher import NodePlacement
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.cli.session import Session
+from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import describe
 from baremetal_acc.errors import AccError, UsageError
@@ -21,10 +22,11 @@ from baremetal_acc.model.provider import (
     CreateProvider,
     DeleteProvider,
     MoveProvider,
+    ProviderTree,
     SetInventories,
     SetTraits,
 )
-from baremetal_acc.run import observe
+from baremetal_acc.run import Target, Tools, observe
 
 COLUMNS = ('Target', 'Provider', 'Call', 'What', 'Sent')
 
@@ -57,18 +59,7 @@ class Publish(ReportCommand):
         targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> tuple[Call, ...]:
-            if entry.node is None:
-                hint = 'write node: UUID of the Ironic node into bmcs.yaml'
-                raise UsageError(argument=f'target {entry.name}', what='has no node to publish for', hint=hint)
-            target = targets[entry.name]
-            if isinstance(target, AccError):
-                raise target
-            state = using.store.read(entry.name)
-            by = replace(tools, known=frozenset(state.known))
-            inventory = observe(target, by, datetime.now(UTC), measure=True)
-            verdict = work.judge(inventory, target, by, state, state.lifecycle)
-            made = supply(inventory, verdict, by.baseline, target.node, by.catalogue)
-            tree = NodePlacement(publisher=to, root=entry.node).tree(inventory, verdict, made)
+            tree = wanted(entry, using, tools, targets[entry.name])
             return to.publish(tree).calls if arguments.execute else to.plan(tree)
 
         bodies, codes = [], []
@@ -80,7 +71,7 @@ class Publish(ReportCommand):
                     'target': entry.name,
                     'node': entry.node,
                     'executed': arguments.execute and error is None,
-                    'calls': list(_calls(calls)),
+                    'calls': list(documents(calls)),
                     'error': render.failure(error),
                 }
             )
@@ -98,7 +89,35 @@ class Publish(ReportCommand):
         )
 
 
-def _calls(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
+def node_of(entry: TargetEntry) -> str:
+    """UUID of a target's node.
+
+    :raises UsageError: bmcs.yaml does not say it.
+    """
+    if entry.node is None:
+        hint = 'write node: UUID of the Ironic node into bmcs.yaml'
+        raise UsageError(argument=f'target {entry.name}', what='has no node to publish for', hint=hint)
+    return entry.node
+
+
+def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | AccError) -> ProviderTree:
+    """What placement ought to know of a target, by a look at it now.
+
+    :raises AccError: it could not be looked at, or has no node.
+    """
+    root = node_of(entry)
+    if isinstance(target, AccError):
+        raise target
+    state = using.store.read(entry.name)
+    by = replace(tools, known=frozenset(state.known))
+    inventory = observe(target, by, datetime.now(UTC), measure=True)
+    verdict = work.judge(inventory, target, by, state, state.lifecycle)
+    made = supply(inventory, verdict, by.baseline, target.node, by.catalogue)
+    return providers.tree(inventory, verdict, root, made.functions, made.offers)
+
+
+def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
+    """The calls as a document has them."""
     for call in calls:
         yield {
             'call': _WORDS[type(call)],

@@ -61,6 +61,14 @@ def connect(conf: cfg.ConfigOpts) -> Publisher:
 
     :raises UsageError: the configuration does not say how to reach placement. ``DocumentError``: it says it wrongly.
     """
+    return Publisher(client(conf))
+
+
+def client(conf: cfg.ConfigOpts) -> PlacementClient:
+    """Placement's API.
+
+    :raises UsageError: the configuration does not say how to reach placement. ``DocumentError``: it says it wrongly.
+    """
     # Only commands that publish need keystoneauth, and it takes its time to import.
     from keystoneauth1 import exceptions, loading
 
@@ -77,7 +85,7 @@ def connect(conf: cfg.ConfigOpts) -> Publisher:
         adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
     except (exceptions.ClientException, cfg.Error) as exc:
         raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())}') from exc
-    return Publisher(PlacementClient(adapter))
+    return PlacementClient(adapter)
 
 
 def _register(conf: cfg.ConfigOpts) -> None:
@@ -89,4 +97,4 @@ def _register(conf: cfg.ConfigOpts) -> None:
     conf.set_default('service_type', GROUP, group=GROUP)
 
 
-__all__ = ['NodePlacement', 'PlacementError', 'configured', 'connect']
+__all__ = ['NodePlacement', 'PlacementError', 'client', 'configured', 'connect']

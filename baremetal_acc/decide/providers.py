@@ -280,6 +280,14 @@ def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> Pr
     )
 
 
+def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:
+    """The wanted providers with their traits, but every offer as it is now: what is new offers nothing, and nothing goes."""
+    now = {p.uuid: p for p in actual.providers}
+    wants = tuple(replace(p, inventories=now[p.uuid].inventories if p.uuid in now else ()) for p in wanted.providers)
+    others = tuple(replace(p, generation=None) for p in actual.providers if wanted.provider(p.uuid) is None)
+    return replace(wanted, providers=_parents_first((*wants, *others)))
+
+
 def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> ProviderTree:
     """The wanted tree, with what a consumer holds of one provider kept and wholly reserved, so that nobody else can claim it.
 

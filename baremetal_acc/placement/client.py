@@ -22,10 +22,14 @@ INVENTORY_IN_USE = 'placement.inventory.inuse'
 DUPLICATE_NAME = 'placement.duplicate_name'
 CANNOT_DELETE_PARENT = 'placement.resource_provider.cannot_delete_parent'
 
+RESHAPER = '/reshaper'
+
 _HINTS = {
     HTTPStatus.UNAUTHORIZED: 'check the credentials in [placement]',
     HTTPStatus.FORBIDDEN: 'the user in [placement] needs the role service or admin',
 }
+
+_RESHAPER_HINT = 'the role admin is not enough: openstack role add --user USER --project service service'
 
 
 class Adapter(Protocol):
@@ -160,6 +164,8 @@ def refusal(method: str, path: str, answer: Answer) -> PlacementError:
     what = f'placement: {method} {path}: status {answer.status}{code}'
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return PlacementUnreachable(what)
+    if path == RESHAPER and answer.status == HTTPStatus.FORBIDDEN:
+        return PlacementRefused(what, hint=_RESHAPER_HINT)
     return PlacementRefused(what, hint=_HINTS.get(HTTPStatus(answer.status)) if answer.status in _HINTS else None)
 
 

@@ -25,11 +25,11 @@ from baremetal_acc.model.provider import (
     DeleteProvider,
     MoveProvider,
     Provider,
-    ProviderInventory,
     ProviderTree,
     SetInventories,
     SetTraits,
 )
+from baremetal_acc.placement import wire
 from baremetal_acc.placement.client import (
     CANNOT_DELETE_PARENT,
     DUPLICATE_NAME,
@@ -144,6 +144,25 @@ class Publisher:
         known = frozenset(p.uuid for p in tree.providers)
         actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
         return providers.diff(tree, actual, delete_gone=delete_gone)
+
+    def plan_prepared(self, tree: ProviderTree) -> tuple[Call, ...]:
+        """The calls that :meth:`prepare` would send. Writes nothing.
+
+        :raises RootMissing: there is no such root.
+        :raises PlacementError: placement cannot be asked.
+        """
+        known = frozenset(p.uuid for p in tree.providers)
+        actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
+        return providers.diff(providers.prepared(tree, actual), actual)
+
+    def prepare(self, tree: ProviderTree) -> PublishResult:
+        """Make the providers of a tree, with their traits, and leave all offers as they are: new ones offer nothing.
+
+        :raises RootMissing: there is no root: Nova has not made it yet.
+        :raises PlacementError: placement cannot be asked, or refuses.
+        """
+        known = frozenset(p.uuid for p in tree.providers)
+        return self._converge(tree.root_uuid, lambda actual: providers.prepared(tree, actual), known, consumer=None)
 
     def declare(self, classes: Iterable[str] = (), traits: Iterable[str] = ()) -> None:
         """Make classes and traits known, so that a flavor may name them before any node offers them.
@@ -289,8 +308,8 @@ class Publisher:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise _Again
         holders = {
-            str(name): frozenset(_object(_object(allocation).get('resources')))
-            for name, allocation in _object(answer.body.get('allocations')).items()
+            str(name): frozenset(wire.mapping(wire.mapping(allocation).get('resources')))
+            for name, allocation in wire.mapping(answer.body.get('allocations')).items()
         }
         others = {name: classes for name, classes in holders.items() if name != consumer}
         if not holders:
@@ -308,8 +327,8 @@ class Publisher:
         """
         answer = self._client.get(f'/allocations/{consumer}')
         return {
-            str(uuid): frozenset(_object(_object(allocation).get('resources')))
-            for uuid, allocation in _object(answer.body.get('allocations', {})).items()
+            str(uuid): frozenset(wire.mapping(wire.mapping(allocation).get('resources')))
+            for uuid, allocation in wire.mapping(answer.body.get('allocations', {})).items()
         }
 
     # ------------------------------------------------------------------------------------------------------------- reading
@@ -324,7 +343,7 @@ class Publisher:
     def _read(self, root: str, known: frozenset[str]) -> ProviderTree:
         """Our providers below a root, and those of the given UUIDs, which may lack the owner trait yet."""
         answer = self._client.get('/resource_providers', in_tree=root)
-        below = _below(root, _summaries(answer))
+        below = wire.below(root, wire.summaries(answer))
         if below is None:
             self._memories.pop(root, None)
             raise RootMissing(
@@ -355,15 +374,15 @@ class Publisher:
         if self._client.get(f'/traits/{OWNER}').status == HTTPStatus.NOT_FOUND:
             return set()
         answer = self._client.get('/resource_providers', in_tree=root, required=OWNER)
-        return {provider.uuid for provider in _summaries(answer)}
+        return {provider.uuid for provider in wire.summaries(answer)}
 
     def _contents(self, provider: Provider) -> Provider:
         inventories = self._client.get(f'/resource_providers/{provider.uuid}/inventories')
         traits = self._client.get(f'/resource_providers/{provider.uuid}/traits')
         if HTTPStatus.NOT_FOUND in (inventories.status, traits.status):
             raise _Again
-        seen = replace(provider, inventories=_inventories(inventories), traits=_traits(traits))
-        if not _generation(inventories) == _generation(traits) == provider.generation:
+        seen = replace(provider, inventories=wire.inventories(inventories), traits=wire.traits(traits))
+        if not wire.generation(inventories) == wire.generation(traits) == provider.generation:
             raise _Again
         return seen
 
@@ -402,7 +421,7 @@ class Publisher:
             asked.append(name)
             if not following or sum(map(len, asked)) + len(following) > NAMES_AT_ONCE:
                 answer = self._client.get('/traits', name=f'in:{",".join(asked)}')
-                self._declared.update(f'/traits/{name}' for name in _traits(answer))
+                self._declared.update(f'/traits/{name}' for name in wire.traits(answer))
                 asked = []
 
     def _offered(self, root: str, offers: Sequence[SetInventories], seen: dict[str, Provider]) -> bool:
@@ -419,7 +438,7 @@ class Publisher:
             'inventories': {
                 offer.uuid: {
                     'resource_provider_generation': seen[offer.uuid].generation,
-                    'inventories': {i.resource_class: _wire(i) for i in offer.inventories},
+                    'inventories': {i.resource_class: wire.encode(i) for i in offer.inventories},
                 }
                 for offer in offers
             },
@@ -461,23 +480,23 @@ class Publisher:
                 answer = self._client.request('POST', '/resource_providers', body=body)
                 if answer.code == DUPLICATE_NAME:
                     raise self._duplicate(root, call)
-                seen[call.uuid] = _provider(_accepted(answer, 'POST', '/resource_providers').body)
+                seen[call.uuid] = wire.provider(_accepted(answer, 'POST', '/resource_providers').body)
             case MoveProvider():
                 body = {'name': call.name, 'parent_provider_uuid': call.parent_uuid}
                 _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
             case SetInventories():
                 path += '/inventories'
                 own = seen[call.uuid]
-                sent = {i.resource_class: _wire(i) for i in call.inventories}
+                sent = {i.resource_class: wire.encode(i) for i in call.inventories}
                 body = {'resource_provider_generation': own.generation, 'inventories': sent}
                 answer = _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
-                seen[call.uuid] = replace(own, inventories=_inventories(answer), generation=_generation(answer))
+                seen[call.uuid] = replace(own, inventories=wire.inventories(answer), generation=wire.generation(answer))
             case SetTraits():
                 path += '/traits'
                 own = seen[call.uuid]
                 body = {'resource_provider_generation': own.generation, 'traits': sorted(call.traits)}
                 answer = _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
-                seen[call.uuid] = replace(own, traits=_traits(answer), generation=_generation(answer))
+                seen[call.uuid] = replace(own, traits=wire.traits(answer), generation=wire.generation(answer))
             case DeleteProvider():
                 answer = self._client.request('DELETE', path)
                 if answer.code == CANNOT_DELETE_PARENT and busy:
@@ -509,7 +528,7 @@ class Publisher:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------- wire
+# ------------------------------------------------------------------------------------------------------------- answers
 
 
 def _accepted(answer: Answer, method: str, path: str) -> Answer:
@@ -529,87 +548,3 @@ def _again_or_refused(method: str, path: str, answer: Answer) -> Exception:
     if answer.status in passing or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return _Again(error, bad_request=answer.status == HTTPStatus.BAD_REQUEST)
     return error
-
-
-def _wire(inventory: ProviderInventory) -> dict[str, Any]:
-    return {
-        'total': inventory.total,
-        'reserved': inventory.reserved,
-        'min_unit': 1,
-        'max_unit': inventory.total,
-        'step_size': 1,
-        'allocation_ratio': 1.0,
-    }
-
-
-def _invalid(what: str) -> PlacementRefused:
-    return PlacementRefused(f'placement: an answer has no valid {what}', hint='something else answers at its endpoint')
-
-
-def _object(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _invalid('object')
-    return value
-
-
-def _generation(answer: Answer) -> int:
-    value = answer.body.get('resource_provider_generation')
-    if not isinstance(value, int):
-        raise _invalid('generation')
-    return value
-
-
-def _inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
-    found = []
-    for name, raw in sorted(_object(answer.body.get('inventories')).items()):
-        match raw:
-            case {'total': int(total), 'reserved': int(reserved)}:
-                ours = _wire(ProviderInventory(resource_class=name, total=total, reserved=reserved))
-                altered = any(raw.get(key) != value for key, value in ours.items())
-                found.append(ProviderInventory(resource_class=name, total=total, reserved=reserved, altered=altered))
-            case _:
-                raise _invalid('inventory')
-    return tuple(found)
-
-
-def _traits(answer: Answer) -> frozenset[str]:
-    names = answer.body.get('traits')
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _invalid('list of traits')
-    return frozenset(names)
-
-
-def _provider(raw: object) -> Provider:
-    match raw:
-        case {
-            'uuid': str(uuid),
-            'name': str(name),
-            'parent_provider_uuid': str() | None as parent,
-            'generation': int(generation),
-        }:
-            return Provider(uuid=uuid, name=name, parent_uuid=parent or '', generation=generation)
-    raise _invalid('provider')
-
-
-def _summaries(answer: Answer) -> tuple[Provider, ...]:
-    found = answer.body.get('resource_providers')
-    if not isinstance(found, list):
-        raise _invalid('list of providers')
-    return tuple(_provider(raw) for raw in found)
-
-
-def _below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
-    """What lies below a root, parents first; None if the root is not there.
-
-    An operator may have put the node's root below another provider: then placement's tree holds other nodes' too.
-    """
-    everything = {p.uuid: p for p in found}
-    if root not in everything:
-        return None
-    below: dict[str, Provider] = {}
-    parents = {root}
-    while parents:
-        children = sorted((p for p in everything.values() if p.parent_uuid in parents), key=lambda p: p.uuid)
-        below |= {p.uuid: p for p in children}
-        parents = {p.uuid for p in children}
-    return below

@@ -35,9 +35,10 @@ def test_the_core_alone_is_enough_for_help():
     """Without Ironic, placement and the emulator's libraries every verb is listed, and --help of each works."""
     told = without(EXTRAS, '--help')
     assert (0, '') == (told.returncode, told.stderr)
-    for verb in ('inventory', 'plan', 'apply', 'program', 'verify', 'lock', 'unlock', 'publish', 'emulate', 'record', 'demo'):
+    verbs = ('inventory', 'plan', 'apply', 'program', 'verify', 'lock', 'unlock', 'publish', 'emulate', 'record', 'demo')
+    for verb in (*verbs, 'reshape plan', 'reshape apply'):
         assert re.search(rf'^  {verb} ', told.stdout, re.MULTILINE), verb
-        assert 0 == without(EXTRAS, verb, '--help').returncode
+        assert 0 == without(EXTRAS, *verb.split(), '--help').returncode
 
 
 @pytest.mark.parametrize(('verb', 'missing'), [('emulate', 'emulator'), ('demo', 'demo')])

@@ -44,6 +44,8 @@ SESSIONS = {
         'plan OPTIONS --device nothing',
         'apply OPTIONS --execute --target nod-1',
         'publish OPTIONS',
+        'reshape plan OPTIONS --class gpu',
+        'reshape apply OPTIONS',
         'inventry',
         'plan OPTIONS --exposed=tenant',
     ),

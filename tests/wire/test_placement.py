@@ -32,18 +32,21 @@ OTHER = '0e7c1f5a-8d0b-4a77-8a0e-6f1d2d3c4b5a'
 
 
 class Adapter(adapter.Adapter):
-    """A real adapter that writes down what it sends, and lets a test step in before a request goes out."""
+    """A real adapter that writes down what it sends. A test can step in before a request, and before its answer comes."""
 
     def __init__(self, url: str, *, token: str = 'admin') -> None:
         auth = token_endpoint.Token(url, token)
         super().__init__(session=session.Session(auth=auth, timeout=30), service_type='placement')
         self.sent: list[str] = []
         self.before: Callable[[str, str], None] = lambda method, url: None
+        self.after: Callable[[str, str], None] = lambda method, url: None
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
         self.before(method, url)
         self.sent.append(f'{method} {url.partition("?")[0]}')
-        return super().request(url, method, **kwargs)
+        answer = super().request(url, method, **kwargs)
+        self.after(method, url)
+        return answer
 
 
 @pytest.fixture(scope='module')

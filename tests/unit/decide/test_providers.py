@@ -298,6 +298,23 @@ def test_withdrawing_a_card_takes_its_slots_along():
     )
 
 
+def test_what_is_prepared_exists_and_offers_what_it_offered():
+    """New providers are empty, those that are there keep their offers, with the wanted traits, and nobody's go."""
+    there = wanted(v.gpu())
+    stays = replace(there.providers[0], traits=frozenset({'CUSTOM_OLD'}), generation=3)
+    gone = Provider(
+        uuid='gone', name='gone', parent_uuid=NODE, inventories=(ProviderInventory(resource_class='PGPU'),), generation=7
+    )
+    actual = replace(there, providers=(stays, gone))
+    made = providers.prepared(wanted(), actual)
+    assert {'PGPU'} == {i.resource_class for i in made.provider(stays.uuid).inventories}
+    assert there.providers[0].traits == made.provider(stays.uuid).traits
+    assert replace(gone, generation=None) == made.provider('gone')
+    assert {()} == {p.inventories for p in made.providers if p.uuid not in (stays.uuid, 'gone')}
+    kinds = [type(call) for call in diff(made, actual)]
+    assert 3 * [CreateProvider] + 4 * [SetTraits] == kinds
+
+
 def test_what_is_held_stays_and_is_wholly_reserved():
     """The class that somebody claimed stays beside what is wanted; nobody else can claim it."""
     actual = replace(wanted().provider(SLOT0), inventories=(ProviderInventory(resource_class='FPGA', total=3, altered=True),))

@@ -1,0 +1,164 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc reshape``: move what a node's root offers flat to its devices' own providers, with its claims, and back."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from baremetal_acc.cli import exits, publish, publisher, render, session, text
+from baremetal_acc.cli.bmcs import TargetEntry
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import Report, ReportCommand, each, failed
+from baremetal_acc.decide import reshape
+from baremetal_acc.errors import AccError, Refused
+from baremetal_acc.model.reshape import Reshape
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.placement.reshape import Reshaper, Reshaping, Wish
+
+COLUMNS = ('Target', 'Step', 'What', 'Done')
+
+
+class Plan(ReportCommand):
+    """Print what would move from the roots of nodes to their devices' own providers, or back. Writes nothing.
+
+    Exit code 0: nothing; 3: something; 4: it is refused, and apply would do nothing at all.
+    """
+
+    WRITES: ClassVar[bool] = False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Targets, classes, and the direction."""
+        session.add_arguments(parser, writes=self.WRITES)
+        parser.add_argument(
+            '--class',
+            action='append',
+            default=[],
+            dest='classes',
+            metavar='FLAT[=NESTED[:TRAIT]]',
+            help='only this class of the root; what it is of the devices, if that has another name; and a trait of the devices '
+            'that are meant. Can be repeated (default: all classes that publish uses)',
+        )
+        parser.add_argument('--back', action='store_true', help="from the devices' providers to the root; asks no BMC")
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Look at every target, and at what placement has of it."""
+        moves = tuple(reshape.parse(word) for word in arguments.classes)
+        reshape.check(moves)
+        using = session.begin(arguments, writes=self.WRITES)
+        client = publisher.client(using.conf)
+        reshaper = Reshaper(client, Publisher(client))
+        tools = None if arguments.back else using.tools()
+        targets = {} if tools is None else {e.name: using.attempt(e) for e in using.entries}
+
+        def one(entry: TargetEntry) -> Reshaping:
+            root = publish.node_of(entry)
+            tree = None if tools is None else publish.wanted(entry, using, tools, targets[entry.name])
+            wish = Wish(root_uuid=root, wanted=tree, moves=moves, own=reshape.node_class(entry.resource_class))
+            return reshaper.apply(wish) if self.WRITES else reshaper.plan(wish)
+
+        bodies, codes = [], []
+        for entry, found in each(using.entries, one):
+            bodies.append(self._body(entry, found, back=arguments.back))
+            if isinstance(found, AccError):
+                codes.append(failed(entry.name, found))
+                continue
+            made = found.reshape
+            for reason in made.refusals:
+                text.error(f'{entry.name}: refused: {reason}')
+            for name in made.absent:
+                where = 'the providers of its devices have' if arguments.back else 'its root has'
+                text.note(f'{entry.name}: {where} no {name} that could be moved')
+            if made.moves:
+                text.note(f'{entry.name}: {_about_nova(made, back=arguments.back)}')
+            codes.append(self._code(made))
+        if Exit.NOT_MET in codes:
+            text.note('nothing was sent; reshape apply does it')
+        return Report(
+            document=render.document(bodies),
+            columns=COLUMNS,
+            rows=tuple(row for body in bodies for row in _rows(body)),
+            code=exits.worst(codes),
+        )
+
+    def _code(self, made: Reshape) -> Exit:
+        if made.refusals:
+            return Exit.REFUSED
+        return Exit.NOT_MET if made.moves and not self.WRITES else Exit.HOLDS
+
+    def _body(self, entry: TargetEntry, found: Reshaping | AccError, *, back: bool) -> dict[str, Any]:
+        error = found if isinstance(found, AccError) else None
+        made = found.reshape if isinstance(found, Reshaping) else None
+        refusals = made.refusals if made is not None else error.reasons if isinstance(error, Refused) else ()
+        return {
+            'target': entry.name,
+            'node': entry.node,
+            'back': back,
+            'executed': self.WRITES and error is None,
+            'calls': [] if isinstance(found, AccError) else list(publish.documents(found.calls)),
+            'moves': [] if made is None else list(_moves(made)),
+            'claims': [] if made is None else list(_claims(made)),
+            'stays': [] if made is None else list(made.stays),
+            'refusals': list(refusals),
+            'error': render.failure(error),
+        }
+
+
+class Apply(Plan):
+    """Move what the roots of nodes offer to their devices' own providers, or back, with the claims on it: all or nothing.
+
+    Exit code 0: done, or nothing to do; 4: it is refused and nothing was done. Stop nova-compute of the node meanwhile.
+    """
+
+    WRITES: ClassVar[bool] = True
+
+
+def _about_nova(made: Reshape, *, back: bool) -> str:
+    """What Nova would make of it."""
+    if back:
+        names = ', '.join(m.target_class for m in made.moves)
+        return (
+            f'let provider.yaml of its nova-compute say {names} before that starts again, else Nova deletes it; and set '
+            f'[baremetal_acc] publish = false, else the next publication offers all of it twice'
+        )
+    names = ', '.join(m.source_class for m in made.moves)
+    return f'take {names} out of provider.yaml of its nova-compute before that starts again, else Nova offers all of it twice'
+
+
+def _moves(made: Reshape) -> Iterable[dict[str, Any]]:
+    for moved in made.moves:
+        yield {
+            'resource_class': moved.source_class,
+            'becomes': moved.target_class,
+            'before': moved.before,
+            'after': moved.after,
+            'claimed': moved.claimed,
+            'reserved': moved.reserved,
+        }
+
+
+def _claims(made: Reshape) -> Iterable[dict[str, Any]]:
+    for shift in made.shifts:
+        yield {
+            'consumer': shift.consumer,
+            'amount': shift.amount,
+            'resource_class': shift.source_class,
+            'provider': shift.source,
+            'becomes': shift.target_class,
+            'of': shift.target,
+        }
+
+
+def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    done = 'yes' if body['executed'] else 'no'
+    where = 'devices -> root' if body['back'] else 'root -> devices'
+    rows = [(c['call'], c['text']) for c in body['calls']]
+    for m in body['moves']:
+        kept = f', {m["reserved"]} reserved' if m['reserved'] else ''
+        what = f'{m["resource_class"]} {m["before"]} -> {m["becomes"]} {m["after"]} ({where}), {m["claimed"]} claimed{kept}'
+        rows.append(('inventory', what))
+    rows.extend(
+        ('claim', f'{c["consumer"]}: {c["amount"]} {c["resource_class"]} of {c["provider"]} -> {c["becomes"]} of {c["of"]}')
+        for c in body['claims']
+    )
+    return [(body['target'], step, what, done) for step, what in rows]

@@ -1,0 +1,375 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which device's provider takes over what the node's root offers flat, with the claims on it, and how does all of it go back?
+
+::
+
+    <node>  CUSTOM_GOLD 1, PGPU 2         <node>  CUSTOM_GOLD 1
+                                    <->   +-- <node>_ACC_<id>  PGPU 1
+                                          +-- <node>_ACC_<id>  PGPU 1
+
+A flat class says how many there are and not which: any claim may go to any device that is meant. So a plan has to keep the
+numbers: of what each consumer holds, of what nobody may claim, and of what a device has to give. Placement looks at the claims
+that are written and at no more, so all of it is checked here.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from baremetal_acc.decide.baseline import FUNCTION_PREFIX
+from baremetal_acc.decide.providers import CLASSES
+from baremetal_acc.errors import Refused, UsageError
+from baremetal_acc.model.provider import ProviderTree
+from baremetal_acc.model.reshape import Claim, Consumer, Move, Moved, Placed, Reshape, Shift, Stock, Stocked
+
+NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
+"""What a machine as a whole has. With a class of the operator's, it is what the node itself is claimed as."""
+
+_NAME = re.compile(r'[A-Z0-9_]{1,255}')
+
+_FORM = 'FLAT, FLAT=NESTED or FLAT=NESTED:TRAIT, such as CUSTOM_BIG_GPU=PGPU:CUSTOM_ACC_GPU_ACME_X1'
+
+
+# ------------------------------------------------------------------------------------------------------------------ moves
+
+
+def parse(text: str) -> Move:
+    """A move as an operator writes it.
+
+    :raises UsageError: it is none.
+    """
+    flat, equals, rest = text.partition('=')
+    nested, colon, trait = rest.partition(':')
+    names = (flat, nested, trait)[: 1 + bool(equals) + bool(colon)]
+    if not all(_is_name(name) for name in names):
+        raise UsageError(argument=f'--class {text[:80]!r}', what='names no class', hint=f'write {_FORM}')
+    return Move(flat=flat, nested=nested or flat, trait=trait or None)
+
+
+def check(moves: Iterable[Move]) -> None:
+    """A class of the root goes one way.
+
+    :raises UsageError: one is named twice.
+    """
+    for flat, times in Counter(m.flat for m in moves).items():
+        if times > 1:
+            raise UsageError(
+                argument=f'--class {flat}', what='is named twice', hint='a class of the root becomes one other class'
+            )
+
+
+def chosen(classes: Iterable[str], moves: Sequence[Move]) -> tuple[Move, ...]:
+    """The moves that were asked for; else one for each of these classes that publications use, under its own name."""
+    if moves:
+        return tuple(moves)
+    ours = {c for c in classes if c in CLASSES.values() or c.startswith(FUNCTION_PREFIX)}
+    return tuple(Move(flat=c, nested=c) for c in sorted(ours))
+
+
+def node_class(resource_class: str | None) -> str | None:
+    """What Nova calls the resource class of an Ironic node; None where that is not known.
+
+    Source: nova 34.0.0, utils.normalize_rc_name.
+    """
+    return None if resource_class is None else 'CUSTOM_' + re.sub(r'[^A-Z0-9]+', '_', resource_class.upper())
+
+
+def leaving(placed: Placed, moves: Iterable[Move], *, back: bool) -> frozenset[tuple[str, str]]:
+    """Providers and classes that the moves take away. Whoever claims one of them is to be read whole."""
+    return frozenset((p.uuid, s.resource_class) for m in moves for p, s in _sources(placed, m, back=back))
+
+
+def touched(placed: Placed, moves: Iterable[Move], *, back: bool) -> frozenset[tuple[str, str]]:
+    """Providers and classes that the moves take away or may add to, as far as there is any of them now."""
+    moves = tuple(moves)
+    arriving = {(p.uuid, s.resource_class) for m in moves for p, s in _sources(placed, m, back=not back)}
+    return leaving(placed, moves, back=back) | arriving
+
+
+# ------------------------------------------------------------------------------------------------------------------- plan
+
+
+def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, own: str | None = None) -> Reshape:
+    """From flat to one provider for each device.
+
+    :param wanted: what the devices offer by today's look: only what holds up takes anything.
+    :param moves: what was asked for; without it, every class of the root that publications use.
+    :param own: the class that the node itself is claimed as, if it is known.
+    """
+    made = _Making(placed)
+    lanes = chosen((s.resource_class for s in placed.root.stocks), moves)
+    taken: dict[tuple[str, str], str] = {}
+    for move in lanes:
+        flat = placed.root.stock(move.flat)
+        if flat is None:
+            made.absent.append(move.flat)
+            continue
+        takers = _takers(placed, wanted, move)
+        made.refuse_own(move, own)
+        made.refuse_twice(move, ((p.uuid, move.nested) for p, _ in takers), taken)
+        if not takers:
+            made.refusals.append(_nobody(wanted, move))
+            continue
+        rooms = {p.uuid: max(0, s.total - s.reserved - p.used.get(move.nested, 0)) for p, s in takers}
+        claims = made.claims_on({(placed.root.uuid, move.flat)})
+        need = sum(c.amount for _, c in claims)
+        if need > sum(rooms.values()):
+            who = ', '.join(sorted({consumer for consumer, _ in claims}))
+            made.refusals.append(
+                f'{need} {move.flat} of the root are claimed, and the devices that hold up have room for {sum(rooms.values())} '
+                f'{_words(move)} (claimed by {who}): mend the devices that do not hold up, or wait until an instance is gone'
+            )
+            continue
+        made.shift(claims, move.nested, rooms)
+        total = sum(s.total for _, s in takers)
+        # A device that does not hold up offers nothing, so it counts as one of those that were reserved.
+        kept = _keep(takers, rooms, min(flat.reserved, flat.total) - max(0, flat.total - total))
+        made.flat.add(move.flat)
+        made.stock(placed.root, move.flat, None)
+        for taker, stock in kept:
+            made.stock(taker, move.nested, stock)
+        made.moves.append(
+            Moved(
+                source_class=move.flat,
+                target_class=move.nested,
+                before=flat.total,
+                after=total,
+                reserved=sum(s.reserved for _, s in kept),
+                claimed=need,
+            )
+        )
+    return made.done()
+
+
+def back(placed: Placed, moves: Sequence[Move] = (), *, own: str | None = None) -> Reshape:
+    """From one provider for each device to flat: what they offer, the root offers, and they nothing of it.
+
+    :param moves: what was asked for; without it, every class that the devices' providers have, under its own name.
+    :param own: the class that the node itself is claimed as, if it is known.
+    """
+    made = _Making(placed)
+    lanes = chosen({s.resource_class for c in placed.children for s in c.stocks}, moves)
+    taken: dict[tuple[str, str], str] = {}
+    for move in lanes:
+        sources = _sources(placed, move, back=True)
+        if not sources:
+            made.absent.append(move.nested)
+            continue
+        made.refuse_own(move, own)
+        made.refuse_twice(move, ((p.uuid, move.nested) for p, _ in sources), taken)
+        total = sum(s.total for _, s in sources)
+        claims = made.claims_on({(p.uuid, move.nested) for p, _ in sources})
+        need = sum(c.amount for _, c in claims)
+        already = placed.root.used.get(move.flat, 0)
+        if need + already > total:
+            made.refusals.append(
+                f'{already} {move.flat} of the root and {need} {_words(move)} of devices are claimed, and there are {total}: '
+                f'wait until an instance is gone'
+            )
+            continue
+        made.shift(claims, move.flat, {placed.root.uuid: need})
+        # What is claimed is not reserved besides: claims and reserves together are never more than there is.
+        reserved = sum(min(s.reserved, max(0, s.total - p.used.get(move.nested, 0))) for p, s in sources)
+        flat = Stock(resource_class=move.flat, total=total, reserved=min(reserved, total - need - already), max_unit=total)
+        made.flat.add(move.flat)
+        made.stock(placed.root, move.flat, flat)
+        for provider, _ in sources:
+            made.stock(provider, move.nested, None)
+        made.moves.append(
+            Moved(
+                source_class=move.nested,
+                target_class=move.flat,
+                before=total,
+                after=total,
+                reserved=flat.reserved,
+                claimed=need,
+            )
+        )
+    return made.done()
+
+
+def raise_if_unsafe(made: Reshape) -> None:
+    """Let only a plan without refusals pass.
+
+    :raises Refused: it has some; the error holds them all.
+    """
+    if made.refusals:
+        raise Refused(made.refusals)
+
+
+# ------------------------------------------------------------------------------------------------------------------ parts
+
+
+class _Making:
+    """A plan in the making: what is placed, with what was decided so far."""
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed = placed
+        self.changed: dict[str, Stocked] = {}
+        self.shifts: list[Shift] = []
+        self.moves: list[Moved] = []
+        self.flat: set[str] = set()
+        self.absent: list[str] = []
+        self.refusals: list[str] = []
+
+    def claims_on(self, sources: set[tuple[str, str]]) -> list[tuple[str, Claim]]:
+        """Who claims what of it. The largest first, since they are the hardest to keep in one piece."""
+        found = [
+            (c.uuid, claim)
+            for c in self.placed.consumers
+            for claim in c.claims
+            if (claim.provider, claim.resource_class) in sources
+        ]
+        return sorted(found, key=lambda item: (-item[1].amount, item[0], item[1].provider))
+
+    def shift(self, claims: Iterable[tuple[str, Claim]], target_class: str, rooms: dict[str, int]) -> None:
+        """Give each claim its new place.
+
+        :param rooms: what each provider has to give; changed in place.
+        """
+        for consumer, claim in claims:
+            for target, amount in _share(claim.amount, rooms):
+                self.shifts.append(
+                    Shift(
+                        consumer=consumer,
+                        amount=amount,
+                        source=claim.provider,
+                        source_class=claim.resource_class,
+                        target=target,
+                        target_class=target_class,
+                    )
+                )
+
+    def stock(self, provider: Stocked, resource_class: str, stock: Stock | None) -> None:
+        """Let a provider have that much of a class; None for nothing."""
+        now = self.changed.get(provider.uuid, provider)
+        others = tuple(s for s in now.stocks if s.resource_class != resource_class)
+        added = () if stock is None else (stock,)
+        self.changed[provider.uuid] = replace(now, stocks=tuple(sorted((*others, *added), key=lambda s: s.resource_class)))
+
+    def refuse_own(self, move: Move, own: str | None) -> None:
+        """The node would not be found any more."""
+        if move.flat in NODE_CLASSES or move.flat == own:
+            self.refusals.append(f'{move.flat} is what the node itself is claimed as, and no class of devices')
+
+    def refuse_twice(self, move: Move, places: Iterable[tuple[str, str]], taken: dict[tuple[str, str], str]) -> None:
+        """Of two classes that mean the same devices, nobody could tell which device was which."""
+        for place in places:
+            first = taken.setdefault(place, move.flat)
+            if first != move.flat:
+                self.refusals.append(
+                    f'{first} and {move.flat} both mean devices that offer {move.nested}: say by a trait which are meant '
+                    f'(--class {move.flat}={move.nested}:TRAIT)'
+                )
+                return
+
+    def done(self) -> Reshape:
+        """The plan. One refusal is enough for nothing to be done."""
+        root = self.placed.root
+        if self.refusals or not self.moves:
+            return Reshape(
+                root_uuid=root.uuid,
+                stays=tuple(s.resource_class for s in root.stocks),
+                absent=tuple(self.absent),
+                refusals=tuple(dict.fromkeys(self.refusals)),
+            )
+        changed = [self.changed[root.uuid], *(p for u, p in sorted(self.changed.items()) if u != root.uuid)]
+        moving = {s.consumer for s in self.shifts}
+        return Reshape(
+            root_uuid=root.uuid,
+            moves=tuple(self.moves),
+            providers=tuple(replace(p, used=_used(p, self.shifts)) for p in changed),
+            consumers=tuple(_after(c, self.shifts) for c in self.placed.consumers if c.uuid in moving),
+            shifts=tuple(self.shifts),
+            stays=tuple(s.resource_class for s in root.stocks if s.resource_class not in self.flat),
+            absent=tuple(self.absent),
+        )
+
+
+def _sources(placed: Placed, move: Move, *, back: bool) -> list[tuple[Stocked, Stock]]:
+    """Providers that have what leaves, with their stock of it."""
+    name = move.nested if back else move.flat
+    meant = [c for c in placed.children if move.trait is None or move.trait in c.traits] if back else [placed.root]
+    return [(p, stock) for p in meant if (stock := p.stock(name)) is not None]
+
+
+def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stocked, Stock]]:
+    """The providers of devices that are meant, as they are, with the stock that they are to have."""
+    found = []
+    for provider in wanted.providers:
+        offer = next((i for i in provider.inventories if i.resource_class == move.nested), None)
+        if offer is None or (move.trait is not None and move.trait not in provider.traits):
+            continue
+        now = placed.child(provider.uuid) or Stocked(uuid=provider.uuid, name=provider.name)
+        seen = now.stock(move.nested)
+        # What is reserved now stays so: somebody may be working on that device.
+        reserved = offer.reserved if seen is None else min(offer.total, max(offer.reserved, seen.reserved))
+        stock = Stock(resource_class=move.nested, total=offer.total, reserved=reserved, max_unit=offer.total)
+        found.append((now, stock))
+    return found
+
+
+def _share(amount: int, rooms: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Places for so many units: one, the smallest that has room for all of them, else the largest ones first.
+
+    :param rooms: with room for as many in all; changed in place.
+    """
+    while amount:
+        order = sorted(rooms, key=lambda uuid: (rooms[uuid], uuid))
+        chosen = next((uuid for uuid in order if rooms[uuid] >= amount), order[-1])
+        part = min(amount, rooms[chosen])
+        rooms[chosen] -= part
+        amount -= part
+        yield chosen, part
+
+
+def _keep(takers: Iterable[tuple[Stocked, Stock]], rooms: dict[str, int], reserved: int) -> list[tuple[Stocked, Stock]]:
+    """The takers, with so many units more that nobody may claim, as far as there is room.
+
+    What an operator kept from being claimed is not to be had for the moment of a reshape.
+    """
+    found = []
+    for taker, stock in takers:
+        part = max(0, min(reserved, rooms[taker.uuid]))
+        reserved -= part
+        found.append((taker, replace(stock, reserved=stock.reserved + part)))
+    return found
+
+
+def _used(provider: Stocked, shifts: Iterable[Shift]) -> dict[str, int]:
+    """What is claimed of a provider after the shifts, by class."""
+    used = Counter(provider.used)
+    for shift in shifts:
+        if shift.source == provider.uuid:
+            used[shift.source_class] -= shift.amount
+        if shift.target == provider.uuid:
+            used[shift.target_class] += shift.amount
+    return {name: amount for name, amount in sorted(used.items()) if amount}
+
+
+def _after(consumer: Consumer, shifts: Iterable[Shift]) -> Consumer:
+    """A consumer with its claims after the shifts."""
+    amounts = Counter({(c.provider, c.resource_class): c.amount for c in consumer.claims})
+    for shift in shifts:
+        if shift.consumer == consumer.uuid:
+            amounts[shift.source, shift.source_class] -= shift.amount
+            amounts[shift.target, shift.target_class] += shift.amount
+    claims = (Claim(provider=p, resource_class=c, amount=n) for (p, c), n in sorted(amounts.items()) if n)
+    return replace(consumer, claims=tuple(claims))
+
+
+def _nobody(wanted: ProviderTree, move: Move) -> str:
+    """No device takes over what the root offers."""
+    others = sorted({i.resource_class for p in wanted.providers for i in p.inventories})
+    instead = f'they offer {", ".join(others)} (--class {move.flat}=...)' if others else 'verify says what does not hold'
+    return f'no device that holds up offers {_words(move)}: {instead}'
+
+
+def _words(move: Move) -> str:
+    return move.nested if move.trait is None else f'{move.nested} with the trait {move.trait}'
+
+
+def _is_name(text: str) -> bool:
+    return bool(_NAME.fullmatch(text))

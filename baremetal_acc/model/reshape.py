@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What moves when flat inventory becomes one provider for each device: stocks, claims, and the plan that moves both at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """How much of one resource class a provider has, with every value that placement keeps: it can be written back unchanged.
+
+    :ivar max_unit: as much as one claim may take at once.
+    """
+
+    resource_class: str
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stocked:
+    """A provider with what it has, and how much of that is claimed.
+
+    :ivar stocks: sorted by class.
+    :ivar used: claimed units by class, of whomever.
+    :ivar generation: as placement has it; None for a provider that is not there yet.
+    """
+
+    uuid: str
+    name: str
+    stocks: tuple[Stock, ...] = ()
+    used: Mapping[str, int] = field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    generation: int | None = None
+
+    def stock(self, resource_class: str) -> Stock | None:
+        """What it has of a class, or None."""
+        return next((s for s in self.stocks if s.resource_class == resource_class), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """So many units of one class of one provider."""
+
+    provider: str
+    resource_class: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """Who claims: an instance, as a rule.
+
+    :ivar claims: all of them, those of other nodes' providers too, sorted by provider and class. Placement replaces what a
+        consumer has by what it is told: what is left out here would be freed.
+    """
+
+    uuid: str
+    project_id: str
+    user_id: str
+    generation: int
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """What placement holds of one node, as far as a reshape is about it.
+
+    :ivar root: the node's root provider.
+    :ivar children: providers of ours below it.
+    :ivar consumers: whoever claims something that is to move, whole.
+    """
+
+    root: Stocked
+    children: tuple[Stocked, ...] = ()
+    consumers: tuple[Consumer, ...] = ()
+
+    def child(self, uuid: str) -> Stocked | None:
+        """The child of that UUID, or None."""
+        return next((c for c in self.children if c.uuid == uuid), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A class of the root, and the class that its devices' own providers have.
+
+    :ivar trait: of the devices that are meant; None for all that have the nested class.
+    """
+
+    flat: str
+    nested: str
+    trait: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What becomes of one class.
+
+    :ivar before: total where it leaves.
+    :ivar after: total where it arrives.
+    :ivar reserved: how much of that nobody may claim.
+    :ivar claimed: units that are claimed, and move with their claims.
+    """
+
+    source_class: str
+    target_class: str
+    before: int
+    after: int
+    reserved: int
+    claimed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """Units of one consumer that go from one provider to another."""
+
+    consumer: str
+    amount: int
+    source: str
+    source_class: str
+    target: str
+    target_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshape:
+    """What one call changes, all of it or nothing.
+
+    :ivar moves: empty when there is nothing to move.
+    :ivar providers: with the stocks that they are to have, the root first.
+    :ivar consumers: with the claims that they are to have.
+    :ivar stays: classes of the root that are not touched.
+    :ivar absent: classes that were asked for and are not where they would leave.
+    :ivar refusals: why it may not be done, one sentence each.
+    """
+
+    root_uuid: str
+    moves: tuple[Moved, ...] = ()
+    providers: tuple[Stocked, ...] = ()
+    consumers: tuple[Consumer, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+    stays: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()

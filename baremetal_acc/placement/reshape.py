@@ -1,0 +1,431 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does flat inventory move to the devices' own providers, with the claims on it, while others claim and free?
+
+The providers are made first, empty: nobody can claim anything of them. Then one call to placement's reshaper moves inventory
+and claims, all of it or nothing. It carries the generation of every provider that it changes and of every consumer that it
+moves, so that placement refuses it when any of them was written meanwhile; then all is looked at and decided anew. Success is
+what a look afterwards shows, and so is what became of a call whose answer was lost.
+
+Where others claim so often that no call fits in between, what is to move is closed first: a least claim of more than there can
+ever be (``min_unit``) keeps newcomers away, and takes nothing from anybody. Whatever comes of the reshape, it is opened again;
+if the process dies, the same command does so, and Nova, which writes the root as its provider.yaml says.
+
+One change placement does not notice (16.0.0): a consumer that is deleted and made again has the generation that it had before.
+A claim on the root would raise the root's. A claim on another node, made in the milliseconds between our look and our call,
+would be replaced by the one that we saw; an instance does so only when its build is tried again there.
+"""
+
+import functools
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+
+from baremetal_acc.decide import reshape
+from baremetal_acc.decide.providers import OWNER
+from baremetal_acc.errors import AccError, PlacementError, PlacementUnreachable, RootMissing
+from baremetal_acc.model.provider import Call, Provider, ProviderTree
+from baremetal_acc.model.reshape import Claim, Consumer, Move, Placed, Reshape, Stock, Stocked
+from baremetal_acc.placement import wire
+from baremetal_acc.placement.client import RESHAPER, Answer, PlacementClient, refusal
+from baremetal_acc.placement.publish import Publisher
+
+LOG = logging.getLogger(__name__)
+
+ATTEMPTS = 60
+"""How often all is looked at anew. Who claims does not wait for us: a look and a call have to fit between two of the claims."""
+
+CALM = 3
+"""Attempts that others may disturb before what moves is closed to newcomers."""
+
+READS = 10
+"""How often a provider is read until inventory and claims are of one generation."""
+
+CLOSED = 2**31 - 1
+"""No claim can be as large. Source: placement 16.0.0, db/constants.py, MAX_INT."""
+
+PAUSE_SECONDS = 0.25
+"""The longest pause. A longer one does not find a better moment when others claim all the time."""
+
+_GO_ON = 'the same command looks what is there, and goes on'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be reshaped.
+
+    :ivar wanted: what the devices offer by today's look; None for the way back.
+    :ivar moves: which classes; empty for all that publications use.
+    :ivar own: the class that the node itself is claimed as, if it is known.
+    """
+
+    root_uuid: str
+    wanted: ProviderTree | None = None
+    moves: tuple[Move, ...] = ()
+    own: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reshaping:
+    """What would be done, or was done.
+
+    :ivar calls: what makes the devices' providers, empty.
+    :ivar reshape: what the one call then moves.
+    """
+
+    calls: tuple[Call, ...]
+    reshape: Reshape
+
+
+_Held = dict[str, dict[str, tuple[Claim, ...]]]
+"""Claims by provider and consumer."""
+
+
+class _Again(Exception):
+    """Somebody else wrote, or an answer was lost: look, decide and send anew."""
+
+    def __init__(self, error: PlacementError | None = None, *, bad_request: bool = False) -> None:
+        self.error = error
+        self.bad_request = bad_request
+        super().__init__()
+
+
+@dataclass(slots=True)
+class _Turns:
+    """What is known from one attempt to the next.
+
+    :ivar stocks: of devices' providers, by generation: they change with it.
+    :ivar sent: the last call, whether its answer came or not.
+    :ivar lost: the answer to a call did not come.
+    :ivar placed: what the last look showed.
+    :ivar disturbed: attempts that came to nothing.
+    :ivar closed: what was closed, as it was before, by provider and class.
+    """
+
+    stocks: dict[str, tuple[int, tuple[Stock, ...]]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    sent: Reshape | None = None
+    lost: bool = False
+    placed: Placed | None = None
+    disturbed: int = 0
+    closed: dict[str, dict[str, Stock]] = field(default_factory=dict)
+
+
+class Reshaper:
+    """Moves the inventory of any number of nodes.
+
+    :param publisher: makes the providers.
+    :param sleep: how to pause after somebody else's write; ``jitter`` is a random number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        publisher: Publisher,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._client = client
+        self._publisher = publisher
+        self._sleep = sleep
+        self._jitter = jitter
+        self._attempts = attempts
+
+    def plan(self, wish: Wish) -> Reshaping:
+        """What :meth:`apply` would do, its refusals included. Writes nothing.
+
+        :raises RootMissing: there is no such root.
+        :raises PlacementError: placement cannot be asked.
+        """
+        turns = _Turns()
+        made = self._persist(turns, lambda: self._decide(wish, turns))
+        needed = made.moves and wish.wanted is not None
+        calls = self._publisher.plan_prepared(wish.wanted) if needed and wish.wanted is not None else ()
+        return Reshaping(calls=calls, reshape=made)
+
+    def apply(self, wish: Wish) -> Reshaping:
+        """Do it, all of it or nothing.
+
+        :returns: what was moved; no moves when there was nothing to move.
+        :raises Refused: it may not be done; nothing was written.
+        :raises RootMissing: there is no such root.
+        :raises PlacementError: placement cannot be asked, refuses, or others kept writing.
+        """
+        turns = _Turns()
+        try:
+            first = self._persist(turns, lambda: self._decide(wish, turns))
+            reshape.raise_if_unsafe(first)
+            if first.moves:
+                self._prepare(wish, first, turns)
+            made = self._persist(turns, lambda: self._turn(wish, turns))
+        except BaseException as exc:
+            try:
+                self._open(turns)
+            except PlacementError:
+                what = exc.message if isinstance(exc, AccError) else type(exc).__name__
+                what = f'{what}; and whether newcomers can claim it again is not known'
+                raise PlacementUnreachable(what, hint=_GO_ON) from exc
+            raise
+        self._open(turns)
+        return Reshaping(calls=tuple(turns.calls), reshape=made)
+
+    # ------------------------------------------------------------------------------------------------------------- turns
+
+    def _persist(self, turns: _Turns, turn: Callable[[], Reshape | None]) -> Reshape:
+        """Take turns until one gives something. A turn that somebody else disturbed starts over after a random pause."""
+        last: PlacementError | None = None
+        refused = False
+        for attempt in range(self._attempts):
+            try:
+                found = turn()
+            except _Again as again:
+                last = again.error
+                if again.bad_request:
+                    if refused and last is not None:
+                        raise last from None
+                    refused = True
+            except PlacementUnreachable as exc:
+                if not turns.lost:
+                    raise
+                last = exc
+            else:
+                if found is not None:
+                    return found
+                continue
+            turns.disturbed += 1
+            self._pause(attempt)
+        why = 'placement: what is to be moved kept changing' if last is None else last.message
+        raise PlacementUnreachable(f'{why}; gave up after {self._attempts} attempts', hint=_GO_ON) from last
+
+    def _pause(self, attempt: int) -> None:
+        self._sleep(min(PAUSE_SECONDS, 0.02 * 2**attempt) * self._jitter())
+
+    def _turn(self, wish: Wish, turns: _Turns) -> Reshape | None:
+        """Look, decide, send. What was sent, once there is nothing left to move."""
+        if turns.disturbed >= CALM:
+            self._close(wish, turns)
+        made = self._decide(wish, turns)
+        reshape.raise_if_unsafe(made)
+        if not made.moves:
+            return made if turns.sent is None else turns.sent
+        if any(p.generation is None for p in made.providers):
+            self._prepare(wish, made, turns)
+            return None
+        self._send(wish, made, turns)
+        return None
+
+    def _decide(self, wish: Wish, turns: _Turns) -> Reshape:
+        turns.placed = placed = self._look(wish, turns)
+        if wish.wanted is None:
+            return reshape.back(placed, wish.moves, own=wish.own)
+        return reshape.forth(placed, wish.wanted, wish.moves, own=wish.own)
+
+    def _prepare(self, wish: Wish, made: Reshape, turns: _Turns) -> None:
+        self._publisher.declare(classes={m.target_class for m in made.moves})
+        if wish.wanted is not None:
+            turns.calls += self._publisher.prepare(wish.wanted).calls
+
+    def _send(self, wish: Wish, made: Reshape, turns: _Turns) -> None:
+        body = {
+            'inventories': {
+                p.uuid: {
+                    'resource_provider_generation': p.generation,
+                    'inventories': {s.resource_class: wire.encode_stock(s) for s in p.stocks},
+                }
+                for p in made.providers
+            },
+            'allocations': {c.uuid: wire.encode_consumer(c) for c in made.consumers},
+        }
+        before, turns.sent = turns.sent, made
+        try:
+            answer = self._client.request('POST', RESHAPER, body=body)
+        except PlacementUnreachable as exc:
+            turns.lost = True
+            raise _Again(exc) from exc
+        if answer.ok:
+            LOG.info('node %s: moved %s', wish.root_uuid, ', '.join(f'{m.source_class} {m.before}' for m in made.moves))
+            return
+        if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            turns.sent = before
+        else:
+            turns.lost = True  # a proxy may have lost the answer
+        error = refusal('POST', RESHAPER, answer)
+        if answer.status == HTTPStatus.BAD_REQUEST:
+            raise _Again(error, bad_request=True)  # a provider was deleted meanwhile
+        if answer.status == HTTPStatus.CONFLICT or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise _Again(error)
+        raise error
+
+    # ------------------------------------------------------------------------------------------------------------- closing
+
+    def _close(self, wish: Wish, turns: _Turns) -> None:
+        """Keep newcomers away from what the moves take away or add to."""
+        placed = turns.placed
+        if placed is None:
+            return
+        by_provider: dict[str, set[str]] = {}
+        for uuid, name in reshape.touched(placed, _chosen(wish, placed), back=wish.wanted is None):
+            by_provider.setdefault(uuid, set()).add(name)
+        for provider in _providers(placed):
+            names = frozenset(by_provider.get(provider.uuid, ()))
+            if names:
+                before = {s.resource_class: s for s in provider.stocks if s.resource_class in names}
+                turns.closed[provider.uuid] = before | turns.closed.get(provider.uuid, {})
+                self._rewrite(provider.uuid, functools.partial(_closed, names))
+
+    def _open(self, turns: _Turns) -> None:
+        """Let newcomers claim again what is closed still: by us now, or by a process that died."""
+        found = {p.uuid for p in _providers(turns.placed) if any(s.min_unit == CLOSED for s in p.stocks)}
+        for uuid in sorted(found | set(turns.closed)):
+            self._rewrite(uuid, functools.partial(_opened, turns.closed.get(uuid, {})))
+
+    def _rewrite(self, uuid: str, change: Callable[[Stock], Stock]) -> None:
+        """Change what a provider has, if that is a change."""
+        path = f'/resource_providers/{uuid}/inventories'
+        for attempt in range(self._attempts):
+            answer = self._client.get(path)
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return
+            now = wire.stocks(answer)
+            stocks = tuple(change(s) for s in now)
+            if stocks == now:
+                return
+            body = {
+                'resource_provider_generation': wire.generation(answer),
+                'inventories': {s.resource_class: wire.encode_stock(s) for s in stocks},
+            }
+            answer = self._client.request('PUT', path, body=body)
+            if answer.ok:
+                return
+            if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status != HTTPStatus.CONFLICT:
+                raise refusal('PUT', path, answer)
+            self._pause(attempt)
+        raise PlacementUnreachable(
+            f'placement: provider {uuid} kept changing; gave up after {self._attempts} attempts', hint=_GO_ON
+        )
+
+    # -------------------------------------------------------------------------------------------------------------- look
+
+    def _look(self, wish: Wish, turns: _Turns) -> Placed:
+        """All that a plan needs. That no provider changed until the call is for placement to see, by the generations.
+
+        What others write most is read last: the root on the way there, the devices' providers on the way back.
+        """
+        below = self._below(wish.root_uuid)
+        if below is None:
+            raise RootMissing(
+                f'placement has no root provider {wish.root_uuid}',
+                hint='nova-compute makes it some time after the node is enrolled, with the UUID of the node',
+            )
+        held: _Held = {}
+        if wish.wanted is None:
+            root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)
+            children = tuple(self._stocked(p, turns, held) for p in self._ours(wish, below))
+        else:
+            ours = (replace(below[p.uuid], traits=p.traits) for p in wish.wanted.providers if p.uuid in below)
+            children = tuple(self._stocked(p, turns, held) for p in ours)
+            root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)
+        return self._with_consumers(wish, Placed(root=root, children=children), held)
+
+    def _below(self, root: str, trait: str | None = None) -> dict[str, Provider] | None:
+        """The providers below a root, parents first; with a trait, those that have it."""
+        if trait is None:
+            return wire.below(root, wire.summaries(self._client.get('/resource_providers', in_tree=root)))
+        # Placement refuses a query for a trait that it does not know; then nobody has it.
+        if self._client.get(f'/traits/{trait}').status == HTTPStatus.NOT_FOUND:
+            return {}
+        return {p.uuid: p for p in wire.summaries(self._client.get('/resource_providers', in_tree=root, required=trait))}
+
+    def _ours(self, wish: Wish, below: Mapping[str, Provider]) -> tuple[Provider, ...]:
+        """Our providers below the root, with those of their traits that the moves name."""
+        named = sorted({m.trait for m in wish.moves if m.trait is not None})
+        having = {trait: self._below(wish.root_uuid, trait) or {} for trait in named}
+        owned = self._below(wish.root_uuid, OWNER) or {}
+        traits = {uuid: frozenset(t for t in named if uuid in having[t]) for uuid in below}
+        return tuple(replace(p, traits=traits[uuid]) for uuid, p in below.items() if uuid in owned)
+
+    def _stocked(self, seen: Provider, turns: _Turns, held: _Held) -> Stocked:
+        """A provider with what it has and what is claimed of it, both of one generation."""
+        path = f'/resource_providers/{seen.uuid}'
+        for _ in range(READS):
+            generation, stocks = turns.stocks.get(seen.uuid, (None, ()))
+            if generation is None or generation != seen.generation:
+                inventories = self._existing(f'{path}/inventories')
+                generation, stocks = wire.generation(inventories), wire.stocks(inventories)
+                turns.stocks[seen.uuid] = (generation, stocks)
+            found = Stocked(uuid=seen.uuid, name=seen.name, stocks=stocks, traits=seen.traits, generation=generation)
+            if not stocks:
+                held[seen.uuid] = {}  # nobody can claim anything of it
+                return found
+            allocations = self._existing(f'{path}/allocations')
+            if wire.generation(allocations) == generation:
+                held[seen.uuid] = wire.claims(seen.uuid, allocations)
+                return found
+            turns.stocks.pop(seen.uuid)
+        raise _Again
+
+    def _with_consumers(self, wish: Wish, placed: Placed, held: _Held) -> Placed:
+        """With everybody whole who claims what leaves. Who has freed it meanwhile is gone, and its claims with it."""
+        leaving = reshape.leaving(placed, _chosen(wish, placed), back=wish.wanted is None)
+        found: list[Consumer] = []
+        for uuid in sorted({c for claims in held.values() for c, own in claims.items() if _any(own, leaving)}):
+            whole = wire.consumer(uuid, self._client.get(f'/allocations/{uuid}'))
+            if whole is None:
+                for claims in held.values():
+                    claims.pop(uuid, None)
+                continue
+            for provider, claims in held.items():
+                if claims.get(uuid, ()) != tuple(c for c in whole.claims if c.provider == provider):
+                    raise _Again
+            found.append(whole)
+        return replace(
+            placed,
+            root=_counted(placed.root, held),
+            children=tuple(_counted(c, held) for c in placed.children),
+            consumers=tuple(found),
+        )
+
+    def _existing(self, path: str) -> Answer:
+        answer = self._client.get(path)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            raise _Again
+        return answer
+
+
+def _chosen(wish: Wish, placed: Placed) -> tuple[Move, ...]:
+    source = (placed.root,) if wish.wanted is not None else placed.children
+    return reshape.chosen({s.resource_class for p in source for s in p.stocks}, wish.moves)
+
+
+def _providers(placed: Placed | None) -> tuple[Stocked, ...]:
+    return () if placed is None else (placed.root, *placed.children)
+
+
+def _closed(classes: frozenset[str], stock: Stock) -> Stock:
+    return replace(stock, min_unit=CLOSED) if stock.resource_class in classes else stock
+
+
+def _opened(before: Mapping[str, Stock], stock: Stock) -> Stock:
+    """As it was before it was closed. What it was before another process closed it, nobody knows: one, as a rule."""
+    if stock.min_unit != CLOSED:
+        return stock
+    known = before.get(stock.resource_class)
+    return replace(stock, min_unit=1 if known is None or known.min_unit == CLOSED else known.min_unit)
+
+
+def _any(claims: Iterable[Claim], places: frozenset[tuple[str, str]]) -> bool:
+    return any((c.provider, c.resource_class) in places for c in claims)
+
+
+def _counted(provider: Stocked, held: _Held) -> Stocked:
+    """The provider with all that is claimed of it."""
+    used: dict[str, int] = {}
+    for claims in held[provider.uuid].values():
+        for claim in claims:
+            used[claim.resource_class] = used.get(claim.resource_class, 0) + claim.amount
+    return replace(provider, used=used)

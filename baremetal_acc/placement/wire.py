@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What do the words of placement's documents mean? JSON becomes types here, and types become JSON."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from baremetal_acc.errors import PlacementRefused
+from baremetal_acc.model.provider import Provider, ProviderInventory
+from baremetal_acc.model.reshape import Claim, Consumer, Stock
+from baremetal_acc.placement.client import Answer
+
+
+def encode(inventory: ProviderInventory) -> dict[str, Any]:
+    """What a provider of ours offers of one class."""
+    return {
+        'total': inventory.total,
+        'reserved': inventory.reserved,
+        'min_unit': 1,
+        'max_unit': inventory.total,
+        'step_size': 1,
+        'allocation_ratio': 1.0,
+    }
+
+
+def invalid(what: str) -> PlacementRefused:
+    """The error for an answer that is not as placement writes it."""
+    return PlacementRefused(f'placement: an answer has no valid {what}', hint='something else answers at its endpoint')
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise invalid('object')
+    return value
+
+
+def generation(answer: Answer) -> int:
+    """The generation of the provider that an answer is about."""
+    value = answer.body.get('resource_provider_generation')
+    if not isinstance(value, int):
+        raise invalid('generation')
+    return value
+
+
+def inventories(answer: Answer) -> tuple[ProviderInventory, ...]:
+    """What a provider offers, as far as we ever write it."""
+    found = []
+    for name, raw in sorted(mapping(answer.body.get('inventories')).items()):
+        match raw:
+            case {'total': int(total), 'reserved': int(reserved)}:
+                ours = encode(ProviderInventory(resource_class=name, total=total, reserved=reserved))
+                altered = any(raw.get(key) != value for key, value in ours.items())
+                found.append(ProviderInventory(resource_class=name, total=total, reserved=reserved, altered=altered))
+            case _:
+                raise invalid('inventory')
+    return tuple(found)
+
+
+def traits(answer: Answer) -> frozenset[str]:
+    """The traits of a provider."""
+    names = answer.body.get('traits')
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise invalid('list of traits')
+    return frozenset(names)
+
+
+def provider(raw: object) -> Provider:
+    """A provider without what it offers."""
+    match raw:
+        case {
+            'uuid': str(uuid),
+            'name': str(name),
+            'parent_provider_uuid': str() | None as parent,
+            'generation': int(generation),
+        }:
+            return Provider(uuid=uuid, name=name, parent_uuid=parent or '', generation=generation)
+    raise invalid('provider')
+
+
+def summaries(answer: Answer) -> tuple[Provider, ...]:
+    """A list of providers."""
+    found = answer.body.get('resource_providers')
+    if not isinstance(found, list):
+        raise invalid('list of providers')
+    return tuple(provider(raw) for raw in found)
+
+
+def below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
+    """What lies below a root, parents first; None if the root is not there.
+
+    An operator may have put the node's root below another provider: then placement's tree holds other nodes' too.
+    """
+    everything = {p.uuid: p for p in found}
+    if root not in everything:
+        return None
+    lower: dict[str, Provider] = {}
+    parents = {root}
+    while parents:
+        children = sorted((p for p in everything.values() if p.parent_uuid in parents), key=lambda p: p.uuid)
+        lower |= {p.uuid: p for p in children}
+        parents = {p.uuid for p in children}
+    return lower
+
+
+# ----------------------------------------------------------------------------------------------------------------- reshape
+
+
+def encode_stock(stock: Stock) -> dict[str, Any]:
+    """Everything that a provider has of one class."""
+    return {
+        'total': stock.total,
+        'reserved': stock.reserved,
+        'min_unit': stock.min_unit,
+        'max_unit': stock.max_unit,
+        'step_size': stock.step_size,
+        'allocation_ratio': stock.allocation_ratio,
+    }
+
+
+def stocks(answer: Answer) -> tuple[Stock, ...]:
+    """Everything that a provider has, sorted by class."""
+    return tuple(_stock(name, raw) for name, raw in sorted(mapping(answer.body.get('inventories')).items()))
+
+
+def encode_consumer(consumer: Consumer) -> dict[str, Any]:
+    """Everything that a consumer claims. An empty object would be refused: who claims nothing is not written."""
+    claims: dict[str, dict[str, dict[str, int]]] = {}
+    for claim in consumer.claims:
+        claims.setdefault(claim.provider, {'resources': {}})['resources'][claim.resource_class] = claim.amount
+    return {
+        'allocations': claims,
+        'project_id': consumer.project_id,
+        'user_id': consumer.user_id,
+        'consumer_generation': consumer.generation,
+    }
+
+
+def consumer(uuid: str, answer: Answer) -> Consumer | None:
+    """Everything that a consumer claims; None if it claims nothing, as if it had never been."""
+    allocations = mapping(answer.body.get('allocations'))
+    if not allocations:
+        return None
+    match answer.body:
+        case {'project_id': str(project), 'user_id': str(user), 'consumer_generation': int(generation)}:
+            claims = (c for p, raw in sorted(allocations.items()) for c in _claims(p, raw))
+            return Consumer(uuid=uuid, project_id=project, user_id=user, generation=generation, claims=tuple(claims))
+    raise invalid('consumer')
+
+
+def claims(provider: str, answer: Answer) -> dict[str, tuple[Claim, ...]]:
+    """Who claims what of a provider, by consumer."""
+    return {name: _claims(provider, raw) for name, raw in sorted(mapping(answer.body.get('allocations')).items())}
+
+
+def _stock(name: str, raw: object) -> Stock:
+    match raw:
+        case {
+            'total': int(total),
+            'reserved': int(reserved),
+            'min_unit': int(smallest),
+            'max_unit': int(largest),
+            'step_size': int(step),
+            'allocation_ratio': int() | float() as ratio,
+        }:
+            return Stock(
+                resource_class=name,
+                total=total,
+                reserved=reserved,
+                min_unit=smallest,
+                max_unit=largest,
+                step_size=step,
+                allocation_ratio=float(ratio),
+            )
+    raise invalid('inventory')
+
+
+def _claims(provider: str, raw: object) -> tuple[Claim, ...]:
+    resources = mapping(mapping(raw).get('resources'))
+    if not all(isinstance(amount, int) for amount in resources.values()):
+        raise invalid('allocation')
+    return tuple(Claim(provider=provider, resource_class=name, amount=amount) for name, amount in sorted(resources.items()))
