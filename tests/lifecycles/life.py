@@ -341,6 +341,8 @@ class Life:
         except AccError as exc:
             return None, tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.stored, site.held = job, hold
+        # On the conductor's clock the deadline is further away when that is put back, and no time has passed when it is put forward.
+        began, jumped = site.machine.clock.now(), site.jumped
         end = job.deadline + 4 * PATIENCE.reset + self.site.jumped
         outcome: Outcome = Wait(delay=timedelta(0), doing='')
         while isinstance(outcome, Wait):
@@ -358,7 +360,8 @@ class Life:
                     return None, (f'abandoned: {exc}',)
             if isinstance(outcome, Wait):
                 site.go_on(max(outcome.delay, timedelta(seconds=1)))
-                if site.now > end + timedelta(hours=3) + abs(site.jumped):
+                late = TIMEOUT + 4 * PATIENCE.reset + timedelta(hours=3) + max(timedelta(0), jumped - site.jumped)
+                if site.machine.clock.now() - began > late.total_seconds():
                     self.wrong(f'a job without an end: {outcome.doing}')
         site.held = False
         self.tell(f'{flow} job: {"done" if isinstance(outcome, Done) else outcome.reasons}')
