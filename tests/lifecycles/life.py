@@ -341,7 +341,7 @@ class Life:
         except AccError as exc:
             return None, tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.stored, site.held = job, hold
-        # On the conductor's clock the deadline is further away when that is put back, and no time has passed when it is put forward.
+        # By a clock that is put back the deadline is further away; when it is put forward, no time has passed.
         began, jumped = site.machine.clock.now(), site.jumped
         end = job.deadline + 4 * PATIENCE.reset + self.site.jumped
         outcome: Outcome = Wait(delay=timedelta(0), doing='')
