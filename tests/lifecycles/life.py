@@ -342,7 +342,7 @@ class Life:
             return None, tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.stored, site.held = job, hold
         # By a clock that is put back the deadline is further away; when it is put forward, no time has passed.
-        began, jumped = site.machine.clock.now(), site.jumped
+        began, jumped, back = site.machine.clock.now(), site.jumped, timedelta(0)
         end = job.deadline + 4 * PATIENCE.reset + self.site.jumped
         outcome: Outcome = Wait(delay=timedelta(0), doing='')
         while isinstance(outcome, Wait):
@@ -360,7 +360,8 @@ class Life:
                     return None, (f'abandoned: {exc}',)
             if isinstance(outcome, Wait):
                 site.go_on(max(outcome.delay, timedelta(seconds=1)))
-                late = TIMEOUT + 4 * PATIENCE.reset + timedelta(hours=3) + max(timedelta(0), jumped - site.jumped)
+                back = max(back, jumped - site.jumped)
+                late = TIMEOUT + 4 * PATIENCE.reset + timedelta(hours=3) + back
                 if site.machine.clock.now() - began > late.total_seconds():
                     self.wrong(f'a job without an end: {outcome.doing}')
         site.held = False
