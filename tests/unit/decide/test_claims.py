@@ -103,10 +103,21 @@ def test_what_is_asked_for_twice_is_given_twice():
     assert {'Slot0': 'aes', 'Slot1': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot1'), ('aes',), kept))
 
 
+def test_a_region_that_is_left_over_keeps_what_it_holds_if_that_was_asked_for():
+    """Two hold gzip; one of them is what was asked for, and nobody asked for the other one to be changed."""
+    made = supply(
+        {f'Slot{n}': {'aes', 'gzip'} for n in range(4)}, {'Slot0': 'aes', 'Slot1': 'gzip', 'Slot2': 'gzip', 'Slot3': 'zip'}
+    )
+    assert {'Slot0': 'aes', 'Slot1': 'gzip', 'Slot2': 'gzip', 'Slot3': 'aes'} == by_slot(
+        assign(claimed('Slot0', 'Slot1', 'Slot2', 'Slot3'), ('aes', 'gzip'), made)
+    )
+
+
 def test_a_region_that_can_be_given_nothing_that_was_asked_for_is_left():
     """It was claimed for what it is."""
     made = supply({'Slot0': {'aes'}, 'Slot1': {'zip'}})
     assert {'Slot0': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot1'), ('aes',), made))
+    assert {'Slot0': 'aes'} == by_slot(assign(claimed('Slot0', 'Slot7'), ('aes',), made))
     assert {} == assign(claimed('Slot0'), (), made)
     assert {} == assign((), (), made)
 
@@ -115,10 +126,11 @@ def test_a_slot_that_is_claimed_as_its_function_is_given_no_other_one():
     """It was claimed for the function that it holds."""
     made = supply({'Slot0': {'aes'}}, {'Slot0': 'gzip'}, how=Offering.FUNCTION)
     with pytest.raises(UsageError) as failed:
-        assign(claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP'})), ('aes',), made)
-    assert 'the claims of the instance: it asks for aes, and holds no region of this node that can be given a function' in str(
-        failed.value
-    )
+        assign(claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP'})), ('aes', 'tls'), made)
+    assert (
+        'the claims of the instance: it asks for aes, tls, and holds no region of this node that can be given a function (its '
+        'flavor needs a resource class of regions in the same group as the trait)'
+    ) == str(failed.value)
     assert {} == assign(claimed('Slot0'), (), Supply(functions={}, offers={}))
 
 
@@ -127,11 +139,11 @@ def test_more_functions_than_regions_are_refused():
     made = supply({'Slot0': {'aes', 'gzip'}, 'Slot1': {'zip'}})
     with pytest.raises(UsageError) as failed:
         assign(claimed('Slot0', 'Slot1'), ('aes', 'gzip'), made)
-    said = str(failed.value)
     assert (
-        'the regions that it holds (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be given all of aes, gzip' in said
-    )
-    assert 'none is left for gzip' in said
+        'the claims of the instance: the regions that it holds (Slot0 of Stratix FPGA_1, Slot1 of Stratix FPGA_1) cannot be '
+        'given all of aes, gzip: none is left for gzip (its flavor needs a group of its own for each function, with class and '
+        'trait in the same group)'
+    ) == str(failed.value)
 
 
 FUNCTIONS = sorted({'aes', 'gzip', 'tls', 'zip'})

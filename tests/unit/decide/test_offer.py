@@ -159,6 +159,15 @@ def test_a_slot_that_cannot_be_written_promises_nothing():
     assert {'CUSTOM_ACC_FN_GZIP'} >= found[SLOT0].traits - found[CARD].traits
 
 
+def test_a_region_of_which_nobody_says_what_it_takes_promises_nothing():
+    """It is offered for what it holds, if that is certain."""
+    seen = v.inventory(v.fpga())
+    made = {v.FPGA: Offer(how=Offering.REGION, known=frozenset({'Slot1'}))}
+    found = {p.uuid: p for p in tree(seen, verdict(), ROOT, {}, made).providers}
+    assert {CARD: {}, SLOT0: {}, SLOT1: {'FPGA': 1}} == inventories(found)
+    assert found[CARD].traits == found[SLOT1].traits
+
+
 def test_a_function_that_nobody_knows_is_handed_to_nobody():
     """Some tenant may have left it there."""
     strange = replace(v.slot(0), function=replace(v.slot(0).function, name='miner', uuid=None, version='9'))
@@ -213,7 +222,7 @@ def test_devices_of_one_make_are_one_number():
     """One provider, below the root, for eight; no one of them has one of its own."""
     (found,) = published('offer = "together"', cards=gpus(8)).values()
     assert (ProviderInventory(resource_class='PGPU', total=8),) == found.inventories
-    assert ROOT == found.parent_uuid
+    assert (ROOT, f'{ROOT}_ACC_{found.uuid.replace("-", "")[:12]}') == (found.parent_uuid, found.name)
     assert providers.device_traits(v.gpu()) | {OWNER, TOGETHER} == found.traits
 
 

@@ -145,6 +145,8 @@ def test_a_slot_has_the_traits_of_its_card():
             {'CUSTOM_ACC_GPU', 'CUSTOM_ACC_GPU_NVIDIA', 'CUSTOM_ACC_GPU_NVIDIA_H100_80GB_HBM3'},
         ),
         (v.gpu(vendor='日本', pci=PciIds()), {'CUSTOM_ACC_GPU'}),
+        (v.gpu(vendor=None, pci=PciIds(vendor_id='0x10de')), {'CUSTOM_ACC_GPU'}),
+        (v.gpu(vendor=None, pci=PciIds(device_id='0x2330')), {'CUSTOM_ACC_GPU'}),
     ],
 )
 def test_traits_say_kind_vendor_model_and_pci_ids(device, traits):
@@ -278,6 +280,37 @@ def test_more_traits_than_ironic_keeps_are_refused():
     assert 4 == len(node_traits(here, verdict(), {}, others=others))
     with pytest.raises(UsageError, match='have 4 and it has 47 others, but Ironic keeps 50'):
         node_traits(here, verdict(), {}, others=others | {'CUSTOM_MINE_46'})
+
+
+# -------------------------------------------------------------------------------------------------------------- offers
+
+
+def test_what_takes_nothing_away_can_be_sent_together():
+    """No consumer can be in its way; what takes something away has to be asked for first, and by itself."""
+
+    def sets(uuid: str, *classes: str, reserved: int = 0) -> SetInventories:
+        units = tuple(ProviderInventory(resource_class=name, reserved=reserved) for name in classes)
+        return SetInventories(uuid=uuid, name=uuid, inventories=units)
+
+    def has(uuid: str, *classes: str) -> Provider:
+        return Provider(uuid=uuid, name=uuid, parent_uuid=NODE, inventories=sets(uuid, *classes).inventories)
+
+    actual = ProviderTree(root_uuid=NODE, providers=(has('a', 'X'), has('b', 'X', 'Y'), has('c', 'X'), has('d')))
+    changed, less, more, same = sets('a', 'Z'), sets('b', 'X'), sets('b', 'W', 'X'), sets('c', 'X', reserved=1)
+    calls = (
+        CreateProvider(uuid='e', name='e', parent_uuid=NODE),
+        sets('a'),
+        less,
+        SetTraits(uuid='a', name='a', traits=frozenset()),
+        changed,
+        more,
+        same,
+        sets('d', 'X'),
+        sets('e', 'X'),
+        DeleteProvider(uuid='f', name='f'),
+    )
+    assert (changed, more, same, sets('d', 'X'), sets('e', 'X')) == providers.offers(calls, actual)
+    assert () == providers.offers((), actual)
 
 
 # ------------------------------------------------------------------------------------------------------ withdrawn, held
