@@ -88,6 +88,43 @@ def test_what_a_rule_cannot_mean_is_refused_with_its_line(lines, what):
     assert 'baseline.toml' in str(failed.value)
 
 
+def test_what_is_wrong_with_a_class_is_said_with_what_to_do():
+    """Word by word: file, line, key, what, and the way out."""
+
+    def said(*lines: str) -> str:
+        with pytest.raises(DocumentError) as failed:
+            rules(*lines)
+        return str(failed.value)
+
+    assert (
+        "baseline.toml, line 4: rule[0].offer_class: 'VCPU' is no resource class that may be offered (FPGA, PGPU, or CUSTOM_ "
+        'and capitals, digits and underlines)'
+    ) == said('offer_class = "VCPU"')
+    assert (
+        "baseline.toml, line 4: rule[0].offer_class: 'CUSTOM_ACC_FN_X' is what the function of that name is claimed as (choose "
+        'another name)'
+    ) == said('offer_class = "CUSTOM_ACC_FN_X"')
+    assert (
+        'baseline.toml, line 5: rule[0].offer_class: says nothing beside offer = "nothing": nothing is offered (take it out)'
+    ) == said('offer = "nothing"', 'offer_class = "FPGA"')
+
+
+def test_each_key_is_decided_by_the_first_rule_that_has_it():
+    """And told in its name."""
+    text = 'format = 1\n' + '\n'.join(
+        f'[[rule]]\nname = "{key}"\n{line}'
+        for key, line in (('a', 'offer = "region"'), ('b', 'offer = "device"\noffer_class = "FPGA"'), ('c', 'takes = ["aes"]'))
+    )
+    found = demands(parse(text, 'baseline.toml'), v.fpga(), v.NODE)
+    assert (Offering.REGION, 'a') == (found.offer, found.offer_rule)
+    assert ('FPGA', 'b') == (found.offer_class, found.offer_class_rule)
+    assert (('aes',), 'c') == (found.takes, found.takes_rule)
+    nothing = demands(rules(), v.fpga(), v.NODE)
+    assert (None, 'default', None, 'default', None, 'default') == (
+        nothing.offer, nothing.offer_rule, nothing.offer_class, nothing.offer_class_rule, nothing.takes, nothing.takes_rule,
+    )  # fmt: skip
+
+
 def test_the_class_of_the_machine_is_no_class_of_a_card():
     """A flavor for machines would get the card: nova calls CUSTOM_BARE_METAL_1 what Ironic calls bare-metal.1."""
     with pytest.raises(UsageError) as failed:
