@@ -298,6 +298,7 @@ def test_the_number_stays_the_same_provider_whatever_the_bmc_shows_besides():
     bare = v.gpu(model=None, pci=PciIds(vendor_id='0x10de', device_id='0x2331'))
     assert providers.together_uuid(ROOT, v.gpu(model=None)) != providers.together_uuid(ROOT, bare)
     assert 'f75af322-afab-55f6-8f9e-1c51412b2a71' == one
+    assert '915e9448-b2d4-57b0-a56f-10c5d42c33e1' == providers.together_uuid(ROOT, v.gpu(vendor=None))
 
 
 def test_a_card_with_slots_is_like_no_other_one():
