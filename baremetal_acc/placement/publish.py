@@ -11,7 +11,7 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
@@ -34,6 +34,7 @@ from baremetal_acc.placement.client import (
     CANNOT_DELETE_PARENT,
     DUPLICATE_NAME,
     INVENTORY_IN_USE,
+    RESHAPER,
     Answer,
     PlacementClient,
     refusal,
@@ -268,27 +269,7 @@ class Publisher:
             if not calls:
                 return True
             self._declare_for(calls)
-            seen = {p.uuid: p for p in actual.providers}
-            offers = providers.offers(calls, actual)
-            stuck: set[str] = set()  # the other calls for these were meant for what they cannot become
-            for call in calls:
-                if call in offers and not stuck and self._offered(root, offers, seen):
-                    for offer in offers:
-                        LOG.info('node %s: %s', root, providers.describe(offer))
-                    done.extend(offers)
-                    stuck.update(offer.uuid for offer in offers)
-                if call.uuid in stuck:
-                    continue
-                try:
-                    self._send(root, call, seen, busy=bool(busy))
-                except _InUse:
-                    stuck.add(call.uuid)
-                    self._in_use(call, consumer, held, busy)
-                    continue
-                except _StillNeeded:
-                    stuck.add(call.uuid)
-                    busy[call.uuid] = f'provider {call.name} has one below it that is held'
-                    continue
+            for call in self._send_all(root, calls, actual, consumer, held, busy):
                 LOG.info('node %s: %s', root, providers.describe(call))
                 done.append(call)
             return None
@@ -300,6 +281,41 @@ class Publisher:
                 hint='it is withdrawn at the next try after its consumer is gone: openstack resource provider allocation show',
             )
         return PublishResult(calls=tuple(done))
+
+    def _send_all(
+        self,
+        root: str,
+        calls: Sequence[Call],
+        actual: ProviderTree,
+        consumer: str | None,
+        held: dict[str, frozenset[str]],
+        busy: dict[str, str],
+    ) -> Iterator[Call]:
+        """Send calls one after the other, the offers together: those that placement took.
+
+        :param held: what the node's own instance keeps, and ``busy`` why a provider is left as it is; both by the provider's
+            UUID, and both are added to.
+        :raises _Again: placement is not as it was read.
+        """
+        seen = {p.uuid: p for p in actual.providers}
+        offers = providers.offers(calls, actual)
+        left_out: set[str] = set()  # the other calls for these were meant for what they cannot become, or are sent already
+        for call in calls:
+            if call in offers and not left_out and self._offered(root, offers, seen):
+                left_out.update(offer.uuid for offer in offers)
+                yield from offers
+            if call.uuid in left_out:
+                continue
+            try:
+                self._send(root, call, seen, busy=bool(busy))
+            except _InUse:
+                left_out.add(call.uuid)
+                self._in_use(call, consumer, held, busy)
+            except _StillNeeded:
+                left_out.add(call.uuid)
+                busy[call.uuid] = f'provider {call.name} has one below it that is held'
+            else:
+                yield call
 
     def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, str]) -> None:
         """Find out who holds a provider: the node's own instance keeps what it has, anybody else keeps us away."""
@@ -444,12 +460,12 @@ class Publisher:
             },
             'allocations': {},
         }
-        answer = self._client.request('POST', '/reshaper', body=body, may_be_forbidden=True)
+        answer = self._client.request('POST', RESHAPER, body=body, may_be_forbidden=True)
         if answer.status == HTTPStatus.FORBIDDEN:
             LOG.info('placement: POST /reshaper needs the role service; each offer is sent by itself')
             self._may_reshape = False
             return False
-        _accepted(answer, 'POST', '/reshaper')
+        _accepted(answer, 'POST', RESHAPER)
         for offer in offers:
             own = seen[offer.uuid]
             # Each generation goes up by two, or by more where somebody holds some of it: then it is read again.

@@ -10,7 +10,7 @@ from ironic.conf import CONF
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import claims
 from baremetal_acc.decide.baseline import demands
-from baremetal_acc.decide.offer import Supply, supply
+from baremetal_acc.decide.offer import supply
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
@@ -50,6 +50,6 @@ def broken(task: Any, tools: Tools, inventory: Inventory, verdict: Verdict) -> t
     """
     if not CONF[GROUP].publish or task.node.instance_uuid is None:
         return ()
-    made: Supply = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue)
+    made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue)
     held = placement.claims(task.node.instance_uuid)
     return tuple(claims.broken(claims.regions(held, task.node.uuid, inventory), made))

@@ -208,7 +208,9 @@ def test_several_classes_move_at_once():
 
 def test_a_plan_without_refusals_passes():
     """Nothing is raised."""
-    reshape.raise_if_unsafe(reshape.forth(placed(stock('PGPU', 2)), wanted('a')))
+    made = reshape.forth(placed(stock('PGPU', 2)), wanted('a'))
+    reshape.raise_if_unsafe(made)
+    assert ((), 1) == (made.refusals, len(made.moves))
 
 
 def test_one_refusal_is_enough_for_nothing_to_be_done():
