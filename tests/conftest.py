@@ -3,8 +3,12 @@
 """What do all tests share? The way to the shared folder, and the refusal to skip where nothing should be skipped."""
 
 import importlib
+import json
 import logging
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,3 +76,18 @@ def loggers_that_speak() -> None:
         if name.startswith('baremetal_acc') and isinstance(logger, logging.Logger):
             logger.disabled = False
     logging.getLogger('baremetal_acc').setLevel(logging.NOTSET)  # a command that was run in this process has set it
+
+
+@pytest.fixture(scope='module')
+def placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a real placement, which is a process of its own and ends with the tests of the module."""
+    state = tmp_path_factory.mktemp('placement')
+    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement']
+    # It ends with its standard input: a test run that is killed leaves nothing behind.
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline() if process.stdout is not None else ''
+        yield json.loads(line)['placement'] if line else pytest.fail(process.communicate()[1])
+    finally:
+        process.terminate()
+        process.communicate(timeout=90)

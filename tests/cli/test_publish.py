@@ -2,13 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishing from the command line, to a real placement over HTTP."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 import requests
 
 from tests.cli.desk import CONF, target_of
@@ -16,26 +9,6 @@ from tests.cli.desk import CONF, target_of
 NODE = '0d7f3c55-9f7b-4d7f-8a43-4c2f7f3b9a01'
 
 SECONDS = 30
-
-
-@pytest.fixture(scope='module')
-def placement(tmp_path_factory) -> Iterator[str]:
-    """URL of a real placement."""
-    folder: Path = tmp_path_factory.mktemp('placement')
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(folder), '--placement'],
-        stdin=subprocess.PIPE,  # it ends with its standard input
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, 'placement did not start'
-        yield json.loads(line)['placement']
-    finally:
-        process.terminate()
-        process.wait(SECONDS)
 
 
 def call(placement: str, method: str, path: str, body: object = None) -> requests.Response:

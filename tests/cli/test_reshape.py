@@ -3,11 +3,7 @@
 """Flat inventory moves and comes back by the command, in a real placement, with a tenant on the node."""
 
 import json
-import subprocess
-import sys
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -20,26 +16,6 @@ from tests.cli.test_schemas import closed
 SECONDS = 30
 GOLD = 'CUSTOM_GOLD'
 BASELINE = 'format = 1\n[[rule]]\nblock = ["host-device"]\n'
-
-
-@pytest.fixture(scope='module')
-def placement(tmp_path_factory) -> Iterator[str]:
-    """URL of a real placement."""
-    folder: Path = tmp_path_factory.mktemp('placement')
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(folder), '--placement'],
-        stdin=subprocess.PIPE,  # it ends with its standard input
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, 'placement did not start'
-        yield json.loads(line)['placement']
-    finally:
-        process.terminate()
-        process.wait(SECONDS)
 
 
 def call(placement: str, method: str, path: str, body: object = None) -> Any:

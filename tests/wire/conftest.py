@@ -150,3 +150,9 @@ def recording(bmc: FakeBmc, shared: Path) -> Callable[[str], FakeBmc]:
         return bmc
 
     return serve
+
+
+@pytest.fixture(scope='module')
+def url(placement: str) -> str:
+    """Of a real placement."""
+    return placement

@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a real placement come to agree with us, and keep what belongs to others? A process, over HTTP, with keystoneauth."""
 
-import json
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -47,20 +44,6 @@ class Adapter(adapter.Adapter):
         answer = super().request(url, method, **kwargs)
         self.after(method, url)
         return answer
-
-
-@pytest.fixture(scope='module')
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real placement."""
-    state = tmp_path_factory.mktemp('placement')
-    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement']
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        yield json.loads(line)['placement'] if line else pytest.fail(process.communicate()[1])
-    finally:
-        process.terminate()
-        process.communicate(timeout=90)
 
 
 class Cloud:

@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does flat inventory move with its live claims, in a real placement, whatever others do meanwhile and whatever gets lost?"""
 
-import json
 import random
-import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
@@ -31,20 +28,6 @@ from tests.wire.test_placement import Adapter, Cloud
 
 GOLD = 'CUSTOM_BAREMETAL_GOLD'
 RESHAPER = 'POST /reshaper'
-
-
-@pytest.fixture(scope='module')
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real placement."""
-    state = tmp_path_factory.mktemp('placement')
-    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement']
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stdout.readline()
-        yield json.loads(line)['placement'] if line else pytest.fail(process.communicate()[1])
-    finally:
-        process.terminate()
-        process.communicate(timeout=90)
 
 
 class FlatCloud(Cloud):
