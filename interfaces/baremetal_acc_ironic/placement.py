@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How does a job of one node speak to placement? With Ironic's own means of authentication, group ``[placement]``."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable
 
@@ -12,7 +13,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import Supply
-from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
+from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.ref import AcceleratorId
@@ -85,10 +86,13 @@ class _NodeInPlacement:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         shown = withheld(verdict, suspects(self._quarantined, inventory))
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
-        if self._taken:
-            tree = providers.withdrawn(tree)
         self._held()
-        _publisher().publish(tree, consumer=self._consumer)
+        if not self._taken:
+            _publisher().publish(tree, consumer=self._consumer)
+            return
+        # Without a root nothing of the node is on offer, which is all that is wanted of a machine that is taken.
+        with contextlib.suppress(RootMissing):
+            _publisher().publish(providers.withdrawn(tree), consumer=self._consumer)
 
 
 @functools.cache

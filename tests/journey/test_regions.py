@@ -78,6 +78,18 @@ def test_a_region_gets_the_function_that_its_tenant_asks_for(enrol: Enrol, servi
     assert (['FPGA', 'FPGA'], False) == (node.offers(), node.may_be_claimed('FPGA'))
 
 
+def test_a_machine_without_a_root_provider_is_deployed(enrol: Enrol, services: Services) -> None:
+    """Nova has not made it, or has deleted it: nothing of the machine is on offer then, so there is nothing to wait for."""
+    node = enrol('gpu-server', 'locks', parameters={'gpus': 1})
+    node.to('provide', 'available')
+    tree = services.placement.take('GET', f'/resource_providers?in_tree={node.uuid}')['resource_providers']
+    for provider in sorted(tree, key=lambda p: p['uuid'] == node.uuid):
+        services.placement.take('DELETE', f'/resource_providers/{provider["uuid"]}')
+    found = node.deploy()
+    assert 'active' == found['provision_state'], found['last_error']
+    assert [] == node.open_ways()
+
+
 def test_what_was_claimed_and_cannot_be_had_fails_the_deployment(enrol: Enrol, services: Services) -> None:
     """A tenant who asks for a function by trait, and whose allocation holds no region, is told what is missing."""
     node = enrol('acc-server', 'regions')
