@@ -24,6 +24,7 @@
     +-- WriteFailed          a write was begun and did not end as it should
     +-- StaleJob             a stored job belongs to another flow, step, lifecycle or machine
     +-- StateError           what has to be remembered cannot be read or written
+    +-- DemandRefused        there are too many demands already (waiting can help)
     +-- CertificateInvalid   a hand-over certificate proves nothing here
     +-- PlacementError
         +-- PlacementUnreachable  (waiting can help)
@@ -187,6 +188,12 @@ class StaleJob(AccError):
 
 class StateError(AccError):
     """What has to be remembered cannot be read or written: a full disk, a folder that is not ours."""
+
+
+class DemandRefused(AccError):
+    """A demand is not taken, because there are too many already."""
+
+    waiting_helps = True
 
 
 class CertificateInvalid(AccError):

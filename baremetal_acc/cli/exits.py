@@ -45,6 +45,7 @@ _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.CertificateInvalid, Exit.NOT_MET),
     (errors.WriteFailed, Exit.WRITE_FAILED),
     (errors.StaleJob, Exit.REFUSED),
+    (errors.DemandRefused, Exit.REFUSED),
     (errors.PlacementUnreachable, Exit.UNREACHABLE),
     (errors.PlacementError, Exit.REFUSED),
 )

@@ -1,0 +1,338 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which demands lie in this folder? A small file for each, so that several processes can tell them and one can read them.
+
+::
+
+    FUNCTION-ID.json    both as digests: no id leads out of the folder, and how many there are of a function needs no reading
+    .lock               held by whoever writes; it holds how many demands were refused because there were too many
+
+The same id told twice is one demand, and keeps its first time. When the folder is full a new one is refused: none that lies
+there is lost. Only files of the user who runs this are read, and only those that nobody else may write.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from baremetal_acc.decide.demand import Progress, Told
+from baremetal_acc.decide.pool import Demand
+from baremetal_acc.errors import DemandRefused, StaleJob, StateError, UsageError
+from baremetal_acc.model.codec import decode, encode
+
+LOG = logging.getLogger(__name__)
+
+FORMAT = 1
+
+MOST = 4000
+"""Demands at a time. Reading as many takes a third of a second."""
+
+MOST_OF_ONE = 2000
+"""Demands for one function at a time, so that those for others find room."""
+
+LONGEST = 255
+"""Characters of an id, of a function's name and of a resource class: what placement and Ironic take for a name."""
+
+MAX_SIZE = 16384
+"""Bytes of a file: three texts of 255 characters, each of twelve bytes as JSON escapes them, take 9.3 KiB."""
+
+PROGRAMMING_LASTS = timedelta(hours=2)
+"""How long a demand is remembered beyond its time while its function is being programmed, so that its end is reported. It is
+what a job may take ([baremetal_acc] job_timeout)."""
+
+LOCK_SECONDS = 10.0
+"""How long a writer waits for the others: each holds the lock for some milliseconds."""
+
+_NAME = re.compile(r'[0-9a-f]{16}-[0-9a-f]{32}\.json')
+_LOCK = '.lock'
+_NEW = '.new'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What a file holds."""
+
+    format: int
+    told: Told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spool:
+    """A folder of demands.
+
+    :ivar root: made when it is needed, for its owner alone.
+    :ivar most: how many demands it takes at a time.
+    :ivar most_of_one: how many of those for one function.
+    """
+
+    root: Path
+    most: int = MOST
+    most_of_one: int = MOST_OF_ONE
+    _reported: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def put(self, demand: Demand, source: str = 'file') -> bool:
+        """Keep a demand.
+
+        :param source: who told it.
+        :returns: whether it is new. One with the same id that is there stays as it is.
+        :raises UsageError: one of its texts is no name.
+        :raises DemandRefused: there are too many.
+        :raises StateError: it could not be kept.
+        """
+        for key, text in (('id', demand.id), ('function', demand.function), ('resource_class', demand.resource_class)):
+            _check(key, text)
+        own = _digest(demand.id, 32)
+        kind = _digest(demand.function, 16)
+        with self._explained(), self._alone() as lock:
+            names = self._names(orphans=True)
+            if any(name[17:49] == own for name in names):
+                return False
+            there = sum(name[:16] == kind for name in names)
+            if len(names) >= self.most or there >= self.most_of_one:
+                _count(lock)
+                what = f'{there} for {demand.function}' if there >= self.most_of_one else f'{len(names)}'
+                raise DemandRefused(
+                    f'{self.root}: {what} are waiting, no more are taken',
+                    hint='tell it again later; one that is not served is forgotten after demand_seconds of the pool file',
+                )
+            self._write(Told(demand=demand, source=source, since=demand.at))
+        return True
+
+    def told(self, now: datetime, lasts: timedelta) -> tuple[Told, ...]:
+        """All that count, the oldest first. Those whose time is over are deleted.
+
+        What lies in the future was stamped by a clock that goes wrong, and counts as of now.
+
+        :param lasts: how long somebody is taken to wait, and how long what he waits for is kept for him.
+        :raises StateError: the folder cannot be read.
+        """
+        if not self.root.exists():
+            return ()
+        found = []
+        with self._explained():
+            self._check_root()
+            names = self._names(foreign=True)
+        for name in names:
+            one = self._read(name)
+            if one is None:
+                continue
+            if one.demand.at > now or one.since > now:
+                one = replace(one, demand=replace(one.demand, at=min(one.demand.at, now)), since=min(one.since, now))
+                self._rewrite(name, one)
+            if _over(one, now, lasts):
+                self._delete(name)
+                LOG.info('demand %s for %s: forgotten, %s', one.demand.id, one.demand.function, one.progress)
+            else:
+                found.append(one)
+        return tuple(sorted(found, key=lambda t: (t.demand.at, t.demand.id)))
+
+    def read(self, now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
+        """Like :meth:`told`, without how far it has come with them."""
+        return tuple(t.demand for t in self.told(now, lasts))
+
+    def mark(self, told: Told) -> bool:
+        """Keep how far it has come with a demand that lies here.
+
+        :returns: whether it does; one that was dropped meanwhile does not come back.
+        :raises StateError: it could not be kept.
+        """
+        return self._rewrite(_name(told.demand), told)
+
+    def drop(self, demand_id: str) -> bool:
+        """Forget a demand.
+
+        :returns: whether there was one.
+        :raises StateError: it could not be deleted.
+        """
+        if not self.root.exists():
+            return False
+        with self._explained(), self._alone():
+            own = _digest(demand_id, 32)
+            found = [name for name in self._names() if name[17:49] == own]
+            for name in found:
+                (self.root / name).unlink(missing_ok=True)
+        return bool(found)
+
+    def refused(self) -> int:
+        """How many demands were refused since the folder was made, because there were too many."""
+        try:
+            return _counted((self.root / _LOCK).read_bytes()[:20])
+        except OSError:
+            return 0
+
+    def changed(self) -> int:
+        """Something that is another one when demands came or went, and cheap to ask for."""
+        try:
+            return self.root.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _names(self, *, foreign: bool = False, orphans: bool = False) -> list[str]:
+        """The files of demands.
+
+        :param foreign: report the others.
+        :param orphans: delete what a writer that was killed has left: only for who has the lock.
+        """
+        found: list[str] = []
+        others: list[str] = []
+        with os.scandir(self.root) as entries:
+            for entry in entries:
+                (found if _NAME.fullmatch(entry.name) else others).append(entry.name)
+        for name in others:
+            if name.startswith('.') and name.endswith(_NEW):
+                if orphans:
+                    (self.root / name).unlink(missing_ok=True)
+            elif foreign and name != _LOCK:
+                self._report(name, 'is not the file of a demand')
+        return sorted(found)
+
+    def _read(self, name: str) -> Told | None:
+        """What a file holds; None: it has gone, or nobody can tell, which is reported."""
+        path = self.root / name
+        try:
+            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
+                found = os.fstat(stream.fileno())
+                if not stat.S_ISREG(found.st_mode) or _others_may_write(found):
+                    self._report(name, 'is no file of this user, or others may write it')
+                    return None
+                data = stream.read(MAX_SIZE + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            self._report(name, 'is a link' if exc.errno == errno.ELOOP else f'cannot be read: {exc.strerror}')
+            return None
+        try:
+            if len(data) > MAX_SIZE:
+                raise StaleJob(f'longer than {MAX_SIZE} bytes')
+            kept = decode(_Kept, json.loads(data))
+            for text in (kept.told.demand.id, kept.told.demand.function, kept.told.demand.resource_class):
+                _check('what it says', text)
+            if kept.format != FORMAT or _name(kept.told.demand) != name:
+                raise StaleJob('of another version, or under the name of another demand')
+        except (ValueError, RecursionError, StaleJob, UsageError) as exc:
+            self._report(name, f'cannot be used: {exc}')
+            return None
+        self._reported.discard(name)
+        return kept.told
+
+    def _report(self, name: str, what: str) -> None:
+        if name not in self._reported and len(self._reported) < self.most:
+            self._reported.add(name)
+            LOG.warning('%s: %s; it is left as it is', ascii(str(self.root / name)), what)
+
+    def _rewrite(self, name: str, told: Told) -> bool:
+        with self._explained(), self._alone():
+            if not (self.root / name).exists():
+                return False
+            self._write(told)
+        return True
+
+    def _delete(self, name: str) -> None:
+        with self._explained(), self._alone():
+            (self.root / name).unlink(missing_ok=True)
+
+    def _write(self, told: Told) -> None:
+        """As a whole or not at all, and on the disk when this returns: no empty file is found after a power failure."""
+        data = json.dumps(encode(_Kept(format=FORMAT, told=told))).encode()
+        handle, name = tempfile.mkstemp(dir=self.root, prefix='.', suffix=_NEW)
+        try:
+            with open(handle, 'wb') as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(name, self.root / _name(told.demand))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[int]:
+        """Nobody else writes meanwhile. The system frees it with the process, however that ends."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._check_root()
+        at = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            until = time.monotonic() + LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise StateError(f'{self.root}: another process has held it for {LOCK_SECONDS:.0f} s') from None
+                    time.sleep(0.005)
+            yield at
+        finally:
+            os.close(at)
+
+    def _check_root(self) -> None:
+        found = self.root.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise StateError(f'{self.root}: is no folder')
+        if _others_may_write(found):
+            raise StateError(f'{self.root}: others may write there', hint=f'chmod 700 {self.root}, as its owner')
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What the system says becomes an error of ours.
+
+        :raises StateError: it does.
+        """
+        try:
+            yield
+        except OSError as exc:
+            hint = 'option [baremetal_acc_demand] folder names it; see that there is room, and that this user may write there'
+            raise StateError(f'{self.root}: demands cannot be kept there: {exc.strerror}', hint=hint) from exc
+
+
+def _over(told: Told, now: datetime, lasts: timedelta) -> bool:
+    """Its time is over. What is kept for somebody is kept as long as he would have waited for it."""
+    match told.progress:
+        case Progress.WAITING:
+            return now - told.demand.at >= lasts
+        case Progress.PROGRAMMING:
+            return now - told.demand.at >= lasts + PROGRAMMING_LASTS
+        case Progress.SCHEDULABLE:
+            return now - told.since >= lasts
+
+
+def _check(key: str, text: str | None) -> None:
+    if text is not None and not (0 < len(text) <= LONGEST and text.isprintable()):
+        raise UsageError(
+            argument=key, what=f'{text[:40]!a}: is no name', hint=f'1 to {LONGEST} characters, all of them printable'
+        )
+
+
+def _name(demand: Demand) -> str:
+    return f'{_digest(demand.function, 16)}-{_digest(demand.id, 32)}.json'
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:length]
+
+
+def _count(lock: int) -> None:
+    """One more was refused."""
+    os.pwrite(lock, f'{_counted(os.pread(lock, 20, 0)) + 1}\n'.encode(), 0)
+
+
+def _counted(data: bytes) -> int:
+    word = data.strip()
+    return int(word) if word.isdigit() else 0
+
+
+def _others_may_write(found: os.stat_result) -> bool:
+    return found.st_uid != os.geteuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

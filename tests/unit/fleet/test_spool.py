@@ -1,0 +1,288 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a folder of demands keep what it was told, forget what is over, and let nobody fill it or trick it?"""
+
+import json
+import logging
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from baremetal_acc.decide.demand import Progress, Told
+from baremetal_acc.decide.pool import Demand
+from baremetal_acc.errors import DemandRefused, StateError, UsageError
+from baremetal_acc.fleet.spool import MAX_SIZE, PROGRAMMING_LASTS, Spool
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+LASTS = timedelta(minutes=15)
+SECOND = timedelta(seconds=1)
+
+
+def demand(name: str = 'req-1', function: str = 'aes', at: datetime = NOW, resource_class: str | None = None) -> Demand:
+    """Somebody who waits."""
+    return Demand(id=name, function=function, at=at, resource_class=resource_class)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    """An empty one, whose folder is not there yet."""
+    return Spool(root=tmp_path / 'state' / 'demands')
+
+
+def files(spool: Spool) -> list[Path]:
+    """The files of demands."""
+    return sorted(spool.root.glob('*.json'))
+
+
+def test_what_was_told_is_read_by_another_one(spool: Spool) -> None:
+    """What one writer puts another reader finds, whole, the oldest first."""
+    second = demand('b', resource_class='Gold', at=NOW - SECOND)
+    assert spool.put(demand('a'))
+    assert spool.put(second, 'http')
+    other = Spool(root=spool.root)
+    assert (second, demand('a')) == other.read(NOW, LASTS)
+    assert ['http', 'file'] == [t.source for t in other.told(NOW, LASTS)]
+    assert {Progress.WAITING} == {t.progress for t in other.told(NOW, LASTS)}
+
+
+def test_a_folder_that_is_not_there_holds_none(spool: Spool) -> None:
+    """Nobody has told anything, and reading makes no folder."""
+    assert () == spool.read(NOW, LASTS)
+    assert not spool.drop('req-1')
+    assert (0, 0) == (spool.refused(), spool.changed())
+    assert not spool.root.exists()
+
+
+def test_only_the_user_sees_them(spool: Spool) -> None:
+    """The folder is 0700 and each file 0600, whatever the umask lets through."""
+    before = os.umask(0)
+    try:
+        spool.put(demand())
+    finally:
+        os.umask(before)
+    assert 0o700 == stat.S_IMODE(spool.root.stat().st_mode)
+    assert {0o600} == {stat.S_IMODE(p.stat().st_mode) for p in spool.root.iterdir()}
+
+
+def test_one_id_is_one_demand_and_keeps_its_first_time(spool: Spool) -> None:
+    """Who asks again does not move himself to the end, and cannot turn his demand into another one."""
+    assert spool.put(demand(at=NOW - SECOND))
+    assert not spool.put(demand(function='gzip'))
+    assert (demand(at=NOW - SECOND),) == spool.read(NOW, LASTS)
+
+
+@pytest.mark.parametrize('name', ['../../etc/passwd', '/etc/passwd', '.lock', '-', 'a/b\\c', 'ü' * 255, '*.json'])
+def test_no_id_leads_out_of_the_folder(spool: Spool, name: str) -> None:
+    """The name of the file is a digest: what an id says matters to nobody's file system."""
+    spool.put(demand(name))
+    assert [name] == [d.id for d in spool.read(NOW, LASTS)]
+    assert 1 == len(files(spool))
+    assert [spool.root] == list(spool.root.parent.iterdir())
+    assert spool.drop(name)
+
+
+@pytest.mark.parametrize(
+    'wrong',
+    [
+        demand(''),
+        demand('x' * 256),
+        demand('a\nb'),
+        demand('\ud800'),
+        demand(function=''),
+        demand(function='f' * 256),
+        demand(resource_class='\x1b[31m'),
+        demand(resource_class=''),
+    ],
+)
+def test_what_is_no_name_is_refused(spool: Spool, wrong: Demand) -> None:
+    """Texts that are empty, too long, or would move a terminal's cursor are refused, and nothing is written."""
+    with pytest.raises(UsageError, match='is no name'):
+        spool.put(wrong)
+    assert not spool.root.exists()
+
+
+def test_the_longest_names_are_read_again(spool: Spool) -> None:
+    """What is taken is never too long to be read."""
+    long = demand('\U0001f600' * 255, '\U0001f600' * 255, resource_class='\U0001f600' * 255)
+    spool.put(long)
+    assert files(spool)[0].stat().st_size < MAX_SIZE
+    assert (long,) == spool.read(NOW, LASTS)
+
+
+@pytest.mark.parametrize(
+    ('progress', 'lasts'),
+    [
+        (Progress.WAITING, LASTS),
+        (Progress.PROGRAMMING, LASTS + PROGRAMMING_LASTS),
+    ],
+)
+def test_who_waits_is_forgotten_when_his_time_is_over(spool: Spool, progress: Progress, lasts: timedelta) -> None:
+    """A demand ends on time; one whose function is being programmed is kept longer, so that somebody hears of it."""
+    spool.put(demand())
+    spool.mark(Told(demand=demand(), source='file', progress=progress, since=NOW))
+    assert (demand(),) == spool.read(NOW + lasts - SECOND, LASTS)
+    assert () == spool.read(NOW + lasts, LASTS)
+    assert [] == files(spool)
+
+
+def test_what_is_schedulable_is_kept_as_long_as_one_waits(spool: Spool) -> None:
+    """Its time begins anew when its function can be claimed."""
+    spool.put(demand())
+    served = Told(demand=demand(), source='file', progress=Progress.SCHEDULABLE, since=NOW + 2 * LASTS)
+    assert spool.mark(served)
+    assert (served,) == spool.told(NOW + 3 * LASTS - SECOND, LASTS)
+    assert 2 * LASTS == served.took
+    assert () == spool.told(NOW + 3 * LASTS, LASTS)
+
+
+def test_what_was_dropped_does_not_come_back(spool: Spool) -> None:
+    """Whoever marks a demand that somebody drops at the same time leaves it dropped."""
+    spool.put(demand())
+    (told,) = spool.told(NOW, LASTS)
+    assert spool.drop('req-1')
+    assert not spool.drop('req-1')
+    assert not spool.mark(replace(told, progress=Progress.PROGRAMMING))
+    assert () == spool.told(NOW, LASTS)
+
+
+def test_a_time_to_come_counts_as_now_and_ends(spool: Spool) -> None:
+    """A clock that goes wrong makes no demand that lasts for ever."""
+    spool.put(demand(at=NOW + timedelta(days=365)))
+    assert (demand(),) == spool.read(NOW, LASTS)
+    assert (demand(),) == spool.read(NOW + LASTS - SECOND, LASTS)
+    assert () == spool.read(NOW + LASTS, LASTS)
+
+
+def test_a_full_folder_refuses_and_loses_nothing(tmp_path: Path) -> None:
+    """New ones are refused, by number and by function, and counted; all that lies there stays."""
+    spool = Spool(root=tmp_path / 'demands', most=4, most_of_one=3)
+    first = tuple(demand(f'aes-{n}', at=NOW + n * SECOND) for n in range(3))
+    for each in first:
+        spool.put(each)
+    with pytest.raises(DemandRefused, match='3 for aes are waiting') as caught:
+        spool.put(demand('aes-3'))
+    assert caught.value.waiting_helps
+    assert spool.put(demand('gzip-0', 'gzip', at=NOW + 3 * SECOND))
+    with pytest.raises(DemandRefused, match='4 are waiting'):
+        spool.put(demand('gzip-1', 'gzip'))
+    assert not spool.put(demand('aes-0')), 'one that is there is no new one'
+    later = NOW + 10 * SECOND
+    assert (*first, demand('gzip-0', 'gzip', at=NOW + 3 * SECOND)) == spool.read(later, LASTS)
+    assert 2 == spool.refused()
+    assert spool.drop('aes-1')
+    assert spool.put(demand('aes-3', at=later))
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    """Four processes tell forty demands each, ten of them the same: none is lost or there twice, and no bound is passed."""
+    root = tmp_path / 'demands'
+    code = (
+        'import sys\n'
+        'from datetime import datetime, UTC\n'
+        'from pathlib import Path\n'
+        'from baremetal_acc.decide.pool import Demand\n'
+        'from baremetal_acc.errors import DemandRefused\n'
+        'from baremetal_acc.fleet.spool import Spool\n'
+        'spool = Spool(root=Path(sys.argv[1]), most=100)\n'
+        'taken = refused = 0\n'
+        'for n in range(40):\n'
+        '    name = f"same-{n}" if n < 10 else f"{sys.argv[2]}-{n}"\n'
+        '    try:\n'
+        '        taken += spool.put(Demand(id=name, function="aes", at=datetime(2026, 11, 22, 12, tzinfo=UTC)))\n'
+        '    except DemandRefused:\n'
+        '        refused += 1\n'
+        'print(taken, refused)\n'
+    )
+    running = [subprocess.Popen([sys.executable, '-c', code, str(root), str(n)], stdout=subprocess.PIPE) for n in range(4)]
+    said = [tuple(map(int, one.communicate(timeout=120)[0].split())) for one in running]
+    assert [0] * 4 == [one.returncode for one in running]
+    there = Spool(root=root).read(NOW, LASTS)
+    assert (100, 30) == (sum(taken for taken, _ in said), sum(refused for _, refused in said))
+    assert 100 == len({d.id for d in there}) == len(there)
+    assert 30 == Spool(root=root).refused()
+
+
+@pytest.mark.parametrize(
+    'content',
+    [
+        b'',
+        b'{',
+        b'[]',
+        b'\xff\xfe',
+        b'[' * 5000,
+        b'{"format": 2}',
+        b' ' * (MAX_SIZE + 1),
+        b'{"type":"_Kept","format":1,"told":{"demand":{"id":1,"function":"aes","at":"2026-11-22T12:00:00+00:00"}}}',
+    ],
+)
+def test_what_cannot_be_read_is_reported_once_and_left(spool: Spool, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+    """A damaged file stops nobody: it is named in the log once, stays, and all others count."""
+    spool.put(demand('good'))
+    spool.put(demand('bad'))
+    (bad,) = [p for p in files(spool) if b'"bad"' in p.read_bytes()]
+    bad.write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
+        assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
+    assert 1 == len(caplog.records)
+    assert str(bad) in caplog.text
+    assert content == bad.read_bytes()
+
+
+def test_what_others_could_forge_is_left(spool: Spool, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    """Links, pipes, files that others may write, files under another's name, and files that are no demands are left."""
+    for name in ('good', 'shared', 'moved', 'linked'):
+        spool.put(demand(name))
+    by_id = {json.loads(p.read_bytes())['told']['demand']['id']: p for p in files(spool)}
+    by_id['shared'].chmod(0o620)
+    by_id['moved'].rename(by_id['moved'].with_name('0' * 16 + '-' + '0' * 32 + '.json'))
+    by_id['linked'].rename(tmp_path / 'elsewhere')
+    by_id['linked'].symlink_to(tmp_path / 'elsewhere')
+    os.mkfifo(spool.root / ('1' * 16 + '-' + '1' * 32 + '.json'))
+    (spool.root / 'notes.txt').write_text('by somebody')
+    with caplog.at_level(logging.WARNING):
+        assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
+    assert 5 == len(caplog.records)
+    assert 'by somebody' == (spool.root / 'notes.txt').read_text()
+
+
+def test_a_folder_that_others_may_write_is_refused(spool: Spool) -> None:
+    """Whoever may write there could have the fleet programmed."""
+    spool.put(demand())
+    spool.root.chmod(0o770)
+    for use in (lambda: spool.put(demand('b')), lambda: spool.read(NOW, LASTS), lambda: spool.drop('a')):
+        with pytest.raises(StateError, match='others may write there'):
+            use()
+
+
+def test_a_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
+    """The error names the folder and the option."""
+    (tmp_path / 'demands').write_text('')
+    with pytest.raises(StateError, match='demands cannot be kept there') as caught:
+        Spool(root=tmp_path / 'demands').put(demand())
+    assert 'folder' in (caught.value.hint or '')
+
+
+def test_what_a_killed_writer_left_is_swept(spool: Spool) -> None:
+    """A file that was never finished is no demand, and goes with the next one that is told."""
+    spool.put(demand('a'))
+    left = spool.root / '.abc.new'
+    left.write_text('{"half')
+    assert ('a',) == tuple(d.id for d in spool.read(NOW, LASTS))
+    spool.put(demand('b'))
+    assert not left.exists()
+
+
+def test_a_watcher_sees_that_something_came(spool: Spool) -> None:
+    """What is cheap to ask for changes when a demand comes, so that nobody has to wait for the next turn."""
+    spool.put(demand('a'))
+    os.utime(spool.root, ns=(1, 1))
+    before = spool.changed()
+    spool.put(demand('b'))
+    assert before != spool.changed()
