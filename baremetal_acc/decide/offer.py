@@ -86,6 +86,55 @@ def offer(
             argument=f'offer = "{how}" of rule {wanted.offer_rule} for {accelerator.label}',
             what='it has slots for functions, so it is not like any other one',
             hint='offer it as "function", "region" or "device"',
+def able(
+    inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
+) -> dict[tuple[AcceleratorId, str], frozenset[str]]:
+    """The functions that each slot can be given, of the devices whose slots are claimed one by one."""
+    catalogue = tuple(catalogue)
+    found: dict[tuple[AcceleratorId, str], frozenset[str]] = {}
+    for accelerator in inventory.accelerators:
+        wanted = demands(baseline, accelerator, node)
+        if (wanted.offer or usual(accelerator)) in (Offering.FUNCTION, Offering.REGION):
+            found |= {(accelerator.id, s.slot_id): _takes(accelerator, s, wanted, catalogue) for s in accelerator.slots}
+    return found
+
+
+def removed(inventory: Inventory, baseline: Baseline, node: NodeFacts, left: frozenset[Place]) -> frozenset[Place]:
+    """The slots whose function is not offered any more, since somebody has left them and their rules say ``remove``.
+
+    :param left: slots that somebody has had who is gone, and that were not programmed since.
+    """
+    return frozenset(
+        (a.id, s.slot_id)
+        for a in inventory.accelerators
+        for s in a.slots
+        if (a.id, s.slot_id) in left and goes(a, demands(baseline, a, node))
+    )
+
+
+def goes(accelerator: Accelerator, wanted: Demands) -> bool:
+    """Whether the functions of a device's slots go from what is offered when somebody leaves them.
+
+    Only where a slot is claimed as its function: a region is offered whatever it holds, and its next tenant chooses.
+    """
+    how = usual(accelerator) if wanted.offer is None else wanted.offer
+    return how is Offering.FUNCTION and wanted.on_leave is OnLeave.REMOVE
+
+
+def slots(inventory: Inventory) -> frozenset[Place]:
+    """All slots of a machine."""
+    return frozenset((a.id, s.slot_id) for a in inventory.accelerators for s in a.slots)
+
+
+def programmed(job: Job) -> frozenset[Place]:
+    """The slots that a job has given a function. To put back what was there before is none."""
+    return frozenset(
+        (i.action.accelerator, i.action.slot)
+        for i in job.items
+        if isinstance(i.action, Program) and i.state is ItemState.DONE and not i.restoring
+    )
+
+
         )
     own = None if node.resource_class is None else 'CUSTOM_' + re.sub('[^0-9A-Z]+', '_', node.resource_class.upper())
     if wanted.offer_class is not None and wanted.offer_class == own:

@@ -5,8 +5,9 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as does
-``certificate``, the last one that was issued; ``ways`` and ``taken`` stand there so that older versions pass over them; and
-``seen``, always compressed, is what the next look is compared with, ``handed`` how the node was handed over. Full inventories
+``certificate``, the last one that was issued; ``ways``, ``taken`` and ``regions`` stand there so that older versions pass over
+them, the last one also for whoever steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is
+what the next look is compared with, ``handed`` how the node was handed over. Full inventories
 do not belong here; they lie in Ironic's inspection store, where others write, too.
 """
 
@@ -21,8 +22,9 @@ from typing import Any
 from ironic.common import exception
 from oslo_log import log
 
-from baremetal_acc.decide import evidence, waiver
+from baremetal_acc.decide import evidence, regions, waiver
 from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc.decide.regions import Regions
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.accelerator import Accelerator
@@ -193,6 +195,7 @@ class Memory:
         anew, whatever they show, or nobody uses them.
     :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images. It lasts
         until the whole path has written them, however often the node is handed over meanwhile.
+    :ivar regions: what its slots were found to hold, and can be given; None: it has none, or was not looked at yet.
     """
 
     format: int = FORMAT
@@ -223,6 +226,7 @@ class Memory:
     watched: Watched | None = None
     exposed: frozenset[AcceleratorId] = frozenset()
     anew: frozenset[AcceleratorId] = frozenset()
+    regions: Regions | None = None
 
     @property
     def writing(self) -> bool:
@@ -290,7 +294,16 @@ def load(node: Any) -> Memory:
         taken=None if taken is None else decode(frozenset[str], taken),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
+        regions=_regions(node, stored.get('regions')),
     )
+
+
+def _regions(node: Any, found: object) -> Regions | None:
+    try:
+        return None if found is None else regions.read(found)
+    except StaleJob as exc:
+        LOG.warning('Node %s: no pool counts its regions until they are looked at again: %s', node.uuid, exc)
+        return None
 
 
 def store(node: Any, memory: Memory) -> None:
@@ -300,8 +313,8 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
-    state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None))
-    del state['ways'], state['taken']
+    state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None, regions=None))
+    del state['ways'], state['taken'], state['regions']
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -322,9 +335,18 @@ def store(node: Any, memory: Memory) -> None:
         value['drift'] = encode(memory.drift)
     if memory.seen is not None:
         value['seen'] = memory.seen
+    if memory.regions is not None:
+        known = regions.document(memory.regions)
+        if known is not None:
+            value['regions'] = known
+        else:
+            LOG.warning('Node %s: it has more regions than can be remembered, so that no pool counts them', node.uuid)
     size = len(json.dumps(value))
     if size > LIMIT_BYTES and value.pop('seen', None) is not None:
         LOG.warning('Node %s: what was last seen of its accelerators is dropped, for the job needs the room', node.uuid)
+        size = len(json.dumps(value))
+    if size > LIMIT_BYTES and value.pop('regions', None) is not None:
+        LOG.warning('Node %s: no pool counts its regions until they are looked at again: the job needs the room', node.uuid)
         size = len(json.dumps(value))
     if size > LIMIT_BYTES and memory.certificate is not None and memory.certificate.where:
         LOG.warning('Node %s: its certificate is kept elsewhere only, for the job needs the room', node.uuid)

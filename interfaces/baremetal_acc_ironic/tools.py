@@ -12,8 +12,9 @@ from ironic.conf import CONF
 from oslo_log import log
 
 from baremetal_acc import assemble
-from baremetal_acc.decide.offer import supply
-from baremetal_acc.decide.providers import node_traits
+from baremetal_acc.decide import regions
+from baremetal_acc.decide.offer import able, supply
+from baremetal_acc.decide.providers import node_traits, room_for
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, Job, Verdict
@@ -122,9 +123,18 @@ def show(
     record.sync_capabilities(task, known)
     verdict = withheld(verdict, suspects(mind.quarantined, inventory))
     made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
-    wanted = node_traits(inventory, verdict, made.functions, made.offers, others=shown_traits(task.node, mind))
-    traits = record.sync_traits(task, wanted, mind.traits)
-    return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
+    others = shown_traits(task.node, mind)
+    wanted = node_traits(inventory, verdict, made.functions, made.offers, others=others)
+    # One that nobody knows would keep Nova from updating the node.
+    known = wanted - {t for t in os_traits.check_traits(wanted)[1] if not t.startswith('CUSTOM_')}
+    fits = room_for(known, others)
+    if fits != wanted and fits != mind.traits:
+        left = ', '.join(sorted(wanted - fits))
+        LOG.warning('Node %s: flavors that require one of these traits cannot be deployed on it: %s', task.node.uuid, left)
+    traits = record.sync_traits(task, fits, mind.traits)
+    can = able(inventory, with_tools.baseline, node, with_tools.catalogue)
+    there = regions.seen(inventory, verdict, made.functions, can, mind.regions)
+    return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory), regions=there)
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:

@@ -22,6 +22,7 @@ from oslo_utils import uuidutils
 
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import regions
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
@@ -528,7 +529,7 @@ def _end(
         reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
-        mind = show(task, mind, tools, *look, proof, by=step.name, done=job.items)
+        mind = _changed(show(task, mind, tools, *look, proof, by=step.name, done=job.items), job, step)
     mind = replace(
         proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
         opened=opened(mind, job, step, failed=bool(reasons)),
@@ -582,6 +583,14 @@ def proven(mind: Memory, job: Job, *, failed: bool, lasting: bool) -> Memory:
     if failed and job.flow is Flow.DEPLOY:
         return mind.without_evidence_of(Flow.DEPLOY)
     return mind.proven_by(job.engagements) if lasting else mind
+
+
+def _changed(mind: Memory, job: Job, step: Step) -> Memory:
+    """What is remembered, with the regions that were given another function while the node was free: pools let those rest."""
+    if mind.regions is None or step is not steps.PROGRAM or job.flow is not Flow.CLEAN:
+        return mind
+    places = {(a.accelerator, a.slot) for i in job.items if isinstance(a := i.action, Program) and i.state.begun}
+    return replace(mind, regions=regions.changed(mind.regions, places, now()))
 
 
 def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:

@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import NodeFacts, Offering, demands, parse
-from baremetal_acc.decide.offer import Offer, offer, supply, usual
+from baremetal_acc.decide.offer import Offer, able, offer, supply, usual
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
@@ -62,6 +62,23 @@ def test_without_a_rule_an_fpga_is_offered_by_its_functions_and_all_else_whole()
     assert [Offer(how=how) for how in (Offering.FUNCTION, Offering.DEVICE, Offering.DEVICE)] == found
     assert Offering.FUNCTION is usual(v.fpga())
     assert inventories(published('count = 0')) == {CARD: {}, SLOT0: {'CUSTOM_ACC_FN_GZIP': 1}, SLOT1: {}}
+
+
+@pytest.mark.parametrize(
+    ('lines', 'expected'),
+    [
+        (['count = 0'], {'gzip', 'aes'}),
+        (['offer = "function"'], {'gzip', 'aes'}),
+        (['offer = "region"', 'takes = ["aes", "unheard-of"]'], {'aes'}),
+        (['takes = ["gzip"]', 'functions = { "*" = "aes" }'], {'gzip'}),
+        (['offer = "device"'], None),
+        (['offer = "nothing"'], None),
+    ],
+)
+def test_what_slots_take_is_known_where_they_are_claimed_one_by_one(lines, expected):
+    """However that is; a card that is offered whole, or not at all, has none that a pool could count."""
+    found = able(v.inventory(v.fpga(), v.gpu()), rules(*lines), v.NODE, iter((GZIP, AES)))
+    assert found == ({} if expected is None else {(v.FPGA, s): frozenset(expected) for s in ('Slot0', 'Slot1')})
 
 
 @pytest.mark.parametrize(
