@@ -116,6 +116,17 @@ class Offering(StrEnum):
     NOTHING = 'nothing'
 
 
+class OnLeave(StrEnum):
+    """What becomes of the offer of a slot's function when somebody who had the machine has left it.
+
+    ``keep``: what it verifiably holds stays on offer. ``remove``: it offers nothing until it is programmed anew. For slots that
+    are offered as their function.
+    """
+
+    KEEP = 'keep'
+    REMOVE = 'remove'
+
+
 class Acceptable(StrEnum):
     """Lock states that a rule may accept. A deploy takes ``locked-verified`` only, whatever the rule says."""
 
@@ -210,6 +221,7 @@ class Rule:
     :ivar measure: whether the device has to sign what it runs.
     :ivar offer: how it can be claimed; ``offer_class`` as which resource class, None as that of its kind.
     :ivar takes: names of the functions that its slots may be given for a tenant; None: every one that fits.
+    :ivar on_leave: what becomes of the offer of its slots' functions when somebody has left the machine; None keeps it.
     """
 
     name: str
@@ -230,6 +242,7 @@ class Rule:
     offer: Offering | None = None
     offer_class: str | None = None
     takes: tuple[str, ...] | None = None
+    on_leave: OnLeave | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +293,8 @@ class Demands:
     offer_class_rule: str = DEFAULT_RULE
     takes: tuple[str, ...] | None = None
     takes_rule: str = DEFAULT_RULE
+    on_leave: OnLeave = OnLeave.KEEP
+    on_leave_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[str, ...] = ()
@@ -317,6 +332,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     offer, offer_rule = first('offer')
     offer_class, offer_class_rule = first('offer_class')
     takes, takes_rule = first('takes')
+    on_leave, on_leave_rule = first('on_leave')
     # Of the rule that decides what a missing mechanism comes to, and of no other one.
     waivers = [
         (r.name, r.waiver)
@@ -350,6 +366,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         offer_class_rule=offer_class_rule,
         takes=takes if isinstance(takes, tuple) else None,
         takes_rule=takes_rule,
+        on_leave=on_leave if isinstance(on_leave, OnLeave) else OnLeave.KEEP,
+        on_leave_rule=on_leave_rule,
         # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
@@ -450,6 +468,7 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         offer=table.choice('offer', Offering),
         offer_class=_offer_class(table),
         takes=table.strings('takes'),
+        on_leave=table.choice('on_leave', OnLeave),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:

@@ -10,14 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.decide.baseline import FUNCTION_PREFIX, Offering
-from baremetal_acc.decide.offer import Supply
-from baremetal_acc.decide.providers import can_trait, function_class, slot_uuid
+from baremetal_acc.decide.offer import Place, Supply
+from baremetal_acc.decide.providers import (
+    CLASSES,
+    PREFIX,
+    can_trait,
+    card_uuid,
+    function_class,
+    slot_uuid,
+    together_uuid,
+)
 from baremetal_acc.errors import UsageError
+from baremetal_acc.model.attach import Claim, Place
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
-
-Place = tuple[AcceleratorId, str]
-"""A device and a SlotId of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,38 @@ class Claimed:
 
     def __str__(self) -> str:
         return f'{self.slot_id} of {self.label}'
+
+
+def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory, supply: Supply) -> tuple[Claim, ...]:
+    """All that an instance holds of a machine's accelerators, device by device and slot by slot.
+
+    What stands for several devices is a claim of each of them: the machine is the instance's, whatever number it has claimed.
+
+    :param held: the classes that it holds, by the UUID of the provider; that of the machine itself among them.
+    """
+    found = []
+    for a in inventory.accelerators:
+        made = supply.offers.get(a.id)
+        card = together_uuid(node_uuid, a) if made is not None and made.how is Offering.TOGETHER else card_uuid(node_uuid, a.id)
+        if classes := held.get(card):
+            found.append(Claim(provider=card, classes=classes, accelerator=a.id, kind=a.kind))
+        for slot_id in dict.fromkeys(s.slot_id for s in a.slots):
+            slot = slot_uuid(node_uuid, a.id, slot_id)
+            if classes := held.get(slot):
+                found.append(Claim(provider=slot, classes=classes, accelerator=a.id, kind=a.kind, slot=slot_id))
+    return tuple(sorted(found, key=lambda c: (c.accelerator, c.slot or '')))
+
+
+def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterable[Claim]) -> Iterator[str]:
+    """Accelerators that an instance holds, and that the machine does not show: a card that was swapped, for one.
+
+    A class that others than accelerators may have says nothing.
+    """
+    known = {node_uuid, *(c.provider for c in claims)}
+    for provider, classes in sorted(held.items()):
+        ours = sorted(name for name in classes if name in CLASSES.values() or name.startswith(PREFIX))
+        if provider not in known and ours:
+            yield f'the instance has claimed {", ".join(ours)} of provider {provider}, and no device of this machine is that one'
 
 
 def regions(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claimed, ...]:

@@ -91,6 +91,7 @@ class _Draft:
     actions: list[Action] = field(default_factory=list)
     released: set[Release] = field(default_factory=set)
     again: frozenset[AcceleratorId] = frozenset()
+    anew: frozenset[tuple[AcceleratorId, str]] = frozenset()
     opened: set[tuple[AcceleratorId, str, Ref, str]] = field(default_factory=set)
     writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
@@ -124,6 +125,7 @@ def plan(
     hold: bool = False,
     only: frozenset[AcceleratorId] | None = None,
     again: frozenset[AcceleratorId] = frozenset(),
+    anew: frozenset[tuple[AcceleratorId, str]] = frozenset(),
     spoilt: frozenset[AcceleratorId] = frozenset(),
     blockable: waiver.Blockable = frozenset(),
 ) -> Plan:
@@ -137,11 +139,12 @@ def plan(
         nodes on which a tenant's code can run. One that is off, and that a reset would power on, is held too.
     :param only: only these devices, None for all. Where the host is held, the locks of the others are engaged too.
     :param again: devices that are written whatever they show, since nobody believes them: the quarantined ones.
+    :param anew: devices and SlotIds of slots that get the function that is demanded though they hold it already.
     :param spoilt: devices that nobody may use before they are written: the quarantined ones. A host that is held is not given
         back with one of them that the plan does not write.
     :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
     """
-    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again, blockable=blockable)
+    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again, anew=anew, blockable=blockable)
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
     _refuse_the_unseen(draft, baseline, node, chosen)
     for accelerator in chosen:
@@ -472,7 +475,7 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     good = [i for i in found if i.denied is None]
     denied = images.denied_functions(draft.catalogue, accelerator, slot)
     fits = any(images.holds(slot, i) for i in good) and not denied and not images.other_staged(slot, good)
-    if fits and accelerator.id not in draft.again:
+    if fits and accelerator.id not in draft.again and (accelerator.id, slot.slot_id) not in draft.anew:
         return
     if len(good) != 1:
         reason = _not_one(good, function, wanted.functions_rule)
