@@ -21,7 +21,7 @@ from baremetal_acc.decide.providers import (
     together_uuid,
 )
 from baremetal_acc.errors import UsageError
-from baremetal_acc.model.attach import Claim, Place
+from baremetal_acc.model.attach import Claim
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
 
@@ -77,7 +77,7 @@ def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterab
     for provider, classes in sorted(held.items()):
         ours = sorted(name for name in classes if name in CLASSES.values() or name.startswith(PREFIX))
         if provider not in known and ours:
-            yield f'the instance has claimed {", ".join(ours)} of provider {provider}, and no device of this machine is that one'
+            yield f'the instance has claimed {", ".join(ours)} of provider {provider}, and no device of the machine is that one'
 
 
 def regions(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claimed, ...]:
