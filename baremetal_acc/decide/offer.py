@@ -12,17 +12,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.decide import images
-from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, Offering, demands
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, Offering, OnLeave, demands
 from baremetal_acc.decide.verify import functions_in_play
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator, Kind, ReconfigurationSlot
 from baremetal_acc.model.image import Image, ImageKind
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.job import ItemState, Job, Program, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 
 Functions = Mapping[tuple[AcceleratorId, str], str]
 """Name of the function that a slot verifiably holds, by device and SlotId."""
+
+
+Place = tuple[AcceleratorId, str]
+"""A device and a SlotId of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,15 @@ class Offer:
     :ivar resource_class: what it, or each of its regions, is claimed as; None: as the class of its kind.
     :ivar takes: names of the functions that each of its slots can be given, by SlotId.
     :ivar known: SlotIds of slots of which it is certain what they hold: nothing, or a function of the catalogue.
+    :ivar uuids: UUIDs of the functions that slots hold, by SlotId, where the catalogue gives them: a BMC's own word counts for
+        nothing, since it may mean the resource.
     """
 
     how: Offering
     resource_class: str | None = None
     takes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
+    uuids: Mapping[str, str] = field(default_factory=dict)
 
 
 Offers = Mapping[AcceleratorId, Offer]
@@ -56,36 +63,29 @@ class Supply:
     offers: Offers
 
 
-def supply(inventory: Inventory, verdict: Verdict, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> Supply:
+def supply(
+    inventory: Inventory,
+    verdict: Verdict,
+    baseline: Baseline,
+    node: NodeFacts,
+    catalogue: Iterable[Image],
+    *,
+    left: frozenset[Place] = frozenset(),
+) -> Supply:
     """What a node has to offer.
 
     :param verdict: of the same look; of a device with anything unmet no function counts.
+    :param left: slots that somebody has had who is gone, and that were not programmed since.
     :raises UsageError: a rule makes an offer that cannot be made.
     """
     catalogue = tuple(catalogue)
-    functions = functions_in_play(inventory, verdict, baseline, node, catalogue)
+    functions: Functions = functions_in_play(inventory, verdict, baseline, node, catalogue)
+    spent = removed(inventory, baseline, node, left)
+    functions = {place: name for place, name in functions.items() if place not in spent}
     made = {a.id: offer(a, demands(baseline, a, node), node, catalogue, functions) for a in inventory.accelerators}
     return Supply(functions=functions, offers=made)
 
 
-def usual(accelerator: Accelerator) -> Offering:
-    """How a device is offered of which no rule says anything: an FPGA with slots by its functions, all others whole."""
-    return Offering.FUNCTION if accelerator.kind is Kind.FPGA and accelerator.slots else Offering.DEVICE
-
-
-def offer(
-    accelerator: Accelerator, wanted: Demands, node: NodeFacts, catalogue: Iterable[Image], functions: Functions
-) -> Offer:
-    """How one device can be claimed.
-
-    :raises UsageError: not as its rule wants it.
-    """
-    how = usual(accelerator) if wanted.offer is None else wanted.offer
-    if how is Offering.TOGETHER and accelerator.slots:
-        raise UsageError(
-            argument=f'offer = "{how}" of rule {wanted.offer_rule} for {accelerator.label}',
-            what='it has slots for functions, so it is not like any other one',
-            hint='offer it as "function", "region" or "device"',
 def able(
     inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
 ) -> dict[tuple[AcceleratorId, str], frozenset[str]]:
@@ -135,6 +135,24 @@ def programmed(job: Job) -> frozenset[Place]:
     )
 
 
+def usual(accelerator: Accelerator) -> Offering:
+    """How a device is offered of which no rule says anything: an FPGA with slots by its functions, all others whole."""
+    return Offering.FUNCTION if accelerator.kind is Kind.FPGA and accelerator.slots else Offering.DEVICE
+
+
+def offer(
+    accelerator: Accelerator, wanted: Demands, node: NodeFacts, catalogue: Iterable[Image], functions: Functions
+) -> Offer:
+    """How one device can be claimed.
+
+    :raises UsageError: not as its rule wants it.
+    """
+    how = usual(accelerator) if wanted.offer is None else wanted.offer
+    if how is Offering.TOGETHER and accelerator.slots:
+        raise UsageError(
+            argument=f'offer = "{how}" of rule {wanted.offer_rule} for {accelerator.label}',
+            what='it has slots for functions, so it is not like any other one',
+            hint='offer it as "function", "region" or "device"',
         )
     own = None if node.resource_class is None else 'CUSTOM_' + re.sub('[^0-9A-Z]+', '_', node.resource_class.upper())
     if wanted.offer_class is not None and wanted.offer_class == own:
@@ -151,7 +169,19 @@ def programmed(job: Job) -> frozenset[Place]:
         resource_class=wanted.offer_class,
         takes=takes if how is Offering.REGION else {},
         known=frozenset(known) if how is Offering.REGION else frozenset(),
+        uuids=_uuids(accelerator, catalogue, functions),
     )
+
+
+def _uuids(accelerator: Accelerator, catalogue: tuple[Image, ...], functions: Functions) -> dict[str, str]:
+    found = {}
+    for slot in accelerator.slots:
+        name = functions.get((accelerator.id, slot.slot_id))
+        fitting = () if name is None else images.function_image(catalogue, accelerator, slot, name)
+        for image in fitting:
+            if image.uuid is not None and images.holds(slot, image):
+                found[slot.slot_id] = image.uuid
+    return found
 
 
 def _takes(
