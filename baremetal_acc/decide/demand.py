@@ -2,14 +2,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who waits for which function, and is there one for him now?
 
-A demand waits, then a region is being given its function, then one is schedulable: it can be claimed, by whoever comes first.
+Somebody asked placement for a function and found none: Nova tells it in a notification, others tell the query itself. Which
+functions that is about is read from the request. A demand waits, then a region is being given its function, then one is
+schedulable: verified and on offer, for whoever comes first. It is held for a while, which means that no other demand counts it.
 """
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from urllib.parse import parse_qsl
 
-from baremetal_acc.decide.pool import Demand
+from baremetal_acc.decide.baseline import FUNCTION_PREFIX
+from baremetal_acc.decide.pool import Demand, Machine
+from baremetal_acc.decide.providers import CAN_PREFIX, PREFIX, function_class
+from baremetal_acc.decide.reshape import node_class
+from baremetal_acc.errors import UsageError
+
+MOST_OF_A_REQUEST = 64
+"""Functions that one request counts for, at most. A flavor for one machine asks for a few."""
+
+MOST_FIELDS = 256
+"""Fields of a query, or of a flavor, that are read."""
+
+_EXTRA_SPEC = re.compile(r'(resources|trait)([A-Za-z0-9_-]{1,64})?:(.*)', re.DOTALL)
+"""Source: nova 34.0.0, scheduler/utils.py, ResourceRequest.XS_KEYPAT."""
+
+_QUERY = re.compile(r'(resources|required)([A-Za-z0-9_-]{1,64})?')
+"""Source: placement 16.0.0, schemas/allocation_candidate.py, of microversion 1.33 and later."""
+
+_SUCH_AS = 'such as resources=CUSTOM_GOLD:1&resources_ACC=CUSTOM_ACC_FN_AES:1'
+
+_AMOUNT = re.compile(r'[0-9]{1,9}')
 
 
 class Progress(StrEnum):
@@ -18,6 +43,7 @@ class Progress(StrEnum):
     WAITING = 'waiting'
     PROGRAMMING = 'programming'
     SCHEDULABLE = 'schedulable'
+    TAKEN = 'taken'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +52,289 @@ class Told:
 
     :ivar source: who told it: file, http or nova.
     :ivar since: when its progress became what it is; of one that waits, when it was told.
+    :ivar asker: on whose behalf, a project; None: the operator's.
+    :ivar provider: the region that is held for it, or was.
+    :ivar took: from when it was told until its function was schedulable; None: it never was.
     """
 
     demand: Demand
     source: str
     since: datetime
     progress: Progress = Progress.WAITING
+    asker: str | None = None
+    provider: str | None = None
+    took: timedelta | None = None
+
+
+# ----------------------------------------------------------------------------------------------------------------- request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What of functions a request asks for.
+
+    :ivar functions: names in the catalogue, one for each region that it needs.
+    :ivar resource_class: what the machine is asked for as; None: it names none.
+    :ivar notes: what of it is no demand, and why, for people.
+    """
+
+    functions: tuple[str, ...] = ()
+    resource_class: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def demands(self, request: str, at: datetime) -> tuple[Demand, ...]:
+        """A demand for each function; a request for one has its own id, else they are counted.
+
+        :param request: what it is called: the same one told twice is one.
+        """
+        names = [request] if len(self.functions) == 1 else [f'{request}/{n + 1}' for n in range(len(self.functions))]
+        return tuple(
+            Demand(id=name, function=function, at=at, resource_class=self.resource_class)
+            for name, function in zip(names, self.functions, strict=True)
+        )
+
+
+@dataclass(slots=True)
+class _Group:
+    """One group of a request: what one provider has to have."""
+
+    suffix: str
+    resources: dict[str, int] = field(default_factory=dict)
+    traits: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
-    def took(self) -> timedelta | None:
-        """From when it was told until its function was schedulable; None: it is not yet."""
-        return self.since - self.demand.at if self.progress is Progress.SCHEDULABLE else None
+    def asks_for_function(self) -> bool:
+        return any(n.startswith(PREFIX) for n in [*self.resources, *(t for several in self.traits for t in several)])
+
+
+def of_name(name: str, functions: Iterable[str]) -> str | None:
+    """The function that is meant by its name, case ignored, or by its class in placement; None: the catalogue knows none."""
+    functions = sorted(functions)
+    return next((f for f in functions if name.casefold() == f.casefold() or name == function_class(f)), None)
+
+
+def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_traits: Iterable[str] = ()) -> Asked:
+    """What the extra specs of a flavor ask for, as Nova reads them.
+
+    :param functions: those that the catalogue knows.
+    :param image_traits: what the image requires: Nova adds it to what the machine itself has to have.
+    """
+    groups: dict[str, _Group] = {}
+    notes = _too_many(len(extra_specs))
+    for key, value in list(extra_specs.items())[:MOST_FIELDS]:
+        match = _EXTRA_SPEC.fullmatch(key)
+        if match is None:
+            continue
+        what, suffix, name = match[1], match[2] or '', match[3]
+        group = groups.setdefault(suffix, _Group(suffix))
+        if what == 'trait':
+            if value == 'required':
+                group.traits.append((name,))
+        elif _AMOUNT.fullmatch(value):
+            group.resources[name] = int(value)
+        else:
+            notes.append(f'{_shown(key)}: {_shown(value)} is no number')
+    for name in image_traits:
+        groups.setdefault('', _Group('')).traits.append((name,))
+    return _asked(groups.values(), functions, notes)
+
+
+def of_query(query: str, functions: Iterable[str]) -> Asked:
+    """What a query of allocation candidates asks for: ``resources_ACC=CUSTOM_ACC_FN_AES:1&...``, alone or in its URL.
+
+    :param functions: those that the catalogue knows.
+    :raises UsageError: it is no such query.
+    """
+    try:
+        fields = parse_qsl(query.rpartition('?')[2], strict_parsing=True, max_num_fields=MOST_FIELDS)
+    except ValueError as exc:
+        raise UsageError(argument='query', what=f'is none of allocation candidates: {exc}', hint=_SUCH_AS) from None
+    groups: dict[str, _Group] = {}
+    notes: list[str] = []
+    for key, value in fields:
+        match = _QUERY.fullmatch(key)
+        if key == 'root_required':
+            groups.setdefault('', _Group('')).traits.extend(_required(value))
+        elif match is not None and match[1] == 'required':
+            groups.setdefault(match[2] or '', _Group(match[2] or '')).traits.extend(_required(value))
+        elif match is not None:
+            group = groups.setdefault(match[2] or '', _Group(match[2] or ''))
+            for part in value.split(','):
+                name, _, amount = part.partition(':')
+                if _AMOUNT.fullmatch(amount):
+                    group.resources[name] = int(amount)
+                else:
+                    notes.append(f'{_shown(key)}: {_shown(part)} is no class with its number')
+    if not any(group.resources for group in groups.values()):
+        raise UsageError(argument='query', what='asks for no resources', hint=_SUCH_AS)
+    return _asked(groups.values(), functions, notes)
+
+
+def _required(value: str) -> Iterator[tuple[str, ...]]:
+    """The traits that have to be there; of those of one tuple any will do."""
+    if value.startswith('in:'):
+        yield tuple(value.removeprefix('in:').split(','))
+    else:
+        yield from ((name,) for name in value.split(',') if not name.startswith('!'))
+
+
+def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str]) -> Asked:
+    groups = sorted(groups, key=lambda g: g.suffix)
+    known = {function_class(f): f for f in sorted(functions, reverse=True)}
+    found: list[str] = []
+    loose: list[str] = []
+    for group in groups:
+        classes = [name for name, amount in group.resources.items() if name.startswith(FUNCTION_PREFIX) and amount]
+        for name in classes:
+            if group.resources[name] > 1:
+                notes.append(
+                    f'{group.resources[name]} {_shown(name)} in one group: no region has more than one, so that none can ever '
+                    f'answer it; use one group for each'
+                )
+            else:
+                found.extend(_known(name, known, notes))
+        for several in group.traits:
+            found_here = _of_traits(several, classes, known, notes)
+            (found if _of_region(group) else loose).extend(found_here)
+    found.extend(f for f in dict.fromkeys(loose) if f not in found)
+    if len(found) > MOST_OF_A_REQUEST:
+        notes.append(f'it asks for {len(found)} functions, of which {MOST_OF_A_REQUEST} count')
+    resource_class = _machine_class(groups, notes) if found else None
+    return Asked(functions=tuple(found[:MOST_OF_A_REQUEST]), resource_class=resource_class, notes=tuple(notes))
+
+
+def _of_traits(several: Sequence[str], classes: Iterable[str], known: Mapping[str, str], notes: list[str]) -> Iterator[str]:
+    """The function that a region has to hold because of one required trait, or of several of which one will do."""
+    named = [t for t in several if t.startswith(FUNCTION_PREFIX)]
+    notes.extend(
+        f'{_shown(t)}: a region that can be given a function need not hold it, and is programmed for its tenant'
+        for t in several
+        if t.startswith(CAN_PREFIX)
+    )
+    if len(named) < len(several) or any(t in classes for t in named):
+        return
+    good = [t for t in named if t in known]
+    if len(several) > 1 and good:
+        notes.append(f'any of {", ".join(map(_shown, several))} would do: {good[0]} counts')
+    for trait in good[:1] or named:
+        yield from _known(trait, known, notes)
+
+
+def _of_region(group: _Group) -> bool:
+    """One provider has to have what the group asks for: what is required of it, it has to hold itself."""
+    return bool(group.suffix) and any(group.resources.values())
+
+
+def _known(name: str, known: Mapping[str, str], notes: list[str]) -> Iterator[str]:
+    if name in known:
+        yield known[name]
+    else:
+        notes.append(f'{_shown(name)}: the catalogue knows no such function')
+
+
+def _machine_class(groups: Sequence[_Group], notes: list[str]) -> str | None:
+    """The class of the node itself: one of the operator's own, asked for once, in the group of the machine if it has one."""
+    loose = [g for g in groups if not g.suffix]
+    others = [g for g in groups if g.suffix and not g.asks_for_function]
+    for several in (loose, others):
+        names = {
+            name
+            for group in several
+            for name, amount in group.resources.items()
+            if name.startswith('CUSTOM_') and not name.startswith(PREFIX) and amount == 1
+        }
+        if len(names) == 1:
+            return names.pop()
+        if names:
+            notes.append(f'any of {", ".join(map(_shown, sorted(names)))} may be the class of the machine: all machines count')
+            return None
+    return None
+
+
+def _too_many(number: int) -> list[str]:
+    return [f'it has {number} extra specs, of which {MOST_FIELDS} are read'] if number > MOST_FIELDS else []
+
+
+def _shown(text: str) -> str:
+    """For a message: a name may be anything."""
+    return text if len(text) <= 80 and text.isascii() and text.isprintable() else ascii(text[:80])
+
+
+# ---------------------------------------------------------------------------------------------------------------- progress
+
+
+def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -> tuple[Told, ...]:
+    """How far it has come with each demand, by what the fleet is like now; in the order that they were told in.
+
+    Each region is held for one demand. Those keep theirs that have one; then come those who ask for machines of a class, the
+    oldest first, then those to whom any machine is good. One whose region has been claimed, or is no longer what it was, is
+    over: whoever asks for it again tells it again.
+    """
+    ready = _Places(m for m in machines if m.busy is None and not m.under_way)
+    coming = _Places(m for m in machines if m.under_way)
+    found = [_kept(t, ready, coming, now) for t in told if t.progress is Progress.SCHEDULABLE]
+    found.extend(t for t in told if t.progress is Progress.TAKEN)
+    others = (t for t in told if t.progress in (Progress.WAITING, Progress.PROGRAMMING))
+    for one in sorted(others, key=lambda t: (t.demand.resource_class is None, t.demand.at, t.demand.id)):
+        at = ready.take(one.demand)
+        if at is not None:
+            found.append(replace(one, progress=Progress.SCHEDULABLE, since=now, provider=at, took=now - one.demand.at))
+            continue
+        at = coming.take(one.demand)
+        if at is None:
+            found.append(replace(one, progress=Progress.WAITING, since=one.demand.at, provider=None))
+        else:
+            since = one.since if one.progress is Progress.PROGRAMMING else now
+            found.append(replace(one, progress=Progress.PROGRAMMING, since=since, provider=at))
+    return tuple(sorted(found, key=lambda t: (t.demand.at, t.demand.id)))
+
+
+def counting(told: Iterable[Told]) -> tuple[Demand, ...]:
+    """The demands that a plan ought to count: all but those whose region somebody has taken.
+
+    One that is schedulable counts as long as its region is held for it, so that the same region is not counted for another one.
+    """
+    return tuple(
+        replace(t.demand, resource_class=_in_placement(t.demand.resource_class))
+        for t in told
+        if t.progress is not Progress.TAKEN
+    )
+
+
+class _Places:
+    """The regions of some machines by what they hold, or will when what is under way is done."""
+
+    def __init__(self, machines: Iterable[Machine]) -> None:
+        self._of: dict[str, dict[str, Machine]] = {}
+        for machine in machines:
+            for region in machine.regions:
+                function = region.coming or region.function
+                if function is not None:
+                    self._of.setdefault(function, {})[region.provider] = machine
+
+    def take(self, demand: Demand, provider: str | None = None) -> str | None:
+        """A region for it, that nobody else gets then.
+
+        :param provider: this one or none.
+        """
+        there = self._of.get(demand.function, {})
+        names = sorted(there) if provider is None else [provider] if provider in there else []
+        found = next((name for name in names if demand.counts(there[name])), None)
+        if found is not None:
+            del there[found]
+        return found
+
+
+def _kept(told: Told, ready: _Places, coming: _Places, now: datetime) -> Told:
+    """One that was schedulable: it is as long as its region is, or will be again when others of its machine are programmed."""
+    at = told.provider or ''
+    if ready.take(told.demand, at) or coming.take(told.demand, at):
+        return told
+    return replace(told, progress=Progress.TAKEN, since=now)
+
+
+def _in_placement(resource_class: str | None) -> str | None:
+    """How placement calls a machine's class, if it is said in Ironic's words: so that both are one."""
+    if resource_class is None or resource_class.upper().startswith('CUSTOM_'):
+        return resource_class and resource_class.upper()
+    return node_class(resource_class)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
+from baremetal_acc.decide.reshape import node_class
 from baremetal_acc.model import toml
 from baremetal_acc.model.ref import AcceleratorId
 
@@ -122,9 +123,9 @@ class Demand:
     resource_class: str | None = None
 
     def counts(self, machine: Machine) -> bool:
-        """A region of this machine would do."""
-        asked, there = self.resource_class, machine.resource_class
-        return asked is None or (there is not None and there.casefold() == asked.casefold())
+        """A region of this machine would do. Its class may be said in Ironic's words or in placement's: gold, CUSTOM_GOLD."""
+        asked, there = self.resource_class, node_class(machine.resource_class)
+        return asked is None or (there is not None and there in (asked.upper(), node_class(asked)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,12 @@
 
 ::
 
-    FUNCTION-ID.json    both as digests: no id leads out of the folder, and how many there are of a function needs no reading
-    .lock               held by whoever writes; it holds how many demands were refused because there were too many
+    FUNCTION-ASKER-ID.json   as digests: no id leads out of the folder, and to count them needs no reading
+    .lock                    held by whoever writes; it holds how many demands were refused because there were too many
 
-The same id told twice is one demand, and keeps its first time. When the folder is full a new one is refused: none that lies
-there is lost. Only files of the user who runs this are read, and only those that nobody else may write.
+The same id told twice is one demand, and keeps its first time; once its function was schedulable, it can be told anew. When
+the folder is full a new one is refused: none that lies there is lost. Only files of the user who runs this are read, and only
+those that nobody else may write.
 """
 
 import errno
@@ -42,11 +43,14 @@ MOST = 4000
 MOST_OF_ONE = 2000
 """Demands for one function at a time, so that those for others find room."""
 
+MOST_OF_AN_ASKER = 16
+"""Demands of one asker for one function at a time. Whoever boots again each time that it fails tells a new one each time."""
+
 LONGEST = 255
 """Characters of an id, of a function's name and of a resource class: what placement and Ironic take for a name."""
 
 MAX_SIZE = 16384
-"""Bytes of a file: three texts of 255 characters, each of twelve bytes as JSON escapes them, take 9.3 KiB."""
+"""Bytes of a file: four texts of 255 characters, each of twelve bytes as JSON escapes them, take 12 KiB."""
 
 PROGRAMMING_LASTS = timedelta(hours=2)
 """How long a demand is remembered beyond its time while its function is being programmed, so that its end is reported. It is
@@ -55,7 +59,7 @@ what a job may take ([baremetal_acc] job_timeout)."""
 LOCK_SECONDS = 10.0
 """How long a writer waits for the others: each holds the lock for some milliseconds."""
 
-_NAME = re.compile(r'[0-9a-f]{16}-[0-9a-f]{32}\.json')
+_NAME = re.compile(r'(?P<function>[0-9a-f]{16})-(?P<asker>[0-9a-f]{16})-(?P<id>[0-9a-f]{32})\.json')
 _LOCK = '.lock'
 _NEW = '.new'
 
@@ -75,40 +79,51 @@ class Spool:
     :ivar root: made when it is needed, for its owner alone.
     :ivar most: how many demands it takes at a time.
     :ivar most_of_one: how many of those for one function.
+    :ivar most_of_an_asker: how many of those on behalf of one asker.
     """
 
     root: Path
     most: int = MOST
     most_of_one: int = MOST_OF_ONE
+    most_of_an_asker: int = MOST_OF_AN_ASKER
     _reported: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
-    def put(self, demand: Demand, source: str = 'file') -> bool:
+    def put(self, demand: Demand, source: str = 'file', asker: str | None = None) -> bool:
         """Keep a demand.
 
         :param source: who told it.
-        :returns: whether it is new. One with the same id that is there stays as it is.
+        :param asker: on whose behalf: a project. None: the operator's, who may tell any number.
+        :returns: whether it is new. One with the same id that waits stays as it is.
         :raises UsageError: one of its texts is no name.
         :raises DemandRefused: there are too many.
         :raises StateError: it could not be kept.
         """
-        for key, text in (('id', demand.id), ('function', demand.function), ('resource_class', demand.resource_class)):
-            _check(key, text)
-        own = _digest(demand.id, 32)
-        kind = _digest(demand.function, 16)
+        _check_texts(demand, asker)
+        new = Told(demand=demand, source=source, since=demand.at, asker=asker)
+        mine = _parts(_name(new))
         with self._explained(), self._alone() as lock:
-            names = self._names(orphans=True)
-            if any(name[17:49] == own for name in names):
-                return False
-            there = sum(name[:16] == kind for name in names)
-            if len(names) >= self.most or there >= self.most_of_one:
-                _count(lock)
-                what = f'{there} for {demand.function}' if there >= self.most_of_one else f'{len(names)}'
-                raise DemandRefused(
-                    f'{self.root}: {what} are waiting, no more are taken',
-                    hint='tell it again later; one that is not served is forgotten after demand_seconds of the pool file',
-                )
-            self._write(Told(demand=demand, source=source, since=demand.at))
-        return True
+            there = {name: _parts(name) for name in self._names(orphans=True)}
+            for name in [name for name, parts in there.items() if parts['id'] == mine['id']]:
+                if not _over_before(self._read(name), demand.at):
+                    return False
+                (self.root / name).unlink(missing_ok=True)
+                del there[name]
+            same = [parts for parts in there.values() if parts['function'] == mine['function']]
+            of_asker = sum(parts['asker'] == mine['asker'] for parts in same) if asker is not None else 0
+            if of_asker >= self.most_of_an_asker:
+                what = f'{of_asker} of {asker} for {demand.function}'
+            elif len(same) >= self.most_of_one:
+                what = f'{len(same)} for {demand.function}'
+            elif len(there) >= self.most:
+                what = f'{len(there)}'
+            else:
+                self._write(new)
+                return True
+            _count(lock)
+        raise DemandRefused(
+            f'{self.root}: there are {what} already, and no more are taken',
+            hint='tell it again later; those that are not served are forgotten after demand_seconds of the pool file',
+        )
 
     def told(self, now: datetime, lasts: timedelta) -> tuple[Told, ...]:
         """All that count, the oldest first. Those whose time is over are deleted.
@@ -148,7 +163,7 @@ class Spool:
         :returns: whether it does; one that was dropped meanwhile does not come back.
         :raises StateError: it could not be kept.
         """
-        return self._rewrite(_name(told.demand), told)
+        return self._rewrite(_name(told), told)
 
     def drop(self, demand_id: str) -> bool:
         """Forget a demand.
@@ -160,7 +175,7 @@ class Spool:
             return False
         with self._explained(), self._alone():
             own = _digest(demand_id, 32)
-            found = [name for name in self._names() if name[17:49] == own]
+            found = [name for name in self._names() if _parts(name)['id'] == own]
             for name in found:
                 (self.root / name).unlink(missing_ok=True)
         return bool(found)
@@ -172,12 +187,12 @@ class Spool:
         except OSError:
             return 0
 
-    def changed(self) -> int:
-        """Something that is another one when demands came or went, and cheap to ask for."""
+    def names(self) -> frozenset[str]:
+        """The files of all demands, read or not: cheap to ask for."""
         try:
-            return self.root.stat().st_mtime_ns
+            return frozenset(self._names())
         except OSError:
-            return 0
+            return frozenset()
 
     def _names(self, *, foreign: bool = False, orphans: bool = False) -> list[str]:
         """The files of demands.
@@ -217,9 +232,8 @@ class Spool:
             if len(data) > MAX_SIZE:
                 raise StaleJob(f'longer than {MAX_SIZE} bytes')
             kept = decode(_Kept, json.loads(data))
-            for text in (kept.told.demand.id, kept.told.demand.function, kept.told.demand.resource_class):
-                _check('what it says', text)
-            if kept.format != FORMAT or _name(kept.told.demand) != name:
+            _check_texts(kept.told.demand, kept.told.asker)
+            if kept.format != FORMAT or _name(kept.told) != name:
                 raise StaleJob('of another version, or under the name of another demand')
         except (ValueError, RecursionError, StaleJob, UsageError) as exc:
             self._report(name, f'cannot be used: {exc}')
@@ -252,7 +266,7 @@ class Spool:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(name, self.root / _name(told.demand))
+            os.replace(name, self.root / _name(told))
         except BaseException:
             with suppress(OSError):
                 os.unlink(name)
@@ -305,8 +319,19 @@ def _over(told: Told, now: datetime, lasts: timedelta) -> bool:
             return now - told.demand.at >= lasts
         case Progress.PROGRAMMING:
             return now - told.demand.at >= lasts + PROGRAMMING_LASTS
-        case Progress.SCHEDULABLE:
+        case Progress.SCHEDULABLE | Progress.TAKEN:
             return now - told.since >= lasts
+
+
+def _over_before(told: Told | None, at: datetime) -> bool:
+    """Its function was schedulable before this time: whoever asks then has not got it, and waits anew."""
+    return told is not None and told.progress in (Progress.SCHEDULABLE, Progress.TAKEN) and told.since < at
+
+
+def _check_texts(demand: Demand, asker: str | None) -> None:
+    texts = {'id': demand.id, 'function': demand.function, 'resource_class': demand.resource_class, 'asker': asker}
+    for key, text in texts.items():
+        _check(key, text)
 
 
 def _check(key: str, text: str | None) -> None:
@@ -316,8 +341,13 @@ def _check(key: str, text: str | None) -> None:
         )
 
 
-def _name(demand: Demand) -> str:
-    return f'{_digest(demand.function, 16)}-{_digest(demand.id, 32)}.json'
+def _name(told: Told) -> str:
+    return f'{_digest(told.demand.function, 16)}-{_digest(told.asker or "", 16)}-{_digest(told.demand.id, 32)}.json'
+
+
+def _parts(name: str) -> dict[str, str]:
+    match = _NAME.fullmatch(name)
+    return {} if match is None else match.groupdict()
 
 
 def _digest(text: str, length: int) -> str:

@@ -55,7 +55,7 @@ def test_a_folder_that_is_not_there_holds_none(spool: Spool) -> None:
     """Nobody has told anything, and reading makes no folder."""
     assert () == spool.read(NOW, LASTS)
     assert not spool.drop('req-1')
-    assert (0, 0) == (spool.refused(), spool.changed())
+    assert (0, frozenset()) == (spool.refused(), spool.names())
     assert not spool.root.exists()
 
 
@@ -134,10 +134,11 @@ def test_who_waits_is_forgotten_when_his_time_is_over(spool: Spool, progress: Pr
 def test_what_is_schedulable_is_kept_as_long_as_one_waits(spool: Spool) -> None:
     """Its time begins anew when its function can be claimed."""
     spool.put(demand())
-    served = Told(demand=demand(), source='file', progress=Progress.SCHEDULABLE, since=NOW + 2 * LASTS)
+    served = Told(
+        demand=demand(), source='file', progress=Progress.SCHEDULABLE, since=NOW + 2 * LASTS, provider='r', took=2 * LASTS
+    )
     assert spool.mark(served)
     assert (served,) == spool.told(NOW + 3 * LASTS - SECOND, LASTS)
-    assert 2 * LASTS == served.took
     assert () == spool.told(NOW + 3 * LASTS, LASTS)
 
 
@@ -165,11 +166,11 @@ def test_a_full_folder_refuses_and_loses_nothing(tmp_path: Path) -> None:
     first = tuple(demand(f'aes-{n}', at=NOW + n * SECOND) for n in range(3))
     for each in first:
         spool.put(each)
-    with pytest.raises(DemandRefused, match='3 for aes are waiting') as caught:
+    with pytest.raises(DemandRefused, match='there are 3 for aes already') as caught:
         spool.put(demand('aes-3'))
     assert caught.value.waiting_helps
     assert spool.put(demand('gzip-0', 'gzip', at=NOW + 3 * SECOND))
-    with pytest.raises(DemandRefused, match='4 are waiting'):
+    with pytest.raises(DemandRefused, match='there are 4 already'):
         spool.put(demand('gzip-1', 'gzip'))
     assert not spool.put(demand('aes-0')), 'one that is there is no new one'
     later = NOW + 10 * SECOND
@@ -177,6 +178,33 @@ def test_a_full_folder_refuses_and_loses_nothing(tmp_path: Path) -> None:
     assert 2 == spool.refused()
     assert spool.drop('aes-1')
     assert spool.put(demand('aes-3', at=later))
+
+
+def test_one_asker_cannot_fill_it(tmp_path: Path) -> None:
+    """A project that boots again each time that it fails has so many demands at most; others are not hindered."""
+    spool = Spool(root=tmp_path / 'demands', most_of_an_asker=2)
+    for n in range(2):
+        spool.put(demand(f'a-{n}'), 'nova', 'project-a')
+    with pytest.raises(DemandRefused, match='there are 2 of project-a for aes already'):
+        spool.put(demand('a-2'), 'nova', 'project-a')
+    assert spool.put(demand('a-3', 'gzip'), 'nova', 'project-a')
+    assert spool.put(demand('b-0'), 'nova', 'project-b')
+    for n in range(3):
+        assert spool.put(demand(f'own-{n}'))
+    assert 7 == len(spool.read(NOW, LASTS))
+
+
+@pytest.mark.parametrize('progress', [Progress.SCHEDULABLE, Progress.TAKEN])
+def test_what_was_schedulable_can_be_told_anew(spool: Spool, progress: Progress) -> None:
+    """Who asks again after his function was there has not got it. The same telling that only comes twice changes nothing."""
+    spool.put(demand())
+    over = Told(demand=demand(), source='file', progress=progress, since=NOW + SECOND, provider='region')
+    spool.mark(over)
+    assert not spool.put(demand())
+    assert (over,) == spool.told(NOW + SECOND, LASTS)
+    again = demand(at=NOW + 2 * SECOND)
+    assert spool.put(again, 'http')
+    assert (Told(demand=again, source='http', since=again.at),) == spool.told(again.at, LASTS)
 
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
@@ -241,10 +269,10 @@ def test_what_others_could_forge_is_left(spool: Spool, caplog: pytest.LogCapture
         spool.put(demand(name))
     by_id = {json.loads(p.read_bytes())['told']['demand']['id']: p for p in files(spool)}
     by_id['shared'].chmod(0o620)
-    by_id['moved'].rename(by_id['moved'].with_name('0' * 16 + '-' + '0' * 32 + '.json'))
+    by_id['moved'].rename(by_id['moved'].with_name(f'{"0" * 16}-{"0" * 16}-{"0" * 32}.json'))
     by_id['linked'].rename(tmp_path / 'elsewhere')
     by_id['linked'].symlink_to(tmp_path / 'elsewhere')
-    os.mkfifo(spool.root / ('1' * 16 + '-' + '1' * 32 + '.json'))
+    os.mkfifo(spool.root / f'{"1" * 16}-{"1" * 16}-{"1" * 32}.json')
     (spool.root / 'notes.txt').write_text('by somebody')
     with caplog.at_level(logging.WARNING):
         assert ('good',) == tuple(d.id for d in spool.read(NOW, LASTS))
@@ -280,9 +308,8 @@ def test_what_a_killed_writer_left_is_swept(spool: Spool) -> None:
 
 
 def test_a_watcher_sees_that_something_came(spool: Spool) -> None:
-    """What is cheap to ask for changes when a demand comes, so that nobody has to wait for the next turn."""
+    """What is cheap to ask for grows when a demand comes, so that nobody has to wait for the next turn."""
     spool.put(demand('a'))
-    os.utime(spool.root, ns=(1, 1))
-    before = spool.changed()
+    before = spool.names()
     spool.put(demand('b'))
-    assert before != spool.changed()
+    assert before < spool.names()
