@@ -24,6 +24,8 @@ CANNOT_DELETE_PARENT = 'placement.resource_provider.cannot_delete_parent'
 
 RESHAPER = '/reshaper'
 
+_VERSION_CHARACTERS = 20
+
 _HINTS = {
     HTTPStatus.UNAUTHORIZED: 'check the credentials in [placement]',
     HTTPStatus.FORBIDDEN: 'the user in [placement] needs the role service or admin',
@@ -53,8 +55,8 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """It did what was asked."""
-        return self.status < HTTPStatus.BAD_REQUEST
+        """It did what was asked. One that sends us elsewhere did not."""
+        return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class PlacementClient:
@@ -146,7 +148,7 @@ class PlacementClient:
             ) from exc
         try:
             parsed = response.json() if response.content else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
             if response.status_code < HTTPStatus.BAD_REQUEST:
@@ -179,7 +181,7 @@ def _code(body: Mapping[str, Any]) -> str | None:
 def _highest(answer: Answer) -> tuple[int, int] | None:
     match answer.body:
         case {'versions': [{'max_version': str(text)}, *_]}:
-            major, dot, minor = text.partition('.')
+            major, dot, minor = text[:_VERSION_CHARACTERS].partition('.')
             if dot and major.isdecimal() and minor.isdecimal():
                 return int(major), int(minor)
     return None

@@ -4,7 +4,11 @@
 
 Read the node's providers, compare, send, and again until there is nothing left to send: success is what was read back. Every
 write carries the generation that was read, so that a change by somebody else makes placement refuse it; then all is read and
-compared anew. Inventory that a consumer holds is never deleted: placement itself refuses that, in one step with claims.
+compared anew. Inventory that a consumer holds is never deleted: placement itself refuses that, in one step with claims. It is
+reserved then, so that nobody gets what is not wanted any more when the consumer has gone.
+
+Who stood still for long may write for a node that is somebody else's by now, and placement would take that: to it one writer is
+like another. So whoever publishes is asked right before each write whether the node is theirs (``still``).
 """
 
 import itertools
@@ -17,6 +21,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar, assert_never
 
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.overlap import overlapping
 from baremetal_acc.decide.providers import OWNER
 from baremetal_acc.errors import InventoryInUse, PlacementError, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.provider import (
@@ -54,6 +59,10 @@ resource_provider_association_refresh).
 """
 
 T = TypeVar('T')
+
+
+def _always() -> None:
+    """Nobody else can have taken the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +188,12 @@ class Publisher:
         self._persist(None, turn)
 
     def withdraw(
-        self, root_uuid: str, provider_uuids: frozenset[str] | None = None, consumer: str | None = None
+        self,
+        root_uuid: str,
+        provider_uuids: frozenset[str] | None = None,
+        consumer: str | None = None,
+        *,
+        still: Callable[[], None] = _always,
     ) -> PublishResult:
         """Take providers of ours, and all below them, out of service: nobody can claim them afterwards.
 
@@ -187,28 +201,38 @@ class Publisher:
 
         :param provider_uuids: which ones; None for all of the node.
         :param consumer: the node's own instance. What it holds stays, wholly reserved.
-        :raises InventoryInUse: another consumer holds some of it. All else was withdrawn.
+        :param still: raises when the node is not ours any more.
+        :raises InventoryInUse: another consumer holds some of it, which stays, wholly reserved. All else was withdrawn.
         :raises PlacementError: placement cannot be asked, or refuses.
         """
         known = provider_uuids or frozenset()
         try:
             return self._converge(
-                root_uuid, lambda actual: providers.withdrawn(actual, provider_uuids), known, consumer=consumer
+                root_uuid, lambda actual: providers.withdrawn(actual, provider_uuids), known, consumer=consumer, still=still
             )
         except RootMissing:
             return PublishResult(calls=())
 
-    def publish(self, tree: ProviderTree, *, consumer: str | None = None, delete_gone: bool = False) -> PublishResult:
+    def publish(
+        self,
+        tree: ProviderTree,
+        *,
+        consumer: str | None = None,
+        delete_gone: bool = False,
+        still: Callable[[], None] = _always,
+    ) -> PublishResult:
         """Make placement agree with a tree.
 
         :param consumer: the node's own instance. What it holds and the tree lacks stays, wholly reserved.
         :param delete_gone: delete providers that the tree lacks; see :func:`baremetal_acc.decide.providers.diff`.
+        :param still: raises when the node is not ours any more.
         :raises RootMissing: there is no root: Nova has not made it yet.
-        :raises InventoryInUse: another consumer holds what the tree lacks. All else was published.
+        :raises InventoryInUse: another consumer holds what the tree lacks, which stays, wholly reserved. All else was published
+            that does not stand for the same device.
         :raises PlacementError: placement cannot be asked, or refuses.
         """
         known = frozenset(p.uuid for p in tree.providers)
-        return self._converge(tree.root_uuid, lambda _: tree, known, consumer=consumer, delete_gone=delete_gone)
+        return self._converge(tree.root_uuid, lambda _: tree, known, consumer=consumer, delete_gone=delete_gone, still=still)
 
     # ---------------------------------------------------------------------------------------------------------- converging
 
@@ -243,6 +267,7 @@ class Publisher:
         *,
         consumer: str | None,
         delete_gone: bool = False,
+        still: Callable[[], None] = _always,
     ) -> PublishResult:
         done: list[Call] = []
         held = {} if consumer is None else self.claims(consumer)
@@ -254,7 +279,13 @@ class Publisher:
             for provider in actual.providers:
                 if provider.uuid in held:
                     wanted = providers.held(wanted, provider, held[provider.uuid])
-            return [c for c in providers.diff(wanted, actual, delete_gone=delete_gone) if c.uuid not in busy]
+            same = overlapping(busy, actual, wanted)
+            return [
+                c
+                for c in providers.diff(wanted, actual, delete_gone=delete_gone)
+                if not (isinstance(c, DeleteProvider) and c.uuid in busy)
+                and not (isinstance(c, SetInventories) and c.inventories and c.uuid in same)
+            ]
 
         def turn() -> bool | None:
             """Read, compare, send. True when there was nothing left to send."""
@@ -269,7 +300,7 @@ class Publisher:
             if not calls:
                 return True
             self._declare_for(calls)
-            for call in self._send_all(root, calls, actual, consumer, held, busy):
+            for call in self._send_all(root, calls, actual, consumer, held, busy, still):
                 LOG.info('node %s: %s', root, providers.describe(call))
                 done.append(call)
             return None
@@ -290,17 +321,22 @@ class Publisher:
         consumer: str | None,
         held: dict[str, frozenset[str]],
         busy: dict[str, str],
+        still: Callable[[], None],
     ) -> Iterator[Call]:
         """Send calls one after the other, the offers together: those that placement took.
 
-        :param held: what the node's own instance keeps, and ``busy`` why a provider is left as it is; both by the provider's
-            UUID, and both are added to.
+        :param held: what consumers keep, and ``busy`` who they are, if not the node's own instance; both by the provider's
+            UUID, and both are added to. Who is found then lets nothing be offered in this turn: the next one knows what may be.
         :raises _Again: placement is not as it was read.
         """
         seen = {p.uuid: p for p in actual.providers}
         offers = providers.offers(calls, actual)
         left_out: set[str] = set()  # the other calls for these were meant for what they cannot become, or are sent already
+        known = set(busy)
         for call in calls:
+            if busy.keys() - known and isinstance(call, SetInventories) and call.inventories:
+                continue
+            still()
             if call in offers and not left_out and self._offered(root, offers, seen):
                 left_out.update(offer.uuid for offer in offers)
                 yield from offers
@@ -318,7 +354,7 @@ class Publisher:
                 yield call
 
     def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, str]) -> None:
-        """Find out who holds a provider: the node's own instance keeps what it has, anybody else keeps us away."""
+        """Find out who holds a provider. Whoever it is keeps what it has; anybody but the node's own instance is in our way."""
         path = f'/resource_providers/{call.uuid}/allocations'
         answer = self._client.get(path)
         if answer.status == HTTPStatus.NOT_FOUND:
@@ -333,8 +369,7 @@ class Publisher:
         if others:
             text = ', '.join(f'{" and ".join(sorted(classes))} by consumer {name}' for name, classes in sorted(others.items()))
             busy[call.uuid] = f'provider {call.name} is held: {text}'
-        else:
-            held[call.uuid] = frozenset().union(*holders.values())
+        held[call.uuid] = frozenset().union(*holders.values())
 
     def claims(self, consumer: str) -> dict[str, frozenset[str]]:
         """The classes that a consumer holds, by the UUID of the provider, of whatever node it is.

@@ -90,16 +90,23 @@ def below(root: str, found: Iterable[Provider]) -> dict[str, Provider] | None:
     """What lies below a root, parents first; None if the root is not there.
 
     An operator may have put the node's root below another provider: then placement's tree holds other nodes' too.
+
+    :raises PlacementRefused: providers lie below each other in a circle.
     """
     everything = {p.uuid: p for p in found}
     if root not in everything:
         return None
     lower: dict[str, Provider] = {}
-    parents = {root}
+    children: dict[str, list[Provider]] = {}
+    for provider in sorted(everything.values(), key=lambda p: p.uuid):
+        children.setdefault(provider.parent_uuid, []).append(provider)
+    parents = [root]
     while parents:
-        children = sorted((p for p in everything.values() if p.parent_uuid in parents), key=lambda p: p.uuid)
-        lower |= {p.uuid: p for p in children}
-        parents = {p.uuid for p in children}
+        level = [child for parent in parents for child in children.get(parent, ())]
+        if any(child.uuid == root or child.uuid in lower for child in level):
+            raise invalid('tree of providers')
+        lower |= {p.uuid: p for p in sorted(level, key=lambda p: p.uuid)}
+        parents = [p.uuid for p in level]
     return lower
 
 
@@ -177,6 +184,6 @@ def _stock(name: str, raw: object) -> Stock:
 
 def _claims(provider: str, raw: object) -> tuple[Claim, ...]:
     resources = mapping(mapping(raw).get('resources'))
-    if not all(isinstance(amount, int) for amount in resources.values()):
+    if not all(isinstance(amount, int) and amount >= 1 for amount in resources.values()):
         raise invalid('allocation')
     return tuple(Claim(provider=provider, resource_class=name, amount=amount) for name, amount in sorted(resources.items()))

@@ -38,7 +38,7 @@ def shell(
     """What jobs of a node tell placement; None if nothing is to be published.
 
     :param quarantined: devices that are not offered, whatever they show.
-    :param held: raises when the node is not ours any more; nothing is told then.
+    :param held: raises when the node is not ours any more; asked right before each write, and nothing is told then.
     :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
         its machine; what its own instance has claimed stays, wholly reserved.
     """
@@ -79,20 +79,18 @@ class _NodeInPlacement:
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         meant = None if accelerators is None else frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
-        self._held()
-        _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer)
+        _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer, still=self._held)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         shown = withheld(verdict, suspects(self._quarantined, inventory))
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
-        self._held()
         if not self._taken:
-            _publisher().publish(tree, consumer=self._consumer)
+            _publisher().publish(tree, consumer=self._consumer, still=self._held)
             return
         # Without a root nothing of the node is on offer, which is all that is wanted of a machine that is taken.
         with contextlib.suppress(RootMissing):
-            _publisher().publish(providers.withdrawn(tree), consumer=self._consumer)
+            _publisher().publish(providers.withdrawn(tree), consumer=self._consumer, still=self._held)
 
 
 @functools.cache

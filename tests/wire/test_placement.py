@@ -13,6 +13,8 @@ import pytest
 from keystoneauth1 import adapter, session, token_endpoint
 
 from baremetal_acc.decide import providers
+from baremetal_acc.decide.baseline import Offering
+from baremetal_acc.decide.offer import Offer
 from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.job import Finding, Met, Verdict
@@ -390,7 +392,7 @@ def test_withdrawing_a_card_withdraws_its_slots_and_no_other_card(publisher: Pub
 
 
 def test_a_claim_keeps_us_from_withdrawing(publisher: Publisher, cloud: Cloud, root: str) -> None:
-    """The error names provider, class and consumer; all else was withdrawn, and the claim is untouched."""
+    """The error names provider, class and consumer; all else was withdrawn. The claim is untouched, and nobody gets it next."""
     publisher.publish(wanted(root))
     cloud.claim(OTHER, slot_of(root), HELD)
     with pytest.raises(InventoryInUse) as caught:
@@ -398,7 +400,7 @@ def test_a_claim_keeps_us_from_withdrawing(publisher: Publisher, cloud: Cloud, r
     name = wanted(root).provider(slot_of(root)).name
     assert f'provider {name} is held: {HELD} by consumer {OTHER}' in str(caught.value)
     assert caught.value.waiting_helps
-    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
     assert {} == cloud.offers(gpu_of(root))
     assert [slot_of(root)] == list(cloud.ask('GET', f'/allocations/{OTHER}')['allocations'])
 
@@ -463,8 +465,98 @@ def test_a_claim_of_somebody_else_keeps_a_publication_from_taking_it(publisher: 
     slots = (slot(0), slot(1))
     with pytest.raises(InventoryInUse, match=OTHER):
         publisher.publish(wanted(root, {(FPGA, 'Slot1'): 'aes'}, accelerators=(gpu(), fpga(slots=slots))))
-    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
     assert {'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root, 'Slot1'))
+
+
+def test_what_is_not_wanted_any_more_goes_to_nobody_when_its_consumer_has_gone(
+    publisher: Publisher, cloud: Cloud, root: str
+) -> None:
+    """A slot that holds no gzip any more is not found as gzip in the moment when who holds it as that lets go of it."""
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, slot_of(root), HELD)
+    with pytest.raises(InventoryInUse):
+        publisher.publish(wanted(root, {}))
+    cloud.free(OTHER)
+    assert [] == cloud.candidates(root, f'resources_ACC={HELD}:1&in_tree_ACC={root}')
+    publisher.publish(wanted(root, {}))
+    assert {} == cloud.offers(slot_of(root))
+
+
+SECOND = AcceleratorId('uuid:gpu-1')
+TWO = {GPU: Offer(how=Offering.TOGETHER), SECOND: Offer(how=Offering.TOGETHER)}
+WHOLE = {FPGA: Offer(how=Offering.DEVICE)}
+BOTH = {(FPGA, 'Slot0'): 'gzip', (FPGA, 'Slot1'): 'aes'}
+
+
+@pytest.mark.parametrize(
+    ('before', 'after', 'claimed', 'resource_class', 'left'),
+    [
+        ({}, TWO, lambda root: gpu_of(root), 'PGPU', 0),
+        (TWO, {}, lambda root: providers.together_uuid(root, gpu()), 'PGPU', 0),
+        (WHOLE, {}, lambda root: providers.card_uuid(root, FPGA), 'FPGA', 2),
+        ({}, WHOLE, lambda root: slot_of(root), HELD, 2),
+    ],
+    ids=['device-together', 'together-device', 'device-function', 'function-device'],
+)
+def test_a_device_that_is_held_as_one_thing_is_not_offered_as_another(
+    publisher: Publisher,
+    cloud: Cloud,
+    root: str,
+    before: dict[AcceleratorId, Offer],
+    after: dict[AcceleratorId, Offer],
+    claimed: Callable[[str], str],
+    resource_class: str,
+    left: int,
+) -> None:
+    """Rules change under a live claim: until it is gone the device is not promised again. Other devices are offered."""
+    seen = inventory(gpu(), gpu(id=SECOND), fpga())
+    publisher.publish(providers.tree(seen, met(), root, BOTH, before))
+    held = claimed(root)
+    cloud.claim(OTHER, held, resource_class)
+    wish = providers.tree(seen, met(), root, BOTH, after)
+    for _ in range(2):
+        with pytest.raises(InventoryInUse, match=OTHER):
+            publisher.publish(wish)
+        found = {p: cloud.offers(p) for p in cloud.tree(root) - {root}}
+        total, reserved = found.pop(held)[resource_class]
+        assert total == reserved
+        others = [o for o in found.values() if o]
+        assert left == sum('PGPU' in o for o in others)
+        assert (left == 0) == any('CUSTOM_ACC_FN_AES' in o for o in others)
+        assert not any('FPGA' in o for o in others)
+    cloud.free(OTHER)
+    publisher.publish(wish)
+    expected = {p.uuid: {i.resource_class: (i.total, 0) for i in p.inventories} for p in wish.providers if p.inventories}
+    assert expected == {p: o for p in cloud.tree(root) - {root} if (o := cloud.offers(p))}
+
+
+def test_who_stood_still_offers_nothing_of_a_node_that_is_somebody_elses_by_now(
+    publisher: Publisher, sending: Adapter, cloud: Cloud, root: str, url: str
+) -> None:
+    """Another one has cleaned and deployed it meanwhile: what it reserved and withdrew stays so."""
+    taken = False
+
+    def still() -> None:
+        if taken:
+            raise RuntimeError('another conductor has the node')
+
+    def elsewhere(method: str, path: str) -> None:
+        nonlocal taken
+        if method == 'GET' or taken:
+            return
+        taken = True
+        other = Publisher(PlacementClient(Adapter(url)))
+        other.publish(wanted(root))
+        cloud.claim(CONSUMER, slot_of(root), HELD)
+        other.publish(providers.withdrawn(wanted(root)), consumer=CONSUMER)
+
+    publisher.publish(providers.withdrawn(wanted(root)))
+    sending.before = elsewhere
+    with pytest.raises(RuntimeError, match='another conductor'):
+        publisher.publish(wanted(root), still=still)
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
+    assert {} == cloud.offers(gpu_of(root))
 
 
 def test_a_card_that_does_not_hold_up_offers_nothing(publisher: Publisher, cloud: Cloud, root: str) -> None:
@@ -497,7 +589,7 @@ def test_a_claimed_card_is_never_deleted(publisher: Publisher, cloud: Cloud, roo
     with pytest.raises(InventoryInUse, match=OTHER):
         publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
     assert {root, gpu_of(root), slot_of(root), providers.card_uuid(root, FPGA)} == cloud.tree(root)
-    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
 
 
 def test_a_root_that_is_missing_is_waited_for_and_not_made(publisher: Publisher, cloud: Cloud) -> None:

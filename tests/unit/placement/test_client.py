@@ -64,6 +64,8 @@ def test_a_placement_that_is_too_old_is_refused(placement: Any) -> None:
         {'json': {'versions': []}},
         {'json': {'versions': [{'max_version': 'new'}]}},
         {'json': ['versions']},
+        {'json': {'versions': [{'max_version': '9' * 5000}]}},
+        {'text': '[' * 200_000},
         {'status_code': 404},
     ],
 )
@@ -78,6 +80,13 @@ def test_an_answer_that_is_no_json_is_refused(placement: Any) -> None:
     """HTTP 200 with a page of a proxy is no success."""
     placement.get(f'{URL}/resource_providers', text='<html>')
     with pytest.raises(PlacementRefused, match='GET /resource_providers: status 200 and no JSON object'):
+        client().get('/resource_providers')
+
+
+def test_an_answer_that_is_none_of_placements_is_no_success(placement: Any) -> None:
+    """HTTP 304, or whatever else is neither done nor refused."""
+    placement.get(f'{URL}/resource_providers', status_code=304)
+    with pytest.raises(PlacementRefused, match='GET /resource_providers: status 304'):
         client().get('/resource_providers')
 
 
