@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -24,8 +24,15 @@ FORMAT = 1
 PCI = re.compile(r'(?:\*|0x(?:[0-9a-f?]{4}|[0-9a-f?]{0,3}\*)):(?:\*|0x(?:[0-9a-f?]{4}|[0-9a-f?]{0,3}\*))', re.ASCII)
 """A pattern for PCI ids, as they are written here: always four digits, with ``*`` and ``?`` for any."""
 
-TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}', re.ASCII)
-"""A trait of ours. Source: placement API, traits: at most 255 characters."""
+TRAIT = re.compile(r'(?:CUSTOM|HW|STORAGE)_[A-Z0-9_]{1,247}', re.ASCII)
+"""A trait of an operator's own, or a standard one that says what hardware is. Source: placement API, traits: at most 255
+characters; os-traits 3.9.0.
+"""
+
+DEVICE = '{device}'
+"""In a trait that is for many devices: the PCI device id of each, four capital digits."""
+
+_ID = re.compile(r'0x([0-9a-f]{4})', re.ASCII)
 
 REMEMBERED = 4096
 """Answers that a table keeps. Machines have few products; a hostile one may invent names without end."""
@@ -68,6 +75,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """Traits for all devices of a kind and of certain PCI ids, whatever row says what they are."""
+
+    kind: Kind
+    pci: tuple[str, ...]
+    traits: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
     """A normalised vendor name, and the texts by which BMCs write it."""
 
@@ -102,10 +118,11 @@ def _compiled(patterns: Iterable[str]) -> Callable[[str], object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """The table. Earlier rows win."""
+    """The table. Earlier rows win; of namings each counts."""
 
     rows: tuple[Row, ...]
     makers: tuple[Maker, ...]
+    namings: tuple[Naming, ...] = ()
     _ids: _Patterns[Row] = field(init=False, repr=False, compare=False)
     _compute_ids: _Patterns[Row] = field(init=False, repr=False, compare=False)
     _names: _Patterns[Row] = field(init=False, repr=False, compare=False)
@@ -134,6 +151,18 @@ class Devices:
     def by_name(self, name: str | None) -> Row | None:
         """The row for a model name."""
         return None if name is None else self._names.first(name.casefold())
+
+    def traits(self, kind: Kind, vendor_id: str | None, device_id: str | None) -> frozenset[str]:
+        """The traits of all namings that are for a device. One whose ids its BMC does not show has none.
+
+        :param vendor_id: ``0x10de``; ``device_id`` alike.
+        """
+        device = _ID.fullmatch(device_id or '')
+        if vendor_id is None or device is None:
+            return frozenset()
+        ids = f'{vendor_id}:{device_id}'
+        mine = (n for n in self.namings if n.kind is kind and any(fnmatchcase(ids, p) for p in n.pci))
+        return frozenset(t.replace(DEVICE, device[1].upper()) for n in mine for t in n.traits)
 
     def vendor(self, text: str | None) -> str | None:
         """The normalised name of a vendor; the text itself when the table does not know it."""
@@ -176,6 +205,7 @@ def _merged(files: tuple[tuple[str, str], ...]) -> Devices:
     return Devices(
         rows=tuple(row for table in tables for row in table.rows),
         makers=tuple(maker for table in tables for maker in table.makers),
+        namings=tuple(naming for table in tables for naming in table.namings),
     )
 
 
@@ -184,8 +214,9 @@ def _read(text: str, path: str) -> Devices:
     seen: dict[tuple[str, bool], int] = {}
     rows = tuple(_row(table, seen) for table in document.tables('device'))
     makers = tuple(_maker(table) for table in document.tables('vendor'))
+    namings = tuple(_naming(table) for table in document.tables('trait'))
     document.finish()
-    return Devices(rows=rows, makers=makers)
+    return Devices(rows=rows, makers=makers, namings=namings)
 
 
 def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
@@ -209,16 +240,11 @@ def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
     table.finish()
     if not row.pci and not row.names:
         raise table.error(None, 'needs pci or names', 'pci = ["0xVVVV:0xDDDD"], or names = ["Model *"]')
-    for pattern in row.pci:
-        if PCI.fullmatch(pattern) is None:
-            hint = 'write four digits each, * and ? for any: "0x10de:0x2330", "0x1da3:*"'
-            raise table.error('pci', f'{pattern!r} is no 0xVVVV:0xDDDD', hint)
+    _check_pci(table, row.pci)
     for pattern in row.names:
         if not any(c.isalnum() for c in pattern):
             raise table.error('names', f'{pattern!r} would match every device', 'name the beginning of the model')
-    for trait in sorted(row.traits):
-        if TRAIT.fullmatch(trait) is None:
-            raise table.error('traits', f'{trait!r} is no trait', 'CUSTOM_ and then A to Z, 0 to 9 and _')
+    _check_traits(table, row.traits)
     for key, patterns in (('pci', row.pci), ('names', tuple(n.casefold() for n in row.names))):
         for pattern in patterns:
             line = seen.setdefault((pattern, row.display), table.line)
@@ -226,6 +252,32 @@ def _row(table: toml.Table, seen: dict[tuple[str, bool], int]) -> Row:
                 hint = f'the row of line {line} has it already, and the first one counts'
                 raise table.error(key, f'{pattern!r} stands twice', hint)
     return row
+
+
+def _naming(table: toml.Table) -> Naming:
+    kind = table.choice('kind', Kind, required=True)
+    pci = tuple(p.lower() for p in table.strings('pci') or ())
+    traits = frozenset(table.strings('traits') or ())
+    table.finish()
+    if kind is None or not pci or not traits:
+        raise table.error(None, 'needs kind, pci and traits', 'traits that depend on nothing else stand in a row [[device]]')
+    _check_pci(table, pci)
+    _check_traits(table, {t.replace(DEVICE, '0000') for t in traits})
+    return Naming(kind=kind, pci=pci, traits=traits)
+
+
+def _check_pci(table: toml.Table, patterns: Iterable[str]) -> None:
+    for pattern in patterns:
+        if PCI.fullmatch(pattern) is None:
+            hint = 'write four digits each, * and ? for any: "0x10de:0x2330", "0x1da3:*"'
+            raise table.error('pci', f'{pattern!r} is no 0xVVVV:0xDDDD', hint)
+
+
+def _check_traits(table: toml.Table, traits: Iterable[str]) -> None:
+    for trait in sorted(traits):
+        if TRAIT.fullmatch(trait) is None:
+            hint = 'CUSTOM_ and then A to Z, 0 to 9 and _; or a standard one: HW_... or STORAGE_...'
+            raise table.error('traits', f'{trait!r} is no trait', hint)
 
 
 def _maker(table: toml.Table) -> Maker:

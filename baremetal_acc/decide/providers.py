@@ -67,6 +67,12 @@ TOGETHER = f'{PREFIX}TOGETHER'
 the rules, and with them what it stands for, may have changed since it was published.
 """
 
+PROGRAMMABLE = 'CUSTOM_PROGRAMMABLE'
+"""Cyborg's word for a region that can be given a function (openstack-cyborg 17.0.0, conductor/manager.py)."""
+
+_MAKER = re.compile(r'CUSTOM_FPGA_(?!(?:COMPUTE|NETWORK|STORAGE)$)([A-Z0-9]+)')
+"""Cyborg's trait of an FPGA's maker, which the lists of known devices give; its three others of that form say what it is for."""
+
 NAME_LENGTH = 255
 """Longest name of a class or a trait. Source: placement 16.0.0, schemas/resource_class.py and schemas/trait.py."""
 
@@ -201,30 +207,39 @@ def node_traits(
 ) -> frozenset[str]:
     """The traits to put on Ironic's node: what its devices are, which functions they offer, and which ones they can be given.
 
-    All begin with ``CUSTOM_ACC_``; of the traits that the lists of known devices give, those that do. Devices of which
-    anything is not met add none. A flavor's ``trait_...=required`` reaches Ironic, which refuses the deploy unless the node
-    has the trait too (nova 34.0.0, virt/ironic/patcher.py; ironic 39.0.0, conductor/utils.py).
+    Devices of which anything is not met add none. A flavor's ``trait_...=required`` reaches Ironic, which refuses the deploy
+    unless the node has the trait too (nova 34.0.0, virt/ironic/patcher.py; ironic 39.0.0, conductor/utils.py).
 
     :param others: traits that the node has and keeps.
-    :raises UsageError: there would be more than Ironic takes.
+    :raises UsageError: those that begin with ``CUSTOM_ACC_`` alone would be more than Ironic takes; of all see :func:`room_for`.
     """
     traits: set[str] = set()
     names = _classes(functions, offers)
     for accelerator in _offered(inventory, verdict):
-        traits |= device_traits(accelerator)
-        traits |= {t for t in _own_traits(accelerator) if t.startswith(PREFIX)}
+        own = _own_traits(accelerator)
+        traits |= device_traits(accelerator) | own
         for slot_id, function in _slots(accelerator, functions).items():
-            made = _of_slot(_offer(accelerator, offers), slot_id, function, names)
+            made = _of_slot(_offer(accelerator, offers), slot_id, function, names, own)
             traits |= made.traits | {t for t in (made.resource_class,) if t is not None and t.startswith(FUNCTION_PREFIX)}
             traits |= {PROGRAM for t in made.traits if t.startswith(CAN_PREFIX)}
     kept = {t for t in others if not t.startswith(PREFIX)}
-    if len(traits | kept) > NODE_TRAITS:
+    first = {t for t in traits if t.startswith(PREFIX)}
+    if len(first | kept) > NODE_TRAITS:
         raise UsageError(
             argument='traits of the node',
-            what=f'its accelerators have {len(traits)} and it has {len(kept)} others, but Ironic keeps {NODE_TRAITS}',
+            what=f'its accelerators have {len(first)} and it has {len(kept)} others, but Ironic keeps {NODE_TRAITS}',
             hint='remove traits of your own from the node (baremetal node remove trait)',
         )
     return frozenset(traits)
+
+
+def room_for(traits: frozenset[str], others: frozenset[str]) -> frozenset[str]:
+    """Those of the traits of :func:`node_traits` that Ironic takes: all, or those that begin with ``CUSTOM_ACC_``.
+
+    :param others: traits that the node has and keeps.
+    """
+    kept = {t for t in others if not t.startswith(PREFIX)}
+    return traits if len(traits | kept) <= NODE_TRAITS else frozenset(t for t in traits if t.startswith(PREFIX))
 
 
 # ------------------------------------------------------------------------------------------------------------------- tree
@@ -245,7 +260,8 @@ def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Func
     for accelerator in inventory.accelerators:
         made = _offer(accelerator, offers)
         holds = accelerator.id in offered
-        traits = device_traits(accelerator) | {OWNER} | _own_traits(accelerator)
+        given = _own_traits(accelerator)
+        traits = device_traits(accelerator) | {OWNER} | given
         whole = made.resource_class or CLASSES[accelerator.kind]
         if made.how is Offering.TOGETHER:
             several = together_uuid(root, accelerator)
@@ -261,7 +277,7 @@ def tree(inventory: Inventory, verdict: Verdict, node_uuid: str, functions: Func
         providers[own] = _provider(root, own, root, whole if holds and alone else None, traits)
         for slot_id, function in _slots(accelerator, functions).items():
             inner = slot_uuid(root, accelerator.id, slot_id)
-            slot = _of_slot(made, slot_id, function, names)
+            slot = _of_slot(made, slot_id, function, names, given)
             providers[inner] = _provider(root, inner, own, slot.resource_class if holds else None, traits | slot.traits)
     return ProviderTree(root_uuid=root, providers=_parents_first(providers.values()))
 
@@ -445,22 +461,34 @@ def _offer(accelerator: Accelerator, offers: Offers) -> Offer:
     return offers.get(accelerator.id) or Offer(how=usual(accelerator))
 
 
-def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str, str]) -> _Slot:
-    """:param function: what it verifiably holds; None: nothing, or nobody knows what, or in which slot."""
+def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str, str], given: frozenset[str]) -> _Slot:
+    """:param function: what it verifiably holds; None: nothing, or nobody knows what, or in which slot.
+    :param given: the traits of its card that the lists of known devices give.
+    """
     held = None if function is None else names[function]
+    ids = frozenset() if held is None else _function_ids(given, made.uuids.get(slot_id))
     match made.how:
         case Offering.FUNCTION:
-            return _Slot(resource_class=held)
+            return _Slot(resource_class=held, traits=ids)
         case Offering.REGION:
             # A function that nobody knows was left by somebody: it is handed to nobody.
             known = held is not None or slot_id in made.known
             can = {can_trait(f) for f in made.takes.get(slot_id, ())}
-            traits = can | ({held} if held is not None else set())
+            traits = can | ({held} if held is not None else set()) | ({PROGRAMMABLE} if can else set()) | ids
             return _Slot(resource_class=(made.resource_class or REGION_CLASS) if known else None, traits=frozenset(traits))
         case Offering.DEVICE | Offering.TOGETHER | Offering.NOTHING:
             return _Slot(resource_class=None)
         case _:
             assert_never(made.how)
+
+
+def _function_ids(given: frozenset[str], function_uuid: str | None) -> frozenset[str]:
+    """Cyborg's trait of a function, for each maker that its card's traits name: ``CUSTOM_FPGA_FUNCTION_ID_<MAKER>_<UUID>``."""
+    digits = (function_uuid or '').replace('-', '').upper()
+    if not re.fullmatch('[0-9A-F]{32}', digits) or not digits.strip('0'):
+        return frozenset()
+    makers = (m[1] for t in given if (m := _MAKER.fullmatch(t)) is not None)
+    return frozenset(_bounded(f'CUSTOM_FPGA_FUNCTION_ID_{maker}_{digits}') for maker in makers)
 
 
 def _one_more(inventories: tuple[ProviderInventory, ...], resource_class: str) -> tuple[ProviderInventory, ...]:

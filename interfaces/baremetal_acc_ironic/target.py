@@ -17,6 +17,7 @@ from baremetal_acc import assemble
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
+from baremetal_acc.decide.providers import PREFIX
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.run import Target
 from baremetal_acc_ironic import node as memory
@@ -58,7 +59,8 @@ def target(task: Any) -> Target:
         name=node.name or node.uuid,
         resource_class=mind.resource_class or node.resource_class,
         owner=node.owner,
-        traits=traits(node, mind) | mind.traits,
+        # What a list of known devices says of one device of the node would choose rules for all of them.
+        traits=traits(node, mind) | {t for t in mind.traits if t.startswith(PREFIX)},
         exposure=exposure(node, mind),
     )
     return Target(name=node.name or node.uuid, node=facts, bmcs=(_host(node, HOST), *_further(task)))

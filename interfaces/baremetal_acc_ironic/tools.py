@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+import os_traits
 from ironic.common import states
 from ironic.conf import CONF
 from oslo_log import log
@@ -21,7 +22,7 @@ from baremetal_acc.model.job import Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Tools
-from baremetal_acc_ironic import drift, outcome, placement, record, steps
+from baremetal_acc_ironic import drift, handed, outcome, placement, record, steps
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.quarantine import still_bad, suspects, unmended, withheld
@@ -65,6 +66,7 @@ def tools(
         blockable=frozenset(mind.blockable),
         ways=mind.ways,
         unusable=functools.partial(unmended, mind),
+        left=handed.left(task, mind),
         placement=placement.shell(
             task.node.uuid,
             task.node.instance_uuid,
@@ -122,16 +124,17 @@ def show(
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
     verdict = withheld(verdict, suspects(mind.quarantined, inventory))
-    made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue)
+    left = handed.left(task, mind)
+    made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue, left=left)
     others = shown_traits(task.node, mind)
     wanted = node_traits(inventory, verdict, made.functions, made.offers, others=others)
     # One that nobody knows would keep Nova from updating the node.
-    known = wanted - {t for t in os_traits.check_traits(wanted)[1] if not t.startswith('CUSTOM_')}
-    fits = room_for(known, others)
-    if fits != wanted and fits != mind.traits:
-        left = ', '.join(sorted(wanted - fits))
-        LOG.warning('Node %s: flavors that require one of these traits cannot be deployed on it: %s', task.node.uuid, left)
-    traits = record.sync_traits(task, fits, mind.traits)
+    strange = {t for t in os_traits.check_traits(wanted)[1] if not t.startswith('CUSTOM_')}
+    fitting = room_for(wanted - strange, others)
+    if fitting != wanted and fitting != mind.traits:
+        missing = ', '.join(sorted(wanted - fitting))
+        LOG.warning('Node %s: flavors that require one of these traits cannot be deployed on it: %s', task.node.uuid, missing)
+    traits = record.sync_traits(task, fitting, mind.traits)
     can = able(inventory, with_tools.baseline, node, with_tools.catalogue)
     there = regions.seen(inventory, verdict, made.functions, can, mind.regions)
     return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory), regions=there)

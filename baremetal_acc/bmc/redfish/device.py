@@ -174,10 +174,11 @@ class Device:
         """Status.State of the first of its resources that has one; the one that is shown comes first."""
         return next((state for view in (self.primary, *self.views) if (state := state_of(view))), None)
 
-    @property
-    def traits(self) -> frozenset[str]:
-        """Those of the table; and one for a device that is a drive too."""
+    def traits(self, devices: Devices) -> frozenset[str]:
+        """Those of the table, of its row and of its PCI ids; and one for a device that is a drive too."""
         traits = self.row.traits if self.row is not None else frozenset()
+        if self.kind is not None:
+            traits |= devices.traits(self.kind, self.pci.vendor_id, self.pci.device_id)
         return traits | {COMPUTATIONAL_STORAGE} if any(map(_stores, self.functions)) else traits
 
     def model(self, devices: Devices) -> str | None:

@@ -293,7 +293,7 @@ class RedfishConnection:
             firmware=tuple(sorted(items.components, key=lambda c: (c.id or '', c.ref))),
             slots=firmware.slots(device, items, walk),
             functions=tuple(sorted(functions_of(device, walk.tree), key=lambda f: f.ref)),
-            traits=device.traits,
+            traits=device.traits(self._devices),
             system=home,
             health=device.health,
             health_rollup=device.health_rollup,

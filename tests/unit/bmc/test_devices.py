@@ -3,8 +3,10 @@
 """Does the table of devices say what it says, and does a wrong file name its line?"""
 
 import os
+import re
 from pathlib import Path
 
+import os_traits
 import pytest
 
 from baremetal_acc.bmc.devices import REMEMBERED, Class, load, shipped
@@ -207,3 +209,73 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """An operator's file that is not there is an error, not an empty table."""
     with pytest.raises(DocumentError, match='nowhere'):
         load([tmp_path / 'nowhere.toml'])
+
+
+@pytest.mark.parametrize(
+    ('kind', 'vendor', 'device', 'traits'),
+    [
+        (Kind.GPU, '0x10de', '0x2330', {'CUSTOM_NVIDIA_2330'}),
+        (Kind.GPU, '0x10de', '0x1db6', {'CUSTOM_NVIDIA_1DB6', 'HW_GPU_CUDA_COMPUTE_CAPABILITY_V7_0'}),
+        (Kind.FPGA, '0x8086', '0x0b2b', {'CUSTOM_FPGA_INTEL', 'CUSTOM_FPGA_PRODUCT_ID_0B2B'}),
+        (Kind.FPGA, '0x8086', '0x09c4', {'CUSTOM_FPGA_INTEL', 'CUSTOM_FPGA_PRODUCT_ID_09C4', 'CUSTOM_FPGA_INTEL_PAC_ARRIA10'}),
+        (Kind.FPGA, '0x10ee', '0x5001', {'CUSTOM_FPGA_XILINX', 'CUSTOM_FPGA_PRODUCT_ID_5001'}),
+        (Kind.FPGA, '0x1bd4', '0xa115', {'CUSTOM_FPGA_INSPUR', 'CUSTOM_FPGA_PRODUCT_ID_A115'}),
+        (Kind.FPGA, '0x1c2c', '0x1000', set()),
+        (Kind.DPU, '0x10de', '0x2330', set()),
+        (Kind.GPU, '0x8086', '0x0b2b', set()),
+        (Kind.GPU, '0x10de', None, set()),
+        (Kind.GPU, None, '0x2330', set()),
+        (Kind.GPU, '0x10de', '0x23\u0663\u0660', set()),
+        (Kind.GPU, '0x10de', '0x2330_T4', set()),
+        (Kind.GPU, '0x10de', '2330', set()),
+    ],
+)
+def test_pci_ids_give_the_names_that_cyborg_has_for_the_device(
+    kind: Kind, vendor: str | None, device: str | None, traits: set[str]
+) -> None:
+    """As its drivers write them (openstack-cyborg 17.0.0); nothing that is no PCI id becomes a part of a name."""
+    assert traits == shipped().traits(kind, vendor, device)
+
+
+def test_standard_traits_of_the_shipped_table_are_those_of_os_traits() -> None:
+    """Placement refuses others, and with them whatever else is to be published."""
+    standard = {t for n in shipped().namings for t in n.traits} | {t for r in shipped().rows for t in r.traits}
+    standard = {t for t in standard if not t.startswith('CUSTOM_')}
+    assert standard
+    assert set() == os_traits.check_traits(standard)[1]
+
+
+def test_an_operator_adds_names_to_the_shipped_ones(tmp_path: Path) -> None:
+    """By PCI ids, whatever row finds the device; a row may give standard traits, too."""
+    path = tmp_path / '10-mine.toml'
+    path.write_text(
+        'format = 1\n[[trait]]\nkind = "GPU"\npci = ["0x10DE:0x23??"]\ntraits = ["CUSTOM_MINE_{device}_X"]\n'
+        '[[device]]\nkind = "NIC"\npci = ["0x15b3:0x1021"]\ntraits = ["HW_NIC_SRIOV"]\n'
+    )
+    found = load([path])
+    assert {'CUSTOM_MINE_2330_X', 'CUSTOM_NVIDIA_2330'} == found.traits(Kind.GPU, '0x10de', '0x2330')
+    row = found.by_pci('0x15b3', '0x1021', display=False)
+    assert row is not None
+    assert {'HW_NIC_SRIOV'} == row.traits
+
+
+@pytest.mark.parametrize(
+    ('lines', 'what'),
+    [
+        ('pci = ["0x10de:*"]\ntraits = ["CUSTOM_A"]', 'kind'),
+        ('kind = "none"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_A"]', 'kind'),
+        ('kind = "GPU"\ntraits = ["CUSTOM_A"]', 'needs kind, pci and traits'),
+        ('kind = "GPU"\npci = ["0x10de:*"]', 'needs kind, pci and traits'),
+        ('kind = "GPU"\npci = ["10de"]\ntraits = ["CUSTOM_A"]', "'10de' is no 0xVVVV:0xDDDD"),
+        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_{model}"]', "'CUSTOM_{model}' is no trait"),
+        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["COMPUTE_MANAGED_PCI_DEVICE"]', 'is no trait'),
+        ('kind = "GPU"\npci = ["0x10de:*"]\ntraits = ["CUSTOM_A"]\nvendor = "x"', 'vendor'),
+    ],
+)
+def test_a_wrong_naming_names_its_line(lines: str, what: str, tmp_path: Path) -> None:
+    """With the key that is wrong."""
+    path = tmp_path / '10-mine.toml'
+    path.write_text(f'format = 1\n[[trait]]\n{lines}\n')
+    with pytest.raises(DocumentError, match=re.escape(what)) as failed:
+        load([path])
+    assert f'{path}' in str(failed.value)
