@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may the tenant of a machine have done to its cards? At most a function programmed, and only where a rule says so.
 
+Where a rule says which functions its cards' slots can be given for a tenant (``takes``), it is one of those.
+
 Firmware belongs to the operator, and so does every lock (DESIGN, rule 7). A lock that is opened for the very slot that is
 programmed is closed by the same job; one that is opened for anything else is a release. So is one of a whole machine: while it
 is open, so is every device of the machine, whichever of them a plan names.
@@ -61,6 +63,8 @@ def _program(action: Program, there: dict[AcceleratorId, Accelerator], baseline:
         yield f'{card.label}: tenants may not program it (tenants_program, rule {wanted.tenants_program_rule})'
     elif wanted.undecided:
         yield f'{card.label}: rules that may be for it cannot be decided: {", ".join(wanted.undecided)}'
+    elif wanted.takes is not None and action.function not in wanted.takes:
+        yield f'{card.label}: tenants may not have {action.function} put into it (takes, rule {wanted.takes_rule})'
 
 
 def _label(there: dict[AcceleratorId, Accelerator], device: AcceleratorId) -> str:

@@ -56,6 +56,23 @@ def test_a_function_goes_nowhere_without_such_a_rule(said):
     assert (f'{LABEL}: tenants may not program it (tenants_program, rule {rule})',) == why(program(), tenants_program=said)
 
 
+def test_a_tenant_gets_no_function_but_those_that_slots_can_be_given():
+    """What the rules offer tenants is all that they may have, whichever way they ask for it. Without such a rule all fit."""
+
+    def said(takes: tuple[str, ...] | None) -> tuple[str, ...]:
+        rule = Rule(name='theirs', match=Match(), tenants_program=True)
+        narrow = Rule(name='narrow', match=Match(), takes=takes)
+        made = Plan(target='node-1', actions=(program(),))
+        return objections(made, v.inventory(v.gpu(), v.fpga()), Baseline(rules=(rule, narrow)), v.NODE)
+
+    assert () == said(None)
+    assert () == said(('aes', 'gzip'))
+    expected = (f'{LABEL}: tenants may not have gzip put into it (takes, rule narrow)',)
+    assert expected == said(('aes',))
+    assert expected == said(())
+    assert expected == said(('GZIP',))
+
+
 def test_a_rule_for_other_cards_lets_nothing_in_here():
     """And what is said once of one card is said once."""
     [said] = why(program(), program(), kind=v.gpu().kind)
