@@ -8,7 +8,7 @@ from datetime import datetime
 
 from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended
-from baremetal_acc.decide.offer import supply
+from baremetal_acc.decide.offer import programmed, supply
 from baremetal_acc.errors import AccError, BmcError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
@@ -158,7 +158,9 @@ def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime
     # Where the final look has let devices sign what they run, nothing was written since.
     again = not _measures(job)
     inventory, verdict = check(target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=again)
-    tools.placement.publish(inventory, verdict, supply(inventory, verdict, tools.baseline, target.node, tools.catalogue))
+    left = tools.left - programmed(job)
+    made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue, left=left)
+    tools.placement.publish(inventory, verdict, made)
     if job.demands_met and verdict.unmet:
         unmet = '; '.join(str(f) for f in verdict.unmet)
         return ended(job, position, ItemState.FAILED, now, f'since the final look something has changed: {unmet}')

@@ -10,7 +10,7 @@ from baremetal_acc.bmc.api import BmcAddress, Connection, Upload
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.decide.images import another
-from baremetal_acc.decide.offer import Supply
+from baremetal_acc.decide.offer import Place, Supply
 from baremetal_acc.decide.waiver import Blockable
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism
@@ -81,6 +81,7 @@ class Tools:
     :ivar blockable: what mechanisms could block when the devices were looked at before; no waiver is for one that has vanished.
     :ivar ways: to the BMCs that were shown before; one that has vanished may be open.
     :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
+    :ivar left: slots that somebody has had who is gone, and that were not programmed before the job.
     :ivar placement: None where nothing is published.
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
     :ivar papers: the files that baseline and catalogue were read from, for certificates; None where none was.
@@ -100,6 +101,7 @@ class Tools:
     blockable: Blockable = frozenset()
     ways: frozenset[Way] = frozenset()
     unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
+    left: frozenset[Place] = frozenset()
     patience: Patience = field(default_factory=Patience)
     papers: tuple[Paper, Paper] | None = None
 

@@ -17,6 +17,7 @@ from oslo_log import log
 
 from baremetal_acc.decide import restore, watch
 from baremetal_acc.decide.drift import remembered
+from baremetal_acc.decide.offer import Place
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Flow, Item, Job
@@ -43,7 +44,14 @@ def over(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engageme
     if left:
         what = 'their locks stood open to somebody else, and the node was not cleaned since; the next cleaning writes them'
         outcome.told(task.node, f'handed over without having been written anew ({what}): {", ".join(left)}')
-    return replace(mind, handed=memory.packed_look(task.node, remembered(None, proven)), exposed=frozenset())
+    packed = memory.packed_look(task.node, remembered(None, proven))
+    return replace(mind, handed=packed, exposed=frozenset(), shelf=mind.shelf.had(inventory))
+
+
+def left(task: Any, mind: Memory) -> frozenset[Place]:
+    """The slots of a node that is ours which somebody has had, and that were not programmed since."""
+    theirs = mind.handed_over or task.node.provision_state in outcome.TENANT_STATES
+    return frozenset() if theirs else mind.shelf.used
 
 
 def accepted(task: Any, mind: Memory, inventory: Inventory, evidence: tuple[Engagement, ...], done: Iterable[Item]) -> Memory:
@@ -74,6 +82,8 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     :returns: with the cards that are to be written anew; how it was handed over is forgotten.
     """
     handed = memory.handed_over(task.node, mind)
+    if mind.shelf.unsorted and not mind.handed_over:
+        mind = replace(mind, shelf=mind.shelf.had(inventory))
     if not came_back(mind):
         return mind
     found = () if handed is None else watch.troubles(handed, inventory, None, lifecycle=mind.lifecycle)
@@ -85,9 +95,8 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     anew = exposed | watch.rewritable(inventory, unsure, tools.baseline, node, tools.catalogue)
     new = replace(mind, handed=None, watched=None, exposed=exposed, anew=anew)
     stored = memory.load(task.node)
-    memory.store(
-        task.node, replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
-    )
+    told = replace(stored, lifecycle=new.lifecycle, handed_over=False, handed=None, exposed=exposed, anew=anew)
+    memory.store(task.node, replace(told, shelf=mind.shelf))
     if found:
         LOG.error('Node %s: came back with %d differences to how it was handed over', task.node.uuid, len(found))
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.came_back_changed'), 1)

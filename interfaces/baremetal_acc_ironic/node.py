@@ -4,11 +4,11 @@
 
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
-of ``state``. Beside it ``drift``, what was last told, stays readable for people, as does
-``certificate``, the last one that was issued; ``ways``, ``taken`` and ``regions`` stand there so that older versions pass over
-them, the last one also for whoever steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is
-what the next look is compared with, ``handed`` how the node was handed over. Full inventories
-do not belong here; they lie in Ironic's inspection store, where others write, too.
+of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do
+``certificate``, the last one that was issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``shelf`` and
+``regions`` stand there so that older versions pass over them, the last one also for whoever steers a fleet
+(:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is compared with, ``handed`` how
+the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection store, where others write, too.
 """
 
 import base64
@@ -24,10 +24,12 @@ from oslo_log import log
 
 from baremetal_acc.decide import evidence, regions, waiver
 from baremetal_acc.decide.baseline import Exposure
+from baremetal_acc.decide.offer import Place, slots
 from baremetal_acc.decide.regions import Regions
 from baremetal_acc.decide.watch import Alarm
 from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.attach import Attached
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
@@ -50,6 +52,9 @@ LIMIT_BYTES = 48 * 1024
 
 _PLAIN_BYTES = 12 * 1024
 """Up to here the state stays readable for people."""
+
+_ATTACHED_BYTES = 6 * 1024
+"""Up to here what an instance has got stays readable for people. Measured: a slot needs 600 bytes, 64 of them 3 KiB packed."""
 
 _UNPACKED_BYTES = 8 * 1024 * 1024
 
@@ -165,6 +170,32 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """Nothing of a node is on offer but what is claimed of it, wholly reserved."""
+
+    since: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """What of a node is on offer, and what of it somebody has had.
+
+    :ivar used: slots that somebody has had, and that were not programmed since.
+    :ivar unsorted: somebody has had the node, and its slots were not looked at since.
+    :ivar withdrawn: None: what holds up is on offer, or nobody has told placement anything yet.
+    """
+
+    used: frozenset[Place] = frozenset()
+    unsorted: bool = False
+    withdrawn: Withdrawn | None = None
+
+    def had(self, inventory: Inventory) -> 'Shelf':
+        """With all slots of a look among those that somebody has had."""
+        return replace(self, used=self.used | slots(inventory), unsorted=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What we remember of a node.
 
@@ -196,6 +227,8 @@ class Memory:
     :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images. It lasts
         until the whole path has written them, however often the node is handed over meanwhile.
     :ivar regions: what its slots were found to hold, and can be given; None: it has none, or was not looked at yet.
+    :ivar shelf: what of it is on offer, and what of it somebody has had.
+    :ivar attached: what of its accelerators an instance has got, or was to get, until cleaning has brought it back.
     """
 
     format: int = FORMAT
@@ -227,6 +260,8 @@ class Memory:
     exposed: frozenset[AcceleratorId] = frozenset()
     anew: frozenset[AcceleratorId] = frozenset()
     regions: Regions | None = None
+    shelf: Shelf = Shelf()
+    attached: Attached | None = None
 
     @property
     def writing(self) -> bool:
@@ -236,7 +271,14 @@ class Memory:
     def came_back(self) -> 'Memory':
         """The node is ours again: nothing that was proven or asked for before counts any more."""
         return replace(
-            self, lifecycle=self.lifecycle + 1, handed_over=False, evidence=(), overrides=(), waivers=(), watched=None
+            self,
+            lifecycle=self.lifecycle + 1,
+            handed_over=False,
+            evidence=(),
+            overrides=(),
+            waivers=(),
+            watched=None,
+            shelf=replace(self.shelf, unsorted=True),
         )
 
     def shown(self, accelerators: Iterable[Accelerator]) -> 'Memory':
@@ -286,15 +328,20 @@ def load(node: Any) -> Memory:
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
     kept, ways, taken = stored.get('certificate'), stored.get('ways') or [], stored.get('taken')
+    attached = stored.get('attached')
+    if isinstance(attached, str):
+        attached = _unpack(node, attached)
     return replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         certificate=None if kept is None else decode(Kept, kept),
         ways=frozenset(decode(tuple[Way, ...], ways)),
         taken=None if taken is None else decode(frozenset[str], taken),
+        attached=None if attached is None else decode(Attached, attached),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
         regions=_regions(node, stored.get('regions')),
+        shelf=Shelf() if stored.get('shelf') is None else decode(Shelf, stored['shelf']),
     )
 
 
@@ -313,8 +360,9 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
-    state = encode(replace(memory, seen=None, drift=None, certificate=None, handed=None, regions=None))
-    del state['ways'], state['taken'], state['regions']
+    beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
+    state = encode(beside)
+    del state['ways'], state['taken'], state['regions'], state['shelf'], state['attached']
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -331,6 +379,10 @@ def store(node: Any, memory: Memory) -> None:
         value['taken'] = encode(memory.taken)
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
+    if memory.shelf != Shelf():
+        value['shelf'] = encode(memory.shelf)
+    if memory.attached is not None:
+        value['attached'] = _short(memory.attached)
     if memory.drift is not None:
         value['drift'] = encode(memory.drift)
     if memory.seen is not None:
@@ -397,6 +449,13 @@ def busy(driver_internal_info: Any) -> bool:
     return isinstance(stored, dict) and bool(stored.get('busy'))
 
 
+def withdrawn(driver_internal_info: Any) -> bool:
+    """Whether nothing of the node is on offer, as far as we have told placement; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    shelf = stored.get('shelf') if isinstance(stored, dict) else None
+    return isinstance(shelf, dict) and shelf.get('withdrawn') is not None
+
+
 def unwatched(driver_internal_info: Any) -> bool:
     """Whether the watch has not looked since the node was handed over; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
@@ -437,6 +496,13 @@ def handed_over(node: Any, memory: Memory) -> Inventory | None:
     except StaleJob as exc:
         LOG.warning('Node %s: how it was handed over cannot be read: %s', node.uuid, exc)
         return None
+
+
+def _short(attached: Attached) -> Any:
+    """What an instance has got, as people read it; compressed where it is long."""
+    value = encode(attached)
+    plain = json.dumps(value)
+    return value if len(plain) <= _ATTACHED_BYTES else _pack(plain)
 
 
 def _pack(plain: str) -> str:
