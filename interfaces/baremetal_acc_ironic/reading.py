@@ -14,8 +14,8 @@ from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
+    attach,
     certificate,
-    claims,
     drift,
     exposure,
     handed,
@@ -122,10 +122,12 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     reasons += resource_class.contested(task.node, target.node, tools.baseline)
     reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
     if flow is Flow.DEPLOY:
-        reasons += claims.broken(task, tools, inventory, verdict)
+        mind, wrong = attach.plugged(task, mind, inventory, verdict)
+        reasons += wrong
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
+        attach.tell(task, mind)
         mind = certificate.issue(task, mind, tools, target.node, inventory, verdict, evidence)
     waivers.tell(task, verdict, steps.VERIFY.name)
     mind = mind.shown(inventory.accelerators)

@@ -9,7 +9,7 @@ job whose step is gone is never resumed (:mod:`baremetal_acc_ironic.recovery` lo
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,10 +22,13 @@ from oslo_utils import uuidutils
 
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import attach as decide_attach
 from baremetal_acc.decide import regions
 from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.offer import programmed, removed
 from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
+from baremetal_acc.model.attach import Give
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
     Done,
@@ -47,8 +50,8 @@ from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import (
+    attach,
     certificate,
-    claims,
     drift,
     exposure,
     handed,
@@ -152,20 +155,30 @@ def under_way(inventory: Inventory) -> tuple[str, ...]:
 
 
 def _planned(
-    task: Any, mind: Memory, step: Step, arguments: Mapping[str, Any], flow: Flow, inventory: Inventory
+    task: Any, mind: Memory, step: Step, arguments: Mapping[str, Any], flow: Flow, inventory: Inventory, *, back: bool = False
 ) -> tuple[Memory, Job]:
     """Plan a job and store it.
 
+    :param back: it brings back what the step has prepared for an instance, since not all of it could be.
     :raises AccError: it must not be done.
     """
     target = target_of(task)
     tools = tools_of(task, mind)
     only = steps.chosen(inventory, arguments.get('devices'))
     asked = steps.overrides(arguments.get('functions'), only, inventory, tools.baseline, target.node, tools.catalogue)
-    if arguments.get('claimed'):
+    gives: tuple[Give, ...] = ()
+    if back:
+        mind, gives = attach.going_back(task, mind, inventory)
+        only = frozenset(g.accelerator for g in gives)
+        tools = tools_of(task, mind)
+    elif arguments.get('claimed'):
         steps.refuse_beside_claimed(arguments, flow)
-        asked = claims.overrides(task, tools, inventory)
-        only = frozenset(o.device for o in asked)
+        mind = attach.prepare(task, mind, inventory)
+        only = attach.devices(mind)
+        tools = tools_of(task, mind)
+    elif step is steps.RECONCILE and flow is Flow.CLEAN:
+        mind = attach.left(task, mind, inventory)
+        tools = tools_of(task, mind)
     if asked:
         others = tuple(o for o in mind.overrides if o.device not in {new.device for new in asked})
         mind = replace(mind, overrides=(*asked, *others))
@@ -182,16 +195,24 @@ def _planned(
         hold=hold,
         only=only,
         again=suspects | mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
+        anew=attach.doubtful(mind)
+        | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
         spoilt=suspects,
         blockable=tools.blockable,
     )
+    if back:
+        made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
     for note in made.notes:
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, note.text)
     who = rights.begun_by(task, mind, flow)
-    if not step.operators:
+    if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
     job = _job(task, step, made, mind, flow)
+    if arguments.get('claimed') and not back:
+        mind = attach.begun(mind, made, job)
+    elif back or (step is steps.RECONCILE and flow is Flow.CLEAN):
+        mind = attach.worked_on(mind, job)
     if step is steps.UNLOCK and made.actions:
         mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {who.by}'))
     mind = replace(mind, job=job, unplanned=False)
@@ -417,6 +438,7 @@ def _abandon(task: Any, why: str) -> None:
             task, mind, replace(job, reasons=reasons, ended=True), Failed(reasons=reasons, wrote=False), None, None, resume=True
         )
         return
+    reasons = (*reasons, *attach.unsaid(mind, job))
     told = outcome.sentence(node.name or node.uuid, _name(job), reasons, WAY_BACK[job.flow])
     outcome.told(node, told, user=rights.begun_by(task, mind, job.flow).user)
     # What BMCs have said may be what makes it too large to be stored; the look of the recovery counts.
@@ -487,7 +509,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
         return None
     mind = drift.looked(task, mind, inventory, step.name)
     mind = handed.back(task, mind, inventory, tools, step.name)
-    return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory)
+    return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(mind))
 
 
 def _host_to_lock_out(task: Any, mind: Memory, flow: Flow) -> Ref | None:
@@ -527,6 +549,9 @@ def _end(
         # No rule says what such a device has to run, so nothing was written to it.
         reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
         reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
+    mind, reasons = attach.ended(task, mind, job, None if look is None else look[0], reasons)
+    if job.flow is not Flow.SERVICE:
+        mind = replace(mind, shelf=replace(mind.shelf, used=mind.shelf.used - programmed(job)))
     if look is not None and tools is not None:
         proof = mind.proven_by(job.engagements).evidence
         mind = _changed(show(task, mind, tools, *look, proof, by=step.name, done=job.items), job, step)
@@ -537,6 +562,9 @@ def _end(
     )
     if step is steps.RECONCILE and not reasons and look is not None:
         mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators)).shown(look[0].accelerators)
+    if attach.must_go_back(mind, job):
+        _go_back(task, mind, job, step, reasons)
+        return
     if isinstance(came, Failed) and came.quarantined:
         quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in came.quarantined], job.flow)
     told = outcome.sentence(task.node.name or task.node.uuid, step.name, reasons, WAY_BACK[job.flow])
@@ -547,6 +575,19 @@ def _end(
     small = replace(job, items=(), verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ())
     memory.store(task.node, replace(mind, job=small))
     _say(task, small, resume=resume)
+
+
+def _go_back(task: Any, mind: Memory, job: Job, step: Step, reasons: Iterable[str]) -> None:
+    """Let the step go on with a job that brings back what it has prepared, since not all of it could be.
+
+    It is stored together with what has to be brought back: whoever dies here leaves the failed job, or this one. It is planned
+    by the next look.
+    """
+    node = task.node
+    new = _job(task, step, Plan(target=job.target, actions=()), mind, job.flow)
+    text = outcome.sentence(node.name or node.uuid, step.name, reasons)
+    outcome.told(node, f'{text}; what it has prepared is brought back', user=rights.begun_by(task, mind, job.flow).user)
+    memory.store(node, replace(attach.worked_on(mind, new), job=new, unplanned=True))
 
 
 def _say(task: Any, job: Job, *, resume: bool) -> None:

@@ -19,7 +19,7 @@ GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide',)
-FLOOR_2 = ('bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf')
+FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf')
 FLOOR_3 = ('run', 'fleet', 'assemble')
 CONTRACTS = (
     'bmc.api',
@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'errors': (),
     'model': FLOOR_0,
     'decide': FLOOR_0 + FLOOR_1,
+    'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
     'bmc': (*FLOOR_0, *FLOOR_1, 'bmc'),
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
     'catalogue': (*FLOOR_0, *FLOOR_1, 'catalogue'),
@@ -65,8 +66,9 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'ironic': (GUEST,),
     'oslo_config': ('conf', *FLOOR_3, 'cli', 'demo', GUEST),
     'oslo_policy': (GUEST,),
-    'aiohttp': ('emulator',),
-    'stevedore': ('bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
+    'aiohttp': ('emulator', 'fleet.hook'),
+    'oslo_messaging': ('fleet.nova',),
+    'stevedore': ('attach.find', 'bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),
     'cliff': ('cli',),
     'cryptography': ('catalogue', 'handover', 'emulator'),

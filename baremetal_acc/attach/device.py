@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A whole device for an instance: there is nothing to prepare, and something to look at.
+
+Hardware: GPUs, NICs, other chips, FPGAs that are claimed whole. Found by: a claim of a device's provider. Can do: nothing, for
+nothing has to be done. Handle: the PCI address. Brought back: nothing has to be. Tried on: the emulator's GPUs.
+"""
+
+from collections.abc import Sequence
+
+from baremetal_acc.attach.api import Around, Prepared, Undo
+from baremetal_acc.attach.region import moved
+from baremetal_acc.model.accelerator import Kind
+from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, HandleType
+
+
+class Device:
+    """See the module."""
+
+    name = 'device'
+    handle = HandleType.PCI
+
+    def can_handle(self, claim: Claim) -> bool:
+        """Every claim of a whole device that is no DPU."""
+        return claim.slot is None and claim.kind is not Kind.DPU
+
+    def get_devices(self, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
+        """Each device with its PCI address."""
+        return tuple(
+            Attachment(
+                provider=claim.provider,
+                classes=claim.classes,
+                accelerator=a.id,
+                label=a.label,
+                driver=self.name,
+                handle=AttachHandle(handle=self.handle, address=a.pci.address, location=a.location),
+            )
+            for claim in claims
+            if (a := around.accelerator(claim)) is not None
+        )
+
+    def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
+        """They are as they will be."""
+        return Prepared(attachments=tuple(attachments))
+
+    def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
+        """Each of them is still there, and where it was. What it runs, and its locks, are the verification's business."""
+        found = []
+        for one in attachments:
+            accelerator = around.accelerator(one)
+            if accelerator is None:
+                found.append(f'{one}: the instance has claimed it, and its BMC does not show it any more')
+            else:
+                found += moved(one, accelerator.pci.address)
+        return tuple(found)
+
+    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
+        """Nothing was done."""
+        return Undo()

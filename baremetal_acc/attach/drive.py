@@ -1,0 +1,231 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How are the drivers asked, all of them once for all accelerators of an instance, and what of their answers is believed?
+
+Whoever raises, or answers what was not asked, is named; nobody else suffers from it. A driver may have something done to what
+it was given to look after, and to nothing else.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from baremetal_acc.attach.api import Around, AttachDriver, Prepared, Undo
+from baremetal_acc.attach.find import GROUP, Found
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.attach import Attachment, Claim, Give
+
+T = TypeVar('T')
+
+_TEXT = 500
+"""Characters of a sentence of somebody else's code."""
+
+_HINT = 'repair or uninstall the package that brings it'
+
+
+class AttachDriverBroken(AccError):
+    """An attach driver raised what it must not, or answered what it must not. Names the driver."""
+
+    def __init__(self, driver: str, what: str) -> None:
+        self.driver = driver
+        super().__init__(f'attach driver {driver} ({GROUP}): {what}', hint=_HINT)
+
+
+def devices(found: Found, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
+    """The attachments of all claims, sorted by device and slot.
+
+    :raises AttachDriverBroken: a driver cannot say what it looks after.
+    :raises AccError: no driver looks after a claim.
+    """
+    shares: dict[str, list[Claim]] = {}
+    by_name = {d.name: d for d in found.drivers}
+    for claim in claims:
+        shares.setdefault(_driver_of(found, claim).name, []).append(claim)
+    made: list[Attachment] = []
+    for name, share in shares.items():
+        ask = partial(by_name[name].get_devices, tuple(share), around)
+        made += (replace(a, driver=name) for a in _asked(name, 'get_devices', ask, partial(_theirs, share)))
+    return _sorted(made)
+
+
+def prepare(found: Found, attachments: Sequence[Attachment], around: Around) -> Prepared:
+    """What all attachments will be, and what has to be done for it.
+
+    :raises AccError: it cannot be done: of none of them, for nothing was done yet.
+    """
+    made: list[Attachment] = []
+    gives: list[Give] = []
+    for name, share in _shares(attachments).items():
+        answer = _asked(name, 'prepare', partial(_named(found, name).prepare, tuple(share), around), partial(_prepared, share))
+        gives += answer.gives
+        made += (replace(a, driver=name) for a in answer.attachments)
+    return Prepared(attachments=_sorted(made), gives=tuple(gives))
+
+
+def post_plug(found: Found, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
+    """What of all attachments is not as it was promised. What a driver cannot say is not."""
+    sentences: list[str] = []
+    for name, share in _shares(attachments).items():
+        try:
+            driver = _named(found, name)
+            sentences += _asked(name, 'post_plug', partial(driver.post_plug, tuple(share), around), _sentences)
+        except AccError as exc:
+            sentences.append(str(exc))
+    return tuple(sentences)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How all attachments are brought back.
+
+    :ivar undo: what has to be done, and what stays as it is.
+    :ivar failed: by provider why its driver could not say it.
+    """
+
+    undo: Undo = field(default_factory=Undo)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def unprepare(found: Found, attachments: Sequence[Attachment], around: Around) -> Way:
+    """How attachments are brought back, in their order. A driver that cannot say it keeps no other one from it.
+
+    What the driver of a package that is gone looked after, another one brings back.
+    """
+    gives: list[Give] = []
+    kept: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for name, share in _shares(attachments).items():
+        try:
+            driver = _heir(found, name, share)
+            undo = _asked(name, 'unprepare', partial(driver.unprepare, tuple(share), around), partial(_undone, share))
+        except AccError as exc:
+            failed |= {a.provider: str(exc) for a in share}
+        else:
+            gives += undo.gives
+            kept |= undo.kept
+    order = {a.place: number for number, a in enumerate(attachments)}
+    return Way(undo=Undo(gives=tuple(sorted(gives, key=lambda g: order[g.place])), kept=kept), failed=failed)
+
+
+def _driver_of(found: Found, claim: Claim) -> AttachDriver:
+    """The first that says that it looks after a claim. One that cannot say it is told if there is no other one.
+
+    :raises AttachDriverBroken: there is none, and one is broken.
+    :raises AccError: there is none.
+    """
+    broken = dict(found.broken)
+    for driver in found.drivers:
+        try:
+            if _asked(driver.name, 'can_handle', partial(driver.can_handle, claim), bool):
+                return driver
+        except AccError as exc:
+            broken[driver.name] = exc.message
+    what = f'{"the device" if claim.slot is None else claim.slot} of {claim.accelerator}'
+    for name, why in sorted(broken.items()):
+        raise AttachDriverBroken(name, f'{why}; and no other one looks after {what}')
+    raise AccError(f'no attach driver looks after {what}', hint=f'install one (entry points {GROUP})')
+
+
+def _named(found: Found, name: str) -> AttachDriver:
+    """:raises AttachDriverBroken: it is not there any more."""
+    for driver in found.drivers:
+        if driver.name == name:
+            return driver
+    raise AttachDriverBroken(name, dict(found.broken).get(name, 'it is not installed any more'))
+
+
+def _heir(found: Found, name: str, share: Sequence[Attachment]) -> AttachDriver:
+    """Who brings back what a driver looked after: that one, or where it is gone the one that we ship for the like of it.
+
+    :raises AttachDriverBroken: it is broken, or there is none.
+    """
+    names = {d.name: d for d in found.drivers}
+    if name not in names and name not in dict(found.broken):
+        name = 'device' if share[0].slot is None else 'region'
+    return _named(found, name)
+
+
+def _shares(attachments: Iterable[Attachment]) -> dict[str, list[Attachment]]:
+    shares: dict[str, list[Attachment]] = {}
+    for one in attachments:
+        shares.setdefault(one.driver, []).append(one)
+    return shares
+
+
+def _theirs(share: Sequence[Claim], answer: object) -> tuple[Attachment, ...]:
+    """What get_devices has answered: one for each claim.
+
+    :raises ValueError: it is something else.
+    """
+    made = tuple(a for a in _list(answer) if isinstance(a, Attachment))
+    wanted = sorted((c.provider, c.accelerator, c.slot or '') for c in share)
+    if sorted((a.provider, a.accelerator, a.slot or '') for a in made) != wanted:
+        raise ValueError(f'it was asked for {len(share)} claims, and answered for others')
+    return made
+
+
+def _prepared(share: Sequence[Attachment], answer: object) -> Prepared:
+    """What prepare has answered.
+
+    :raises ValueError: it is for others than it was asked for.
+    """
+    if not isinstance(answer, Prepared):
+        raise TypeError(f'it answered {type(answer).__name__}')
+    made = tuple(a for a in _list(answer.attachments) if isinstance(a, Attachment))
+    if [(a.provider, a.place) for a in made] != [(a.provider, a.place) for a in share]:
+        raise ValueError('it answered for others than it was asked for')
+    return Prepared(attachments=made, gives=_own(share, answer.gives))
+
+
+def _undone(share: Sequence[Attachment], answer: object) -> Undo:
+    """What unprepare has answered.
+
+    :raises ValueError: it is for others than it was asked for.
+    """
+    if not isinstance(answer, Undo):
+        raise TypeError(f'it answered {type(answer).__name__}')
+    return Undo(gives=_own(share, answer.gives), kept={str(p): str(why)[:_TEXT] for p, why in answer.kept.items()})
+
+
+def _own(share: Iterable[Attachment], gives: object) -> tuple[Give, ...]:
+    """What a driver wants done, if it is to what it looks after.
+
+    :raises ValueError: it is to something else: a slot of another instance, for one.
+    """
+    theirs = {a.place for a in share}
+    found = tuple(g for g in _list(gives) if isinstance(g, Give))
+    strangers = [g for g in found if g.place not in theirs]
+    if strangers:
+        raise ValueError(f'it wants something done to what it does not look after: {strangers[0]}')
+    return found
+
+
+def _sentences(answer: object) -> tuple[str, ...]:
+    return tuple(str(sentence)[:_TEXT] for sentence in _list(answer))
+
+
+def _list(answer: object) -> Sequence[object]:
+    """:raises TypeError: it is none; a text is none either."""
+    if not isinstance(answer, tuple | list):
+        raise TypeError(f'it answered {type(answer).__name__}, not a tuple')
+    return answer
+
+
+def _sorted(made: Iterable[Attachment]) -> tuple[Attachment, ...]:
+    return tuple(sorted(made, key=lambda a: (a.accelerator, a.slot or '')))
+
+
+def _asked(name: str, method: str, call: Callable[[], object], read: Callable[[object], T]) -> T:
+    """The answer of a driver, as it is read.
+
+    :raises AccError: it cannot be done, as the driver says.
+    :raises AttachDriverBroken: it raised anything else, or answered what it must not.
+    """
+    try:
+        return read(call())
+    except AccError:
+        raise
+    except Exception as exc:
+        # It is somebody else's code.
+        raise AttachDriverBroken(name, f'{method}: {type(exc).__name__}: {exc}') from exc

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A slot of an FPGA for an instance: it is given the function that the flavor asks for, and its own one back afterwards.
+
+Hardware: cards with ReconfigurationSlots. Found by: a claim of a slot's provider. Can do: have a function programmed by the job
+machinery. Handle: the SlotId, and the PCI address of the card. Brought back: the function that was there before; where that is
+none, or the catalogue has it no more, any other one that the slot takes if nobody can tell what it holds, and else nothing. No
+BMC that we know of can empty a slot. Tried on: the emulator's FPGA.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from baremetal_acc.attach.api import Around, Prepared, Undo
+from baremetal_acc.decide import claims as decide
+from baremetal_acc.decide.offer import Supply
+from baremetal_acc.model.attach import AttachHandle, Attachment, Claim, Give, HandleType, Place
+
+
+class Region:
+    """See the module."""
+
+    name = 'region'
+
+    def can_handle(self, claim: Claim) -> bool:
+        """Every claim of a slot."""
+        return claim.slot is not None
+
+    def get_devices(self, claims: Sequence[Claim], around: Around) -> tuple[Attachment, ...]:
+        """Each slot with what it holds now."""
+        found = []
+        for claim in claims:
+            a = around.accelerator(claim)
+            if a is None or claim.slot is None:
+                continue
+            found.append(
+                Attachment(
+                    provider=claim.provider,
+                    classes=claim.classes,
+                    accelerator=a.id,
+                    label=a.label,
+                    driver=self.name,
+                    handle=AttachHandle(handle=HandleType.SLOT, address=a.pci.address, slot=claim.slot, location=a.location),
+                    slot=claim.slot,
+                    previous=around.holds.get((a.id, claim.slot)),
+                )
+            )
+        return tuple(found)
+
+    def prepare(self, attachments: Sequence[Attachment], around: Around) -> Prepared:
+        """Which function each of them gets that is offered as a region.
+
+        :raises UsageError: not every function that was asked for can be given to one of them.
+        """
+        supply = Supply(functions=around.holds, offers=around.supply.offers)
+        chosen = decide.assign([_claimed(a) for a in attachments], around.asked, supply)
+        made = tuple(replace(a, function=_of(chosen, a) or around.holds.get(_place(a))) for a in attachments)
+        gives = (Give(accelerator=device, slot=slot, function=name) for (device, slot), name in sorted(chosen.items()))
+        return Prepared(attachments=made, gives=tuple(gives))
+
+    def post_plug(self, attachments: Sequence[Attachment], around: Around) -> tuple[str, ...]:
+        """Each of them is still there, holds what it was claimed as, and what it was given."""
+        found = list(decide.broken([_claimed(a) for a in attachments], around.supply))
+        for one in attachments:
+            accelerator = around.accelerator(one)
+            slots = () if accelerator is None else accelerator.slots
+            if one.slot not in {s.slot_id for s in slots}:
+                found.append(f'{one}: the instance has claimed it, and its BMC does not show it any more')
+                continue
+            holds = around.supply.functions.get(_place(one))
+            if one.written and one.function is not None and holds != one.function:
+                found.append(f'{one}: it was given {one.function}, and it holds {holds or "no function that is known"}')
+            if accelerator is not None:
+                found += moved(one, accelerator.pci.address)
+        return tuple(found)
+
+    def unprepare(self, attachments: Sequence[Attachment], around: Around) -> Undo:
+        """The function that was there before; where there is none, what makes it known again what the slot holds."""
+        gives: list[Give] = []
+        kept: dict[str, str] = {}
+        for one in attachments:
+            made = around.supply.offers.get(one.accelerator)
+            takes = frozenset[str]() if made is None or one.slot is None else made.takes.get(one.slot, frozenset())
+            now = around.holds.get(_place(one))
+            if one.previous is not None and one.previous in takes:
+                gives.append(_give(one, one.previous))
+            elif around.accelerator(one) is None:
+                kept[one.provider] = 'its card is gone'
+            elif now is not None and not one.doubtful:
+                was = (
+                    'nothing that is known was' if one.previous is None else f'{one.previous} cannot be had any more, which was'
+                )
+                kept[one.provider] = f'{was} in it before, and no BMC can empty a slot, so it keeps {now}'
+            elif takes:
+                # Whatever it is: what it holds is known then.
+                gives.append(_give(one, now if now in takes and now is not None else min(takes)))
+            else:
+                kept[one.provider] = 'no rule lets it be given a function any more'
+        return Undo(gives=tuple(gives), kept=kept)
+
+
+def moved(one: Attachment, address: str | None) -> list[str]:
+    """A sentence if a device has another PCI address than the one of its handle. One that is not shown now may be the same."""
+    before = one.handle.address
+    if before is None or address is None or before == address:
+        return []
+    return [f'{one}: its PCI address was {before} when it was attached, and is {address} now']
+
+
+def _give(one: Attachment, function: str) -> Give:
+    return Give(accelerator=one.accelerator, slot=one.slot or '', function=function)
+
+
+def _claimed(one: Attachment) -> decide.Claimed:
+    return decide.Claimed(accelerator=one.accelerator, slot_id=one.slot or '', label=one.label, classes=one.classes)
+
+
+def _place(one: Attachment) -> Place:
+    return one.accelerator, one.slot or ''
+
+
+def _of(chosen: dict[Place, str], one: Attachment) -> str | None:
+    return chosen.get(_place(one))

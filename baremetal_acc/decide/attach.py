@@ -1,0 +1,270 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the accelerators of one instance, all of them together: prepared, plugged, and brought back?
+
+A total table for each one, and what follows for all. Where one cannot be prepared, every one to which anything was written is
+brought back, the last one first; what cannot be brought back keeps its name until cleaning has dealt with it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
+from baremetal_acc.model.job import Action, ItemState, Job, Plan, Program
+
+MOST = 256
+"""Accelerators and slots of one instance that are remembered. Measured: 64 slots need 5 KiB, packed."""
+
+MOST_TEXT = 500
+"""Characters of a reason that are kept with each one."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+_S = AttachState
+
+_EVENTS = (
+    AttachEvent.BEGIN,
+    AttachEvent.READY,
+    AttachEvent.BREAK,
+    AttachEvent.PLUG,
+    AttachEvent.BACK,
+    AttachEvent.UNDONE,
+    AttachEvent.STUCK,
+)
+
+_ROWS = {
+    # begin, ready, break, plug, back, undone, stuck
+    _S.PLANNED: (_S.PREPARING, _S.PLANNED, _S.PLANNED, _S.PLANNED, _S.GONE, _S.PLANNED, _S.PLANNED),
+    _S.PREPARING: (_S.PREPARING, _S.PREPARED, _S.FAILED, _S.PREPARING, _S.UNPREPARING, _S.PREPARING, _S.PREPARING),
+    # One that was prepared by an attempt before is prepared anew: what it holds may have changed meanwhile.
+    _S.PREPARED: (_S.PREPARING, _S.PREPARED, _S.FAILED, _S.PLUGGED, _S.UNPREPARING, _S.PREPARED, _S.PREPARED),
+    _S.PLUGGED: (_S.PREPARING, _S.PLUGGED, _S.PLUGGED, _S.PLUGGED, _S.UNPREPARING, _S.PLUGGED, _S.PLUGGED),
+    # Nobody is given what has failed before it was prepared anew.
+    _S.FAILED: (_S.PREPARING, _S.FAILED, _S.FAILED, _S.FAILED, _S.UNPREPARING, _S.FAILED, _S.FAILED),
+    _S.UNPREPARING: (
+        _S.PREPARING,
+        _S.UNPREPARING,
+        _S.UNPREPARING,
+        _S.UNPREPARING,
+        _S.UNPREPARING,
+        _S.GONE,
+        _S.NOT_ROLLED_BACK,
+    ),
+    _S.GONE: (_S.PREPARING, _S.GONE, _S.GONE, _S.GONE, _S.GONE, _S.GONE, _S.GONE),
+    _S.NOT_ROLLED_BACK: (
+        _S.PREPARING,
+        _S.NOT_ROLLED_BACK,
+        _S.NOT_ROLLED_BACK,
+        _S.NOT_ROLLED_BACK,
+        _S.UNPREPARING,
+        _S.NOT_ROLLED_BACK,
+        _S.NOT_ROLLED_BACK,
+    ),
+}
+
+TABLE = {(state, event): to for state, row in _ROWS.items() for event, to in zip(_EVENTS, row, strict=True)}
+"""Every state with everything that can happen. What cannot happen to it leaves it as it is: an event may come twice."""
+
+
+def after(one: Attachment, event: AttachEvent, why: str | None = None) -> Attachment:
+    """One accelerator after an event.
+
+    :param why: what went wrong; what is well has nothing to say.
+    """
+    state = TABLE[one.state, event]
+    return replace(
+        one,
+        state=state,
+        why=None if why is None else why[:MOST_TEXT],
+        written=one.written and state is not AttachState.GONE,
+        doubtful=one.doubtful and state is not AttachState.GONE,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ preparing
+
+
+def planned(instance: str, found: Iterable[Attachment], before: Attached | None) -> Attached:
+    """The accelerators of an instance before they are prepared.
+
+    What an earlier attempt for the same instance has written keeps what it held before that: not the instance's own function.
+
+    :param found: what the drivers have made of what it has claimed.
+    """
+    same = before is not None and before.instance == instance
+    known = {(a.provider, a.accelerator): a for a in before.items} if before is not None and same else {}
+    items = []
+    for one in found:
+        old = known.get((one.provider, one.accelerator))
+        if old is not None and _may_be_written(old):
+            one = replace(one, previous=old.previous, written=True, doubtful=_is_doubtful(old))
+        items.append(one)
+    return Attached(instance=instance, items=tuple(items))
+
+
+def begun(attached: Attached, made: Plan, job: str) -> Attached:
+    """All of them as their one job begins: in the order in which it writes; what it has not to write is prepared."""
+    order = {place: number for number, place in enumerate(_places(made.actions))}
+    items = [after(one, AttachEvent.BEGIN) for one in attached.items]
+    items = [one if one.place in order else after(one, AttachEvent.READY) for one in items]
+    # What is not written keeps its place before all that is: there is nothing to bring back of it.
+    items.sort(key=lambda one: -1 if one.place is None else order.get(one.place, -1))
+    return replace(attached, items=tuple(items), job=job, reasons=())
+
+
+def prepared(attached: Attached, job: Job, reasons: Sequence[str]) -> Attached:
+    """All of them when the job has ended that prepares them.
+
+    :param reasons: why it has failed; none: it ended well.
+    """
+    items = []
+    for one in attached.items:
+        written, good, why = _written(one, job)
+        # What is written well is known again, whatever was written before.
+        doubtful = not good if written else one.doubtful and not good
+        one = replace(one, written=one.written or written, doubtful=doubtful)
+        if one.state is AttachState.PREPARING:
+            well = good or not reasons
+            event = AttachEvent.READY if well else AttachEvent.BREAK
+            one = after(one, event, None if well else (why or reasons[0]))
+        items.append(one)
+    return replace(attached, items=tuple(items), job=None)
+
+
+def plugged(attached: Attached) -> Attached:
+    """All of them once they were looked at before the machine is handed over."""
+    return replace(attached, items=tuple(after(one, AttachEvent.PLUG) for one in attached.items), job=None, reasons=())
+
+
+# ---------------------------------------------------------------------------------------------------------- bringing back
+
+
+def must_go_back(attached: Attached) -> bool:
+    """Something of them was written, so that a failed deployment has something to bring back."""
+    return any(_may_be_written(one) for one in attached.items)
+
+
+def going_back(attached: Attached, reasons: Iterable[str]) -> Attached:
+    """All of them as they are brought back. Of what was not written nothing has to be."""
+    items = []
+    for one in attached.items:
+        open_one = replace(one, back=None, written=_may_be_written(one), doubtful=_is_doubtful(one))
+        back = after(open_one, AttachEvent.BACK)
+        items.append(back if back.written else after(back, AttachEvent.UNDONE))
+    return replace(attached, items=tuple(items), job=None, reasons=tuple(text[:MOST_TEXT] for text in reasons))
+
+
+def _may_be_written(one: Attachment) -> bool:
+    """Something was written to it, or was to be by a job of which nobody has heard how it ended."""
+    return one.written or one.state is AttachState.PREPARING
+
+
+def _is_doubtful(one: Attachment) -> bool:
+    """Nobody can say what it holds. A job that brings it back may have been cut off in the middle of a write, too."""
+    return one.doubtful or one.state in (AttachState.PREPARING, AttachState.UNPREPARING, AttachState.NOT_ROLLED_BACK)
+
+
+def in_reverse(attached: Attached) -> tuple[Attachment, ...]:
+    """Those that have to be brought back, the last that was prepared first."""
+    return tuple(one for one in reversed(attached.items) if one.state is AttachState.UNPREPARING)
+
+
+def returned(
+    attached: Attached, gives: Iterable[Give], kept: Mapping[str, str] = _NOTHING, failed: Mapping[str, str] = _NOTHING
+) -> Attached:
+    """All of them once it is known how they are brought back. Those stay open that the job has to write.
+
+    :param gives: what slots are to hold again.
+    :param kept: by provider why it stays as it is, which harms nobody.
+    :param failed: by provider why nobody can say how it is brought back.
+    """
+    wanted = {give.place: give.function for give in gives}
+    items = []
+    for one in attached.items:
+        if one.state is AttachState.UNPREPARING:
+            back = None if one.place is None else wanted.get(one.place)
+            one = replace(one, back=back)
+            if one.provider in failed:
+                one = after(one, AttachEvent.STUCK, failed[one.provider])
+            elif back is None:
+                one = after(one, AttachEvent.UNDONE, kept.get(one.provider))
+        items.append(one)
+    return replace(attached, items=tuple(items))
+
+
+def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
+    """The plan with what it writes to slots in the order of these, whatever order the images ask for."""
+    rank = {give.place: number for number, give in enumerate(gives)}
+
+    def turn(action: Action) -> Action:
+        if not isinstance(action, Program):
+            return action
+        return replace(action, order=rank.get((action.accelerator, action.slot), len(rank)))
+
+    return replace(made, actions=tuple(turn(action) for action in made.actions))
+
+
+def brought_back(attached: Attached, job: Job, holds: Mapping[Place, str] | None) -> Attached:
+    """All of them when the job has ended that brings them back.
+
+    :param holds: what their slots verifiably hold in the end; None: nobody could look.
+    """
+    items = []
+    for one in attached.items:
+        if one.state is AttachState.UNPREPARING:
+            why = _why_not_back(one, job, holds)
+            one = after(one, AttachEvent.UNDONE if why is None else AttachEvent.STUCK, why)
+        items.append(one)
+    return replace(attached, items=tuple(items), job=None)
+
+
+def _why_not_back(one: Attachment, job: Job, holds: Mapping[Place, str] | None) -> str | None:
+    """Why it does not hold again what it is to hold; None: it does."""
+    if holds is None or one.place is None:
+        return 'nobody could look at it in the end'
+    written, good, why = _written(one, job)
+    if holds.get(one.place) == one.back and (good or not written):
+        return None
+    return why or f'it was to hold {one.back} again, and holds {holds.get(one.place) or "no function that is known"}'
+
+
+def stuck(attached: Attached | None) -> tuple[Attachment, ...]:
+    """Those that could not be brought back."""
+    return () if attached is None else tuple(one for one in attached.items if one.state is AttachState.NOT_ROLLED_BACK)
+
+
+def told(attached: Attached) -> tuple[str, ...]:
+    """What came of bringing them back, one sentence for each of which there is something to say, the last one first."""
+    found = []
+    for one in reversed(attached.items):
+        match one.state:
+            case AttachState.NOT_ROLLED_BACK:
+                found.append(f'{one} was not rolled back: {one.why}; it is not offered')
+            case AttachState.GONE if one.back is not None and one.back == one.previous:
+                found.append(f'{one} was rolled back: it holds {one.back} again')
+            case AttachState.GONE if one.back is not None:
+                found.append(f'{one} was rolled back: it holds {one.back}, for nothing that is known was in it before')
+            case AttachState.GONE if one.why is not None:
+                found.append(f'{one} was left as it is: {one.why}')
+            case _:
+                pass
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------------------------------- the job
+
+
+def _places(actions: Iterable[Action]) -> tuple[Place, ...]:
+    """The slots that a plan writes to, in its order."""
+    return tuple((a.accelerator, a.slot) for a in actions if isinstance(a, Program))
+
+
+def _written(one: Attachment, job: Job) -> tuple[bool, bool, str | None]:
+    """Whether a job has written to it or may have, whether that went well, and what went wrong."""
+    for item in reversed(job.items):
+        action = item.action
+        if isinstance(action, Program) and (action.accelerator, action.slot) == one.place:
+            good = item.state in (ItemState.DONE, ItemState.STAGED)
+            return item.state.begun and not item.untouched, good, None if good else item.message
+    return False, False, None

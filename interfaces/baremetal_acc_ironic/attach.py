@@ -1,0 +1,364 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does the instance of a node get its accelerators, all of them at once, and how do they come back?
+
+What an instance has claimed is prepared by one job of the deploy; what fails is brought back by a further job of the same step,
+before the step fails. The verification looks at all of it. Cleaning brings back what is left, whether or not anybody knows the
+instance any more. What the drivers want done, the jobs do (:mod:`baremetal_acc_ironic.work`).
+"""
+
+import glob
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from ironic.conf import CONF
+
+from baremetal_acc.attach import drive
+from baremetal_acc.attach.api import Around
+from baremetal_acc.attach.find import drivers
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import attach as decide
+from baremetal_acc.decide import claims, images, restore
+from baremetal_acc.decide.baseline import OnLeave, demands
+from baremetal_acc.decide.offer import supply
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Flow, Job, Plan, Verdict
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.run import Tools
+from baremetal_acc_ironic import outcome, placement, quarantine
+from baremetal_acc_ironic.node import Memory, Override, Quarantine
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+
+# --------------------------------------------------------------------------------------------------------- in a deploy
+
+
+def prepare(task: Any, mind: Memory, inventory: Inventory) -> Memory:
+    """What is remembered, with all that the instance has claimed, and the functions that its slots get.
+
+    :raises UsageError: there is no instance, nothing is published, or it cannot be done with what it has claimed.
+    :raises PlacementError: placement cannot be asked.
+    :raises AccError: a driver cannot do it. Nothing was done of any of them.
+    """
+    instance = task.node.instance_uuid
+    if not CONF[GROUP].publish or instance is None:
+        why = 'the node has no instance' if instance is None else f'[{GROUP}] publish is off'
+        raise UsageError(argument='argument claimed', what=f'{why}, so nothing is claimed', hint='name the slots: functions')
+    # What an attempt before has asked for decides nothing now.
+    mind = _without_overrides(mind, mind.attached)
+    around = _around(task, mind, inventory, instance)
+    found, missing = _claimed(task, inventory, around)
+    if missing:
+        raise UsageError(
+            argument='the claims of the instance', what='; '.join(missing), hint='was the device exchanged? clean the node'
+        )
+    if around.asked and all(one.slot is None for one in found):
+        claims.assign((), around.asked, around.supply)
+    if not found:
+        raise UsageError(
+            argument='argument claimed',
+            what='the instance has claimed no accelerator of this node',
+            hint='its flavor asks for the step by a trait, and for no resource class of an accelerator',
+        )
+    attached = decide.planned(instance, found, mind.attached)
+    made = drive.prepare(drivers(), attached.items, around)
+    attached = replace(attached, items=made.attachments)
+    return _asking(task, replace(mind, attached=attached), inventory, made.gives, baseline_too=True)
+
+
+def going_back(task: Any, mind: Memory, inventory: Inventory) -> tuple[Memory, tuple[Give, ...]]:
+    """What is remembered, with what brings back the accelerators of the instance, and that in its order."""
+    before = mind.attached
+    if before is None:
+        return mind, ()
+    mind = _without_overrides(mind, before)
+    attached, gives = _way_back(task, mind, inventory, before, decide.in_reverse(before))
+    mind = _withheld(replace(mind, attached=attached), inventory)
+    return _asking(task, mind, inventory, gives, baseline_too=False), gives
+
+
+def is_going_back(mind: Memory) -> bool:
+    """The job that has just begun brings back what an instance was to get."""
+    attached, job = mind.attached, mind.job
+    return attached is not None and job is not None and attached.job == job.id and bool(decide.in_reverse(attached))
+
+
+def devices(mind: Memory) -> frozenset[AcceleratorId]:
+    """The devices of which the instance has something."""
+    return frozenset() if mind.attached is None else frozenset(a.accelerator for a in mind.attached.items)
+
+
+def begun(mind: Memory, made: Plan, job: Job) -> Memory:
+    """What is remembered as the one job begins that prepares them."""
+    return mind if mind.attached is None else replace(mind, attached=decide.begun(mind.attached, made, job.id))
+
+
+def worked_on(mind: Memory, job: Job) -> Memory:
+    """What is remembered as a job begins that brings them back."""
+    return mind if mind.attached is None else replace(mind, attached=replace(mind.attached, job=job.id))
+
+
+def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> tuple[Memory, tuple[str, ...]]:
+    """What is remembered, with all that the instance has, and what of it is not as it was promised.
+
+    An instance whose accelerators need no step of their own is met here first.
+
+    :raises PlacementError: placement cannot be asked.
+    :raises AccError: a driver cannot say what the instance has got.
+    """
+    instance = task.node.instance_uuid
+    if not CONF[GROUP].publish or instance is None:
+        return mind, ()
+    around = _around(task, mind, inventory, instance, verdict)
+    found, missing = _claimed(task, inventory, around)
+    if not found and mind.attached is None:
+        return mind, missing
+    before = {} if mind.attached is None else {(a.provider, a.accelerator): a for a in mind.attached.items}
+    same = mind.attached is not None and mind.attached.instance == instance
+    items = [before.get((a.provider, a.accelerator), a) if same else a for a in found]
+    unready = tuple(
+        f'{a} is {a.state} for the instance: {a.why or "it was not prepared"}'
+        for a in items
+        if a.state not in (AttachState.PLANNED, AttachState.PREPARED, AttachState.PLUGGED)
+    )
+    # What nobody had to prepare is as it is.
+    items = [decide.after(decide.after(a, _BEGIN), _READY) if a.state is AttachState.PLANNED else a for a in items]
+    named = {(a.provider, a.accelerator) for a in items}
+    others = [a for key, a in before.items() if a.written and key not in named]
+    wrong = (*missing, *unready, *drive.post_plug(drivers(), items, around))
+    attached = decide.plugged(Attached(instance=instance, items=tuple(items)))
+    attached = replace(attached, items=(*attached.items, *others))
+    return mind if wrong else replace(mind, attached=attached), wrong
+
+
+def tell(task: Any, mind: Memory) -> None:
+    """Leave in the node's history what the instance has got, and where it finds it."""
+    attached = mind.attached
+    there = () if attached is None else tuple(a for a in attached.items if a.state is AttachState.PLUGGED)
+    if attached is None or not there:
+        return
+    texts = [f'{a}, {a.handle}' + (f', with {a.function}' if a.function else '') for a in there]
+    more = f'; and {len(texts) - _TOLD} more' if len(texts) > _TOLD else ''
+    outcome.told(task.node, f'attached to instance {attached.instance}: {"; ".join(texts[:_TOLD])}{more}')
+
+
+# ------------------------------------------------------------------------------------------------------------ cleaning
+
+
+def left(task: Any, mind: Memory, inventory: Inventory) -> Memory:
+    """What is remembered as a node is cleaned that an instance has had, with what brings back what it has left.
+
+    What nobody can trust is brought back in any case; what is well known only where the rules say so (``on_leave``).
+    """
+    before = mind.attached
+    if before is None:
+        return mind
+    mind = _without_overrides(mind, before)
+    attached = decide.going_back(before, ())
+    open_ones = decide.in_reverse(attached)
+    goes = tuple(a for a in open_ones if a.doubtful or _goes(task, mind, inventory, a))
+    kept = {a.provider: 'the rules keep what an instance leaves' for a in open_ones if a not in goes}
+    attached, gives = _way_back(task, mind, inventory, attached, goes, kept)
+    mind = _withheld(replace(mind, attached=attached), inventory)
+    return _asking(task, mind, inventory, gives, baseline_too=True, first=False)
+
+
+def doubtful(mind: Memory) -> frozenset[Place]:
+    """The slots that are written whatever they show, since nobody knows what they hold."""
+    there = () if mind.attached is None else decide.in_reverse(mind.attached)
+    return frozenset(a.place for a in there if a.doubtful and a.place is not None)
+
+
+def _goes(task: Any, mind: Memory, inventory: Inventory, one: Attachment) -> bool:
+    """The rules want nothing of an instance to stay in it."""
+    accelerator = inventory.accelerator(one.accelerator)
+    if accelerator is None:
+        return True
+    wanted = demands(tools_of(task, mind).baseline, accelerator, target_of(task).node)
+    return wanted.on_leave is OnLeave.REMOVE
+
+
+# ------------------------------------------------------------------------------------------------------ when a job ends
+
+
+def ended(
+    task: Any, mind: Memory, job: Job, inventory: Inventory | None, reasons: tuple[str, ...]
+) -> tuple[Memory, tuple[str, ...]]:
+    """What is remembered when a job has ended that was about what an instance has, and the reasons with what came of that.
+
+    Where the job was to prepare it and has failed, what it has written is to be brought back: :func:`must_go_back` says so.
+    """
+    attached = mind.attached
+    if attached is None or attached.job != job.id:
+        return mind, reasons
+    if job.flow is Flow.CLEAN:
+        return _cleaned(task, mind, attached, reasons)
+    if not attached.reasons:
+        attached = decide.prepared(attached, job, reasons)
+        if reasons:
+            why = set(restore.judge(job, inventory).why)
+            attached = decide.going_back(attached, [r for r in reasons if r not in why] or reasons)
+        return replace(mind, attached=attached), reasons
+    attached = decide.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
+    mind = _without_overrides(replace(mind, attached=attached), attached)
+    if inventory is not None:
+        mind = _withheld(mind, inventory)
+    spoilt = {a.accelerator for a in decide.stuck(attached)}
+    if spoilt:
+        quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in spoilt], job.flow)
+    first, *rest = attached.reasons or ('it was interrupted',)
+    return mind, tuple(dict.fromkeys((first, *decide.told(attached), *rest, *reasons)))
+
+
+def must_go_back(mind: Memory, job: Job) -> bool:
+    """A deployment has failed, and something of what its instance was to get has to be brought back by a job of its own."""
+    attached = mind.attached
+    return job.flow is Flow.DEPLOY and attached is not None and attached.job is None and bool(decide.in_reverse(attached))
+
+
+def unsaid(mind: Memory, job: Job) -> tuple[str, ...]:
+    """What a job leaves behind that can neither go on nor bring anything back: cleaning does."""
+    attached = mind.attached
+    if attached is None or attached.job != job.id or job.flow is not Flow.DEPLOY:
+        return ()
+    return tuple(
+        f'{a} was not rolled back: the job could not go on; cleaning does it, and it is not offered before'
+        for a in reversed(attached.items)
+        if a.state in (AttachState.PREPARING, AttachState.UNPREPARING)
+    )
+
+
+def _cleaned(task: Any, mind: Memory, attached: Attached, reasons: tuple[str, ...]) -> tuple[Memory, tuple[str, ...]]:
+    """What is remembered after the whole path; nothing, once it has ended well and everything is back."""
+    bad = decide.stuck(attached)
+    if reasons or bad:
+        said = tuple(f'{a} could not be brought back after instance {attached.instance}: {a.why}' for a in bad)
+        return replace(mind, attached=replace(attached, job=None)), tuple(dict.fromkeys((*said, *reasons)))
+    done = [f'{a} holds {a.back}' if a.back else f'{a} stays as it is' for a in reversed(attached.items) if a.back or a.why]
+    if done:
+        outcome.told(task.node, f'what instance {attached.instance} had is brought back: {"; ".join(done[:_TOLD])}')
+    return _without_overrides(replace(mind, attached=None), attached), reasons
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+
+_TOLD = 20
+_BEGIN, _READY = AttachEvent.BEGIN, AttachEvent.READY
+
+
+def _claimed(task: Any, inventory: Inventory, around: Around) -> tuple[tuple[Attachment, ...], tuple[str, ...]]:
+    """What the instance has claimed, as its drivers see it, and what it has claimed that the machine does not show.
+
+    :raises UsageError: it is more than can be remembered.
+    """
+    held = placement.claims(around.instance)
+    all_of_it = claims.everything(held, task.node.uuid, inventory, around.supply)
+    if len(all_of_it) > decide.MOST:
+        what = f'the instance has claimed {len(all_of_it)} accelerators and slots, {decide.MOST} are allowed'
+        raise UsageError(argument='the claims of the instance', what=what)
+    found = drive.devices(drivers(), all_of_it, around)
+    return found, tuple(claims.not_shown(held, task.node.uuid, all_of_it))
+
+
+def _around(task: Any, mind: Memory, inventory: Inventory, instance: str, verdict: Verdict | None = None) -> Around:
+    tools = tools_of(task, mind)
+    verdict = verdict or Verdict(target=inventory.target, findings=())
+    made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue)
+    return Around(
+        instance=instance,
+        inventory=inventory,
+        supply=made,
+        holds=_held(tools, inventory),
+        asked=claims.asked(task.node.instance_info.get('traits') or (), made),
+    )
+
+
+def _holds(task: Any, mind: Memory, inventory: Inventory) -> dict[Place, str]:
+    return _held(tools_of(task, mind), inventory)
+
+
+def _held(tools: Tools, inventory: Inventory) -> dict[Place, str]:
+    """The function of the catalogue that each slot holds."""
+    catalogue = tuple(tools.catalogue)
+    return {
+        (a.id, s.slot_id): name
+        for a in inventory.accelerators
+        for s in a.slots
+        if (name := images.held(catalogue, a, s)) is not None
+    }
+
+
+def _way_back(
+    task: Any,
+    mind: Memory,
+    inventory: Inventory,
+    attached: Attached,
+    which: tuple[Attachment, ...],
+    kept: dict[str, str] | None = None,
+) -> tuple[Attached, tuple[Give, ...]]:
+    """How some of them are brought back, as their drivers say it; the others stay as they are."""
+    way = drive.unprepare(drivers(), which, _around(task, mind, inventory, attached.instance))
+    for driver in sorted({a.driver for a in which if a.provider in way.failed}):
+        outcome.told(task.node, next(way.failed[a.provider] for a in which if a.driver == driver and a.provider in way.failed))
+    return decide.returned(attached, way.undo.gives, {**(kept or {}), **way.undo.kept}, way.failed), way.undo.gives
+
+
+def _asking(
+    task: Any, mind: Memory, inventory: Inventory, gives: Iterable[Give], *, baseline_too: bool, first: bool = True
+) -> Memory:
+    """What is remembered, with the functions that slots are to get, as demands on their devices.
+
+    :param baseline_too: what the rules ask of the other slots of the devices counts, too.
+    :param first: these come before the rules; else they are for slots of which the rules say nothing.
+    """
+    gives = tuple(gives)
+    tools, node = tools_of(task, mind), target_of(task).node
+    overrides = []
+    for a in inventory.accelerators:
+        # Functions are asked for by patterns of slots.
+        ours = tuple((glob.escape(g.slot), g.function) for g in gives if g.accelerator == a.id)
+        rules = demands(tools.baseline, a, node).functions if baseline_too else ()
+        if ours:
+            overrides.append(Override(device=a.id, functions=(*ours, *rules) if first else (*rules, *ours)))
+    others = tuple(o for o in mind.overrides if o.device not in {new.device for new in overrides})
+    return replace(mind, overrides=(*overrides, *others))
+
+
+def _without_overrides(mind: Memory, attached: Attached | None) -> Memory:
+    """Without what was asked for of the devices that an instance has."""
+    theirs = set() if attached is None else {a.accelerator for a in attached.items if a.slot is not None}
+    return replace(mind, overrides=tuple(o for o in mind.overrides if o.device not in theirs))
+
+
+def _withheld(mind: Memory, inventory: Inventory) -> Memory:
+    """With the devices quarantined of which something could not be brought back: nobody is offered them."""
+    known = {q.device for q in mind.quarantined}
+    new = {}
+    for one in decide.stuck(mind.attached):
+        accelerator = inventory.accelerator(one.accelerator)
+        if accelerator is None or one.accelerator in known:
+            continue
+        refs = tuple(s.item.ref for s in accelerator.slots if s.item is not None and s.slot_id == one.slot)
+        why = f'{one.accelerator} is quarantined: {one} could not be brought back: {one.why}'
+        new[one.accelerator] = Quarantine(device=one.accelerator, since=inventory.at, why=why, firmware=False, refs=refs)
+    return replace(mind, quarantined=(*mind.quarantined, *new.values()))
+
+
+__all__ = [
+    'begun',
+    'devices',
+    'doubtful',
+    'ended',
+    'going_back',
+    'is_going_back',
+    'left',
+    'must_go_back',
+    'plugged',
+    'prepare',
+    'tell',
+    'unsaid',
+    'worked_on',
+]
