@@ -3,6 +3,7 @@
 """``baremetal-acc publish``: make placement agree with what is verified now."""
 
 import argparse
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +17,8 @@ from baremetal_acc.cli.session import Session
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import describe
-from baremetal_acc.errors import AccError, UsageError
+from baremetal_acc.decide.vocabulary import vocabulary
+from baremetal_acc.errors import AccError, PlacementError, UsageError
 from baremetal_acc.model.provider import (
     Call,
     CreateProvider,
@@ -57,6 +59,10 @@ class Publish(ReportCommand):
         tools = using.tools()
         to = publisher.connect(using.conf)
         targets = {e.name: using.attempt(e) for e in using.entries}
+        if arguments.execute:
+            names = vocabulary(tools.baseline, tools.catalogue)
+            with contextlib.suppress(PlacementError):  # each target says it, and nobody needs a name yet
+                to.declare(names.classes, names.traits)
 
         def one(entry: TargetEntry) -> tuple[Call, ...]:
             tree = wanted(entry, using, tools, targets[entry.name])

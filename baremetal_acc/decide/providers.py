@@ -71,7 +71,7 @@ PROGRAMMABLE = 'CUSTOM_PROGRAMMABLE'
 """Cyborg's word for a region that can be given a function (openstack-cyborg 17.0.0, conductor/manager.py)."""
 
 _MAKER = re.compile(r'CUSTOM_FPGA_(?!(?:COMPUTE|NETWORK|STORAGE)$)([A-Z0-9]+)')
-"""Cyborg's trait of an FPGA's maker, which the lists of known devices give; its three others of that form say what it is for."""
+"""Cyborg's trait of an FPGA's maker, which the lists of known devices give. Its others of that form say what it is for."""
 
 NAME_LENGTH = 255
 """Longest name of a class or a trait. Source: placement 16.0.0, schemas/resource_class.py and schemas/trait.py."""
@@ -484,8 +484,8 @@ def _of_slot(made: Offer, slot_id: str, function: str | None, names: Mapping[str
 
 def _function_ids(given: frozenset[str], function_uuid: str | None) -> frozenset[str]:
     """Cyborg's trait of a function, for each maker that its card's traits name: ``CUSTOM_FPGA_FUNCTION_ID_<MAKER>_<UUID>``."""
-    digits = (function_uuid or '').replace('-', '').upper()
-    if not re.fullmatch('[0-9A-F]{32}', digits) or not digits.strip('0'):
+    digits = None if function_uuid is None else function_uuid.replace('-', '').upper()
+    if digits is None or not re.fullmatch('[0-9A-F]{32}', digits) or set(digits) == {'0'}:
         return frozenset()
     makers = (m[1] for t in given if (m := _MAKER.fullmatch(t)) is not None)
     return frozenset(_bounded(f'CUSTOM_FPGA_FUNCTION_ID_{maker}_{digits}') for maker in makers)

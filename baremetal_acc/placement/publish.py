@@ -174,18 +174,28 @@ class Publisher:
         known = frozenset(p.uuid for p in tree.providers)
         return self._converge(tree.root_uuid, lambda actual: providers.prepared(tree, actual), known, consumer=None)
 
-    def declare(self, classes: Iterable[str] = (), traits: Iterable[str] = ()) -> None:
+    def declare(self, classes: Iterable[str] = (), traits: Iterable[str] = (), *, anew: bool = False) -> tuple[str, ...]:
         """Make classes and traits known, so that a flavor may name them before any node offers them.
 
+        :param anew: ask for what placement was seen to know, too: anybody may delete what nobody uses.
+        :returns: those that it did not know.
         :raises PlacementError: placement cannot be asked, or refuses.
         """
         names = (tuple(classes), tuple(traits))
+        paths = {f'/{kind}/{name}' for kind, of in zip(('resource_classes', 'traits'), names, strict=True) for name in of}
+        made: set[str] = set()
 
         def turn() -> bool:
-            self._declare(*names)
+            if anew:
+                self._declared -= paths
+            if len([name for name in names[0] if f'/resource_classes/{name}' not in self._declared]) > 1:
+                known = wire.classes(self._client.get('/resource_classes'))
+                self._declared.update(f'/resource_classes/{name}' for name in known)
+            made.update(self._declare(*names))
             return True
 
         self._persist(None, turn)
+        return tuple(sorted(made))
 
     def withdraw(
         self,
@@ -444,8 +454,12 @@ class Publisher:
         classes = {i.resource_class for c in calls if isinstance(c, SetInventories) for i in c.inventories}
         self._declare(classes, {t for c in calls if isinstance(c, SetTraits) for t in c.traits})
 
-    def _declare(self, classes: Iterable[str], traits: Iterable[str]) -> None:
-        """Make custom names known, and see that the others are."""
+    def _declare(self, classes: Iterable[str], traits: Iterable[str]) -> Iterable[str]:
+        """Make custom names known, and see that the others are.
+
+        :returns: the custom names that were not, as far as anybody knew.
+        """
+        made = []
         traits = sorted(traits)
         self._known_traits([t for t in traits if f'/traits/{t}' not in self._declared])
         for kind, names in (('resource_classes', classes), ('traits', traits)):
@@ -463,7 +477,9 @@ class Publisher:
                     answer = self._client.request('PUT', path)
                     if not answer.ok:
                         raise _again_or_refused('PUT', path, answer)
+                    made.append(name)
                 self._declared.add(path)
+        return made
 
     def _known_traits(self, names: Sequence[str]) -> None:
         """Ask for many at once which of them placement has: one question for each would be most of a first publication."""

@@ -65,6 +65,14 @@ def traits(answer: Answer) -> frozenset[str]:
     return frozenset(names)
 
 
+def classes(answer: Answer) -> frozenset[str]:
+    """The resource classes that placement knows."""
+    match answer.body.get('resource_classes'):
+        case list(rows) if all(isinstance(row, dict) and isinstance(row.get('name'), str) for row in rows):
+            return frozenset(row['name'] for row in rows)
+    raise invalid('list of classes')
+
+
 def provider(raw: object) -> Provider:
     """A provider without what it offers."""
     match raw:

@@ -22,7 +22,21 @@ from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import drift, opts, outcome, policy, reading, record, recovery, rights, steps, waivers, watch, work
+from baremetal_acc_ironic import (
+    drift,
+    opts,
+    outcome,
+    policy,
+    reading,
+    record,
+    recovery,
+    rights,
+    steps,
+    vocabulary,
+    waivers,
+    watch,
+    work,
+)
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
 from baremetal_acc_ironic.target import target as target_of
@@ -229,6 +243,12 @@ class RedfishAccFirmware(RedfishFirmware):
     def watch_nodes(self, manager: Any, context: Any) -> None:
         """Hand out rounds of the watch over nodes that are somebody else's, to each at its own moment."""
         watch.hand_out(self, manager, context, work.now())
+
+    @METRICS.timer('RedfishAccFirmware.keep_vocabulary')
+    @periodics.periodic(spacing=_poll_interval)
+    def keep_vocabulary(self, manager: Any, context: Any) -> None:
+        """See that placement knows the classes and traits that flavors may name."""
+        vocabulary.keep(manager)
 
     # ------------------------------------------------------------------------------------------------------------- cache
 

@@ -55,6 +55,15 @@ def claims(consumer: str) -> dict[str, frozenset[str]]:
     return _publisher().claims(consumer)
 
 
+def declare(classes: Iterable[str], traits: Iterable[str]) -> tuple[str, ...]:
+    """Make names known, so that flavors may name them before anything is offered.
+
+    :returns: those that placement did not know.
+    :raises PlacementError: placement cannot be asked, or refuses.
+    """
+    return _publisher().declare(classes, traits, anew=True)
+
+
 class _NodeInPlacement:
     """One node in placement.
 

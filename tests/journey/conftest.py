@@ -141,7 +141,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = build(folder, f'{card}-new', model=model, component=component, version=new, size='300KiB')
         text.append(entry(path, version=new, restore=f'{card}-old', **keys))
         build(folder, f'tenant-{card}', model=model, component=component, version=TENANT)
-    for function in ('gzip', 'aes'):
+    for function in ('gzip', 'aes', 'zstd', 'ipsec'):
         path = build(folder, function, kind='function', model='d5005', component='slot', version='1.0', function=function)
         text.append(entry(path, version='1.0', function=function, **slot))
     build(folder, 'tenant-slot', kind='function', model='d5005', component='slot', version=TENANT, function='miner')
@@ -154,12 +154,16 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def run_services(state: Path, documents: Path, *variables: str) -> Iterator[tuple[Services, subprocess.Popen[str]]]:
+def run_services(
+    state: Path, documents: Path, *variables: str, with_placement: bool = True
+) -> Iterator[tuple[Services, subprocess.Popen[str]]]:
     """Ironic and placement; they end with the block.
 
     :param variables: ``NAME=VALUE`` of their environment.
+    :param with_placement: else the documents' ironic.conf says where placement is, or will be.
     """
-    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement', '--ironic']
+    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--ironic']
+    command += ['--placement'] if with_placement else []
     command += ['--ironic-conf-extra', str(documents / 'ironic.conf')]
     command += [word for variable in variables for word in ('--env', variable)]
     # They end with their standard input: a test run that is killed leaves nothing behind.
@@ -184,8 +188,11 @@ def services(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Itera
 Enrol = Callable[..., Node]
 
 
-def enrol_node(services: Services, machine: Any, resource_class: str, **fields: Any) -> Node:
-    """A node of a machine, and its root provider as nova-compute makes it."""
+def enrol_node(services: Services, machine: Any, resource_class: str, *, root: bool = True, **fields: Any) -> Node:
+    """A node of a machine, and its root provider as nova-compute makes it.
+
+    :param root: make it; else a real nova-compute will.
+    """
     host = machine.bmcs['host'] if 'host' in machine.bmcs else next(iter(machine.bmcs.values()))
     further = {
         name: {'address': b.address, 'username': b.username, 'password': b.password, 'verify_ca': b.verify_ca}
@@ -217,6 +224,8 @@ def enrol_node(services: Services, machine: Any, resource_class: str, **fields: 
     }
     made = services.ironic.take('POST', '/v1/nodes', body | fields)
     node = Node(services=services, uuid=made['uuid'], name=name, machine=machine)
+    if not root:
+        return node
     unit = {'total': 1, 'reserved': 0, 'min_unit': 1, 'max_unit': 1, 'step_size': 1, 'allocation_ratio': 1.0}
     services.placement.take('PUT', '/resource_classes/CUSTOM_BAREMETAL')
     services.placement.take('POST', '/resource_providers', {'uuid': node.uuid, 'name': node.uuid})

@@ -811,3 +811,25 @@ def test_a_provider_that_lost_our_owner_trait_is_ours_no_more(publisher: Publish
     publisher.withdraw(root)
     assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
     assert {} == cloud.offers(slot_of(root))
+
+
+def test_all_names_are_made_known_with_few_questions(publisher: Publisher, sending: Adapter, cloud: Cloud) -> None:
+    """Two questions; a write for each that is missing, and none when nothing is, however many they are."""
+    mark = uuid.uuid4().hex[:8].upper()
+    classes = [f'CUSTOM_ACC_FN_{mark}_{n}' for n in range(50)]
+    traits = [f'CUSTOM_ACC_CAN_{mark}_{n}' for n in range(50)]
+    cloud.ask('PUT', f'/traits/{traits[0]}')
+    cloud.ask('PUT', f'/resource_classes/{classes[0]}')
+    publisher.declare(traits=traits[:1])  # the version is asked for once
+    sending.sent.clear()
+    assert tuple(sorted([*classes[1:], *traits[1:]])) == publisher.declare(classes, traits, anew=True)
+    assert ['GET /resource_classes', 'GET /traits'] == [line for line in sending.sent if line.startswith('GET')]
+    assert 98 == len(writes(sending.sent))
+    sending.sent.clear()
+    assert () == publisher.declare(iter(classes), iter(traits), anew=True)
+    assert ['GET /resource_classes', 'GET /traits'] == sending.sent
+    # Somebody tidies up.
+    cloud.ask('DELETE', f'/traits/{traits[7]}')
+    cloud.ask('DELETE', f'/resource_classes/{classes[7]}')
+    assert () == publisher.declare(classes, traits)
+    assert (traits[7], classes[7]) == publisher.declare(classes, traits, anew=True)

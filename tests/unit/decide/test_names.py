@@ -8,8 +8,8 @@ import pytest
 
 from baremetal_acc.bmc.devices import shipped
 from baremetal_acc.decide import providers
-from baremetal_acc.decide.baseline import parse
-from baremetal_acc.decide.offer import supply
+from baremetal_acc.decide.baseline import Offering, parse
+from baremetal_acc.decide.offer import Offer, supply
 from baremetal_acc.decide.providers import PREFIX, node_traits, room_for, tree
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.job import Verdict
@@ -21,6 +21,7 @@ SLOT1 = providers.slot_uuid(ROOT, v.FPGA, 'Slot1')
 CARD = providers.card_uuid(ROOT, v.FPGA)
 UUID = 'f7df405c-bd7a-cf72-22f1-44b0b93acd18'
 ID = 'CUSTOM_FPGA_FUNCTION_ID_INTEL_F7DF405CBD7ACF7222F144B0B93ACD18'
+HELD = {(v.FPGA, 'Slot0'): 'gzip'}
 MET = Verdict(target='node-1', findings=())
 GZIP = v.function_image(name='img-gzip', function='gzip', uuid=UUID)
 
@@ -92,6 +93,13 @@ def test_an_empty_slot_has_no_function_though_the_catalogue_knows_one():
     """Nor does one of which nobody can tell what it holds."""
     found = published(known(v.fpga(slots=(v.slot(0, None),))))
     assert not [t for t in found[SLOT0] if 'FUNCTION_ID' in t]
+
+
+def test_a_slot_whose_function_is_not_in_play_has_no_name_for_it():
+    """Whatever else is said of the slot."""
+    made = {v.FPGA: Offer(how=Offering.FUNCTION, uuids={'Slot0': UUID})}
+    named = [{t for p in tree(v.inventory(card()), MET, ROOT, f, made).providers for t in p.traits} for f in ({}, HELD)]
+    assert [False, True] == [ID in traits for traits in named]
 
 
 def test_the_longest_name_of_a_maker_gives_a_name_that_placement_takes():
