@@ -66,7 +66,7 @@ class Publish(ReportCommand):
 
         def one(entry: TargetEntry) -> tuple[Call, ...]:
             tree = wanted(entry, using, tools, targets[entry.name])
-            return to.publish(tree).calls if arguments.execute else to.plan(tree)
+            return publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 
 from oslo_config import cfg
 
+from baremetal_acc.cli import text
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import Supply
-from baremetal_acc.errors import DocumentError, PlacementError, UsageError
+from baremetal_acc.errors import DocumentError, PlacementError, PlacementUnreachable, UsageError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
-from baremetal_acc.model.provider import ProviderTree
+from baremetal_acc.model.provider import Call, ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 
 GROUP = 'placement'
+
+MOST_HOLDERS = 3
+"""Consumers that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +47,52 @@ class NodePlacement:
 
         :raises PlacementError: it did not.
         """
-        self.publisher.publish(self.tree(inventory, verdict, supply))
+        publish(self.publisher, self.tree(inventory, verdict, supply))
 
     def tree(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> ProviderTree:
         """What placement ought to know."""
         return providers.tree(inventory, verdict, self.root, supply.functions, supply.offers)
+
+
+def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
+    """Make placement agree with what of a tree may be on offer now.
+
+    :returns: the calls that placement took.
+    :raises PlacementError: it did not agree, or the machine was claimed or freed meanwhile.
+    """
+    holders = to.holders(tree.root_uuid)
+
+    def still() -> None:
+        if to.holders(tree.root_uuid) != holders:
+            what = f'placement, node {tree.root_uuid}: the machine was claimed or freed while it was published'
+            raise PlacementUnreachable(what, hint='the same command looks who has it now, and goes on')
+
+    return to.publish(_on_offer(tree, holders), consumer=_one(holders), still=still).calls
+
+
+def plan(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
+    """The calls that :func:`publish` would send. Writes nothing.
+
+    :raises PlacementError: placement cannot be asked.
+    """
+    holders = to.holders(tree.root_uuid)
+    return to.plan(_on_offer(tree, holders), consumer=_one(holders))
+
+
+def _on_offer(tree: ProviderTree, holders: tuple[str, ...]) -> ProviderTree:
+    """What of a tree may be on offer: nothing, from the moment when somebody has claimed the machine.
+
+    For a device can be claimed without its machine. Ironic's node says earlier who has it; here only placement is asked.
+    """
+    if not holders:
+        return tree
+    who = ', '.join(holders[:MOST_HOLDERS])
+    text.note(f'node {tree.root_uuid} is claimed by {who}: nothing of it is offered but what that holds, which is reserved')
+    return providers.withdrawn(tree)
+
+
+def _one(holders: tuple[str, ...]) -> str | None:
+    return holders[0] if len(holders) == 1 else None
 
 
 def configured(conf: cfg.ConfigOpts) -> bool:
@@ -97,4 +142,4 @@ def _register(conf: cfg.ConfigOpts) -> None:
     conf.set_default('service_type', GROUP, group=GROUP)
 
 
-__all__ = ['NodePlacement', 'PlacementError', 'client', 'configured', 'connect']
+__all__ = ['NodePlacement', 'PlacementError', 'client', 'configured', 'connect', 'plan', 'publish']

@@ -145,15 +145,24 @@ class Publisher:
         """
         return self._persist(root_uuid, lambda: self._read(root_uuid, frozenset()))
 
-    def plan(self, tree: ProviderTree, *, delete_gone: bool = False) -> tuple[Call, ...]:
+    def plan(self, tree: ProviderTree, *, consumer: str | None = None, delete_gone: bool = False) -> tuple[Call, ...]:
         """The calls that :meth:`publish` would send. Writes nothing.
 
         :raises RootMissing: there is no such root.
         :raises PlacementError: placement cannot be asked.
         """
         known = frozenset(p.uuid for p in tree.providers)
+        held = {} if consumer is None else self.claims(consumer)
         actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
-        return providers.diff(tree, actual, delete_gone=delete_gone)
+        return providers.diff(_with_held(tree, actual, held), actual, delete_gone=delete_gone)
+
+    def holders(self, root_uuid: str) -> tuple[str, ...]:
+        """The consumers that hold something of the root itself, which is the machine: whoever has it; none if there is no root.
+
+        :raises PlacementError: placement cannot be asked.
+        """
+        answer = self._client.get(f'/resource_providers/{root_uuid}/allocations')
+        return tuple(sorted(wire.mapping(answer.body.get('allocations', {}))))
 
     def plan_prepared(self, tree: ProviderTree) -> tuple[Call, ...]:
         """The calls that :meth:`prepare` would send. Writes nothing.
@@ -285,10 +294,7 @@ class Publisher:
         remembered = self._remembered(root)
 
         def missing(actual: ProviderTree) -> list[Call]:
-            wanted = wanted_of(actual)
-            for provider in actual.providers:
-                if provider.uuid in held:
-                    wanted = providers.held(wanted, provider, held[provider.uuid])
+            wanted = _with_held(wanted_of(actual), actual, held)
             same = overlapping(busy, actual, wanted)
             return [
                 c
@@ -596,6 +602,14 @@ class Publisher:
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
+
+
+def _with_held(wanted: ProviderTree, actual: ProviderTree, held: Mapping[str, frozenset[str]]) -> ProviderTree:
+    """The wanted tree with what consumers hold and it lacks, reserved."""
+    for provider in actual.providers:
+        if provider.uuid in held:
+            wanted = providers.held(wanted, provider, held[provider.uuid])
+    return wanted
 
 
 def _accepted(answer: Answer, method: str, path: str) -> Answer:

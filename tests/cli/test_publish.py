@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishing from the command line, to a real placement over HTTP."""
 
+import uuid
+
 import requests
 
 from tests.cli.desk import CONF, target_of
 
 NODE = '0d7f3c55-9f7b-4d7f-8a43-4c2f7f3b9a01'
+
+INSTANCE = '5e0d3c0a-6f2e-4b7a-9c7d-1a2b3c4d5e6f'
 
 SECONDS = 30
 
@@ -28,6 +32,18 @@ def offered(placement: str) -> set[str]:
     for provider in providers:
         found |= set(call(placement, 'GET', f'/resource_providers/{provider["uuid"]}/inventories').json()['inventories'])
     return found
+
+
+def reserved(placement: str, provider: str) -> dict[str, int]:
+    """What of each class of a provider nobody may claim."""
+    found = call(placement, 'GET', f'/resource_providers/{provider}/inventories').json()['inventories']
+    return {name: i['reserved'] for name, i in found.items()}
+
+
+def having(placement: str, node: str, resource_class: str) -> list[str]:
+    """The providers of a node that offer a class."""
+    found = call(placement, 'GET', f'/resource_providers?in_tree={node}').json()['resource_providers']
+    return [p['uuid'] for p in found if resource_class in reserved(placement, p['uuid'])]
 
 
 def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
@@ -62,6 +78,49 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('publish', '--execute', *desk.options).code
     assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
+
+
+def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machine, placement):
+    """Ironic has withdrawn what its tenant has not claimed, and reserved the rest: neither comes back by this command."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    functions = '{ Slot0 = "gzip", Slot1 = "aes" }'
+    desk.write('baseline.toml', f'format = 1\n[[rule]]\nblock = ["host-device"]\nfunctions = {functions}\n')
+    desk.write('acc.conf', CONF + f'\n[placement]\nauth_type = admin_token\nendpoint = {placement}\ntoken = admin\n')
+    node = str(uuid.uuid4())
+    desk.bmcs({'node-1': target_of(machine) | {'node': node}})
+    call(placement, 'POST', '/resource_providers', {'uuid': node, 'name': node})
+    call(placement, 'PUT', '/resource_classes/CUSTOM_GOLD')
+    machines = {'CUSTOM_GOLD': {'total': 1}}
+    call(
+        placement,
+        'PUT',
+        f'/resource_providers/{node}/inventories',
+        {'resource_provider_generation': 0, 'inventories': machines},
+    )
+    assert 0 == desk.run('apply', '--execute', *desk.options).code
+    [region] = having(placement, node, 'CUSTOM_ACC_FN_GZIP')
+    [other] = having(placement, node, 'CUSTOM_ACC_FN_AES')
+    claims = {node: {'resources': {'CUSTOM_GOLD': 1}}, region: {'resources': {'CUSTOM_ACC_FN_GZIP': 1}}}
+    body = {'allocations': claims, 'project_id': 'p', 'user_id': 'u', 'consumer_generation': None}
+    assert 204 == call(placement, 'PUT', f'/allocations/{INSTANCE}', body).status_code
+
+    dry = desk.run('publish', '-f', 'json', *desk.options)
+    texts = [c['text'] for c in dry.document['targets'][0]['calls']]
+    assert (3, 2) == (dry.code, len(texts))
+    assert any(t.endswith('offer nothing') for t in texts)
+    assert any(t.endswith('offer CUSTOM_ACC_FN_GZIP 1 (1 reserved)') for t in texts)
+    done = desk.run('publish', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    assert f'node {node} is claimed by {INSTANCE}: nothing of it is offered but what that holds' in done.err
+    assert {'CUSTOM_ACC_FN_GZIP': 1} == reserved(placement, region)
+    assert {} == reserved(placement, other)
+    assert 0 == desk.run('publish', *desk.options).code
+
+    assert 204 == call(placement, 'DELETE', f'/allocations/{INSTANCE}').status_code
+    assert 0 == desk.run('publish', '--execute', *desk.options).code
+    assert {'CUSTOM_ACC_FN_GZIP': 0} == reserved(placement, region)
+    assert {'CUSTOM_ACC_FN_AES': 0} == reserved(placement, other)
 
 
 def test_a_placement_that_is_not_there_is_code_five(desk, emulated_machine):
