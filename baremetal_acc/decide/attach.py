@@ -208,13 +208,17 @@ def in_turn(made: Plan, gives: Sequence[Give]) -> Plan:
 def brought_back(attached: Attached, job: Job, holds: Mapping[Place, str] | None) -> Attached:
     """All of them when the job has ended that brings them back.
 
+    Those that it has not come to, since another one has failed before, stay open: each such job settles one of them at least.
+
     :param holds: what their slots verifiably hold in the end; None: nobody could look.
     """
+    tried = {one.place for one in attached.items if _written(one, job)[0]}
     items = []
     for one in attached.items:
         if one.state is AttachState.UNPREPARING:
             why = _why_not_back(one, job, holds)
-            one = after(one, AttachEvent.UNDONE if why is None else AttachEvent.STUCK, why)
+            if why is None or not tried or one.place in tried:
+                one = after(one, AttachEvent.UNDONE if why is None else AttachEvent.STUCK, why)
         items.append(one)
     return replace(attached, items=tuple(items), job=None)
 

@@ -203,6 +203,8 @@ def ended(
             attached = decide.going_back(attached, [r for r in reasons if r not in why] or reasons)
         return replace(mind, attached=attached), reasons
     attached = decide.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
+    if decide.in_reverse(attached):
+        return replace(mind, attached=attached), reasons  # those that it has not come to have a job of their own
     mind = _without_overrides(replace(mind, attached=attached), attached)
     if inventory is not None:
         mind = _withheld(mind, inventory)
