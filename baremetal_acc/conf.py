@@ -205,6 +205,19 @@ OPTIONS = [
     cfg.IntOpt(
         'fleet_at_once',
         default=256,
+    cfg.StrOpt(
+        'pools',
+        default='/etc/baremetal_acc/pools.toml',
+        help='File that says how many regions with each function are to be free (baremetal-acc pool).',
+    ),
+    cfg.StrOpt(
+        'state_dir',
+        help=(
+            'Folder that baremetal-acc pool keeps moves under way and demands in, for its user alone. Without it they lie '
+            'where the command line keeps its jobs: $XDG_STATE_HOME/baremetal-acc, or ~/.local/state/baremetal-acc.'
+        ),
+        sample_default='/var/lib/baremetal-acc',
+    ),
         min=1,
         max=4096,
         help=(

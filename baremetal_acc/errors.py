@@ -26,6 +26,9 @@
     +-- StateError           what has to be remembered cannot be read or written
     +-- DemandRefused        there are too many demands already (waiting can help)
     +-- CertificateInvalid   a hand-over certificate proves nothing here
+    +-- IronicError
+    |   +-- IronicUnreachable     (waiting can help)
+    |   +-- IronicRefused         Ironic refused a request
     +-- PlacementError
         +-- PlacementUnreachable  (waiting can help)
         +-- InventoryInUse        an allocation holds what should be withdrawn (waiting can help)
@@ -202,6 +205,20 @@ class CertificateInvalid(AccError):
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = _printable(what)
         super().__init__(self.what if where is None else f'{where}: {self.what}', hint=hint)
+
+
+class IronicError(AccError):
+    """Something about Ironic, where it is steered from outside."""
+
+
+class IronicUnreachable(IronicError):
+    """No answer, or one that says come back later."""
+
+    waiting_helps = True
+
+
+class IronicRefused(IronicError):
+    """Ironic refused a request."""
 
 
 class PlacementError(AccError):

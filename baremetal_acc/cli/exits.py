@@ -46,6 +46,8 @@ _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.WriteFailed, Exit.WRITE_FAILED),
     (errors.StaleJob, Exit.REFUSED),
     (errors.DemandRefused, Exit.REFUSED),
+    (errors.IronicUnreachable, Exit.UNREACHABLE),
+    (errors.IronicError, Exit.REFUSED),
     (errors.PlacementUnreachable, Exit.UNREACHABLE),
     (errors.PlacementError, Exit.REFUSED),
 )

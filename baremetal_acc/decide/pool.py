@@ -28,6 +28,9 @@ REST = timedelta(hours=1)
 DEMAND_LASTS = timedelta(minutes=15)
 """How long somebody is taken to wait for a function, where the file does not say."""
 
+MOVE_LASTS = timedelta(hours=4)
+"""How long a machine may be off the shelf, where the file does not say: a cleaning, and the one that brings it back into use."""
+
 AT_A_TIME = 4
 """How many machines are off the shelf at a time, where the file does not say."""
 
@@ -40,6 +43,7 @@ class Pool:
     :ivar spare: what it keeps beyond that before it gives any to another pool.
     :ivar resource_class: of the machines that count, a shell pattern, case ignored; None: all.
     :ivar owner: of the machines that count, likewise.
+    :ivar at_a_time: how many machines may be off the shelf for it at a time; None: as many as for all.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Pool:
     spare: int = 0
     resource_class: str | None = None
     owner: str | None = None
+    at_a_time: int | None = None
 
     def counts(self, machine: 'Machine') -> bool:
         """Regions of this machine are of the pool."""
@@ -61,12 +66,14 @@ class Pools:
     :ivar rest: how long a region is left alone after it was changed.
     :ivar demand_lasts: how long a demand counts.
     :ivar at_a_time: how many machines may be off the shelf at a time.
+    :ivar move_lasts: how long nobody wonders why one of them is not back.
     """
 
     pools: tuple[Pool, ...]
     rest: timedelta = REST
     demand_lasts: timedelta = DEMAND_LASTS
     at_a_time: int = AT_A_TIME
+    move_lasts: timedelta = MOVE_LASTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +371,7 @@ def parse(text: str, path: str) -> Pools:
         rest=_seconds(document, 'rest_seconds', REST),
         demand_lasts=_seconds(document, 'demand_seconds', DEMAND_LASTS),
         at_a_time=document.integer('machines_at_a_time', minimum=1) or AT_A_TIME,
+        move_lasts=_seconds(document, 'move_seconds', MOVE_LASTS),
     )
     document.finish()
     return found
@@ -377,6 +385,7 @@ def _pool(table: toml.Table, number: int) -> Pool:
         spare=table.integer('spare') or 0,
         resource_class=table.string('resource_class'),
         owner=table.string('owner'),
+        at_a_time=table.integer('machines_at_a_time', minimum=1),
     )
     table.finish()
     return found

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is Ironic reached from outside? With openstacksdk, by the group ``[ironic]`` of the configuration."""
+
+import threading
+from typing import Any
+
+from keystoneauth1 import exceptions, loading
+from openstack import connection
+from openstack import exceptions as sdk
+from oslo_config import cfg
+
+from baremetal_acc.errors import DocumentError, UsageError
+from baremetal_acc.fleet.ironic import Ironic
+
+GROUP = 'ironic'
+
+SERVICE = 'baremetal'
+
+
+class _AtFirstUse:
+    """The SDK asks a service for its versions when it is first named: not before something is wanted of it."""
+
+    def __init__(self, cloud: connection.Connection) -> None:
+        self._cloud = cloud
+        self._lock = threading.Lock()
+
+    def request(self, url: str, method: str, **kwargs: Any) -> Any:
+        """Send one request."""
+        with self._lock:
+            service = self._cloud.baremetal
+        return service.request(url, method, **kwargs)
+
+
+def connect(conf: cfg.ConfigOpts) -> Ironic:
+    """Ironic's API. Nothing is asked yet.
+
+    :raises UsageError: the configuration does not say how to reach Ironic. ``DocumentError``: it says it wrongly.
+    """
+    loading.register_auth_conf_options(conf, GROUP)
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(conf, GROUP)
+    conf.set_default('service_type', SERVICE, group=GROUP)
+    if not (conf[GROUP].auth_type or conf[GROUP].auth_section):
+        raise UsageError(
+            argument=f'[{GROUP}] auth_type',
+            what='the configuration does not say how to reach Ironic',
+            hint='add auth_type and the rest to [ironic] of the file that --config-file names; for a standalone Ironic '
+            'auth_type = none, or http_basic, and endpoint_override',
+        )
+    path = ', '.join(conf.default_config_files)
+    try:
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
+        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        return Ironic(_AtFirstUse(connection.Connection(session=session, oslo_conf=conf, service_types=[SERVICE])))
+    except (exceptions.ClientException, sdk.SDKException, cfg.Error) as exc:
+        raise DocumentError(path=path, what=f'[{GROUP}]: {" ".join(str(exc).split())[:500]}') from exc

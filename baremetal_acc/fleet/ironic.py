@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is Ironic spoken to from outside? Nodes are read page by page, and asked to change their state; nothing else is.
+
+Errors quote of Ironic's own text one bounded line. No answer is read beyond a bound.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from keystoneauth1 import exceptions as ksa
+
+from baremetal_acc.errors import IronicError, IronicRefused, IronicUnreachable
+
+MICROVERSION = '1.61'
+"""Of Ironic 13.0 (Train) and later: the first that tells whether a node is retired."""
+
+FIELDS = (
+    'uuid', 'name', 'provision_state', 'target_provision_state', 'maintenance', 'instance_uuid',
+    'resource_class', 'owner', 'reservation', 'last_error', 'protected', 'retired', 'driver_internal_info',
+)  # fmt: skip
+
+PAGE = 100
+"""Nodes of one answer: driver_internal_info alone may have 64 KiB."""
+
+MOST_NODES = 20_000
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Of one answer."""
+
+TRIES = 40
+PAUSE_SECONDS = 0.5
+"""A node that somebody else holds for a moment answers 409; Ironic's own client waits as long."""
+
+_HINTS = {
+    HTTPStatus.UNAUTHORIZED: 'check the credentials in [ironic]',
+    HTTPStatus.FORBIDDEN: 'the user in [ironic] needs the role member in the system, or in the project that owns the nodes',
+    HTTPStatus.NOT_ACCEPTABLE: f'microversion {MICROVERSION} is needed: upgrade Ironic',
+}
+
+Json = Mapping[str, Any]
+
+
+class Adapter(Protocol):
+    """What is needed of ``openstack.connection.Connection.baremetal``."""
+
+    def request(self, url: str, method: str, **kwargs: Any) -> Any:
+        """Send one request and give a ``requests.Response``."""
+
+
+class Ironic:
+    """Ironic's HTTP API. Threads may share it.
+
+    :param sleep: how to pause while somebody else holds a node.
+    """
+
+    def __init__(self, adapter: Adapter, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._adapter = adapter
+        self._sleep = sleep
+
+    def nodes(self) -> Iterator[Json]:
+        """All nodes, with the fields that are needed. It goes by the UUID of the last one, whatever an answer says comes next.
+
+        :raises IronicError: Ironic cannot be asked.
+        """
+        seen: set[str] = set()
+        marker = ''
+        while True:
+            query = f'/nodes?limit={PAGE}&fields={",".join(FIELDS)}{marker}'
+            found = self._take('GET', query).get('nodes')
+            if not isinstance(found, list):
+                raise _invalid('GET', '/nodes', 'no list of nodes')
+            new = [n for n in found if isinstance(n, dict) and isinstance(n.get('uuid'), str) and n['uuid'] not in seen]
+            if len(seen) + len(new) > MOST_NODES:
+                raise _invalid('GET', '/nodes', f'more than {MOST_NODES} nodes')
+            seen.update(n['uuid'] for n in new)
+            yield from new
+            if not new or len(found) < PAGE:
+                return
+            marker = f'&marker={new[-1]["uuid"]}'
+
+    def node(self, uuid: str) -> Json | None:
+        """One node; None: there is no such node.
+
+        :raises IronicError: Ironic cannot be asked.
+        """
+        try:
+            return self._take('GET', f'/nodes/{uuid}?fields={",".join(FIELDS)}')
+        except _NotFound:
+            return None
+
+    def provision(self, uuid: str, target: str, *, clean_steps: Sequence[Json] = ()) -> None:
+        """Ask for a change of the provision state.
+
+        :raises IronicRefused: it may not be done now, by us, or at all. Nothing was changed.
+        :raises IronicUnreachable: no answer; whether it was done has to be looked at.
+        """
+        body: dict[str, Any] = {'target': target}
+        if clean_steps:
+            body['clean_steps'] = list(clean_steps)
+        self._take('PUT', f'/nodes/{uuid}/states/provision', body)
+
+    def _take(self, method: str, path: str, body: Json | None = None) -> Json:
+        """The JSON object of an answer that is no error."""
+        for attempt in range(TRIES):
+            status, raw = self._send(method, path, body)
+            if status not in (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE) or attempt == TRIES - 1:
+                break
+            self._sleep(PAUSE_SECONDS)
+        where = f'{method} {path.partition("?")[0]}'
+        if status >= HTTPStatus.BAD_REQUEST:
+            what = f'ironic: {where}: status {status}{_said(raw)}'
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise IronicUnreachable(what)
+            if status == HTTPStatus.NOT_FOUND:
+                raise _NotFound(what)
+            raise IronicRefused(what, hint=_HINTS.get(HTTPStatus(status)) if status in _HINTS else None)
+        try:
+            found = json.loads(raw) if raw.strip() else {}
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise _invalid(method, path, 'no JSON object')
+        return found
+
+    def _send(self, method: str, path: str, body: Json | None) -> tuple[int, bytes]:
+        where = f'{method} {path.partition("?")[0]}'
+        try:
+            response = self._adapter.request(
+                path,
+                method,
+                json=body,
+                headers={'Accept': 'application/json'},
+                microversion=MICROVERSION,
+                raise_exc=False,
+                stream=True,
+            )
+            with response:
+                found = bytearray()
+                for chunk in response.iter_content(65536):
+                    found += chunk
+                    if len(found) > MOST_BYTES:
+                        raise IronicRefused(f'ironic: {where}: an answer of more than {MOST_BYTES} bytes')
+                return int(response.status_code), bytes(found)
+        except ksa.SSLError as exc:
+            raise IronicRefused(f'ironic: {where}: its certificate is not trusted', hint='set cafile in [ironic]') from exc
+        except (ksa.Unauthorized, ksa.MissingAuthPlugin) as exc:
+            raise IronicRefused(f'ironic: {where}: not let in', hint=_HINTS[HTTPStatus.UNAUTHORIZED]) from exc
+        except (ksa.ConnectionError, ksa.HttpServerError, ksa.DiscoveryFailure, OSError) as exc:
+            raise IronicUnreachable(f'ironic: {where}: no answer ({type(exc).__name__})') from exc
+        except IronicError:
+            raise
+        except Exception as exc:
+            # The SDK has a tree of its own beside keystoneauth's; what it says may hold the whole answer.
+            raise IronicUnreachable(
+                f'ironic: {where}: could not be sent ({type(exc).__name__})', hint='check [ironic]'
+            ) from exc
+
+
+class _NotFound(IronicRefused):
+    """There is no such node."""
+
+
+def _invalid(method: str, path: str, what: str) -> IronicRefused:
+    where = f'{method} {path.partition("?")[0]}'
+    return IronicRefused(f'ironic: {where}: {what}', hint='something else answers at its endpoint')
+
+
+def _said(raw: bytes) -> str:
+    """What Ironic says went wrong, in one line. It wraps it in JSON, in an older answer in JSON within JSON."""
+    try:
+        found = json.loads(raw)
+        inner = found.get('error_message') if isinstance(found, dict) else None
+        inner = json.loads(inner) if isinstance(inner, str) and inner.startswith('{') else inner
+        text = inner.get('faultstring') if isinstance(inner, dict) else inner
+    except (ValueError, RecursionError):
+        return ''
+    return '' if not isinstance(text, str) else f': {one_line(text)}'
+
+
+def one_line(text: str, most: int = 500) -> str:
+    """A text of a service on one bounded line."""
+    flat = ' '.join(''.join(c if c.isprintable() else ' ' for c in text[: most * 2]).split())
+    return flat if len(flat) <= most else f'{flat[: most - 3]}...'

@@ -1,0 +1,157 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which machines has the fleet, what do their regions hold, and which of them cannot be taken? From Ironic and placement.
+
+No BMC is asked: each conductor writes down what it verified (:mod:`baremetal_acc.decide.regions`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from baremetal_acc.decide import regions
+from baremetal_acc.decide.moving import Holds, Standing
+from baremetal_acc.decide.pool import Machine, Move, Region
+from baremetal_acc.errors import AccError, StaleJob
+from baremetal_acc.fleet.ironic import Ironic, Json, one_line
+
+KEY = 'baremetal_acc'
+"""Of driver_internal_info."""
+
+AVAILABLE, MANAGEABLE, FAILED = 'available', 'manageable', 'clean failed'
+
+BETWEEN = frozenset({'cleaning', 'clean wait', 'verifying', 'clean hold'})
+
+AT_ONCE = 8
+"""Machines of which placement is asked at a time."""
+
+NO_REGIONS = 'no regions are known of it'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRead:
+    """One node, as Ironic shows it.
+
+    :ivar regions: what is remembered of its regions; empty where nothing is, or nothing that can be read.
+    :ivar busy: why Ironic says that it cannot be taken; None: it can.
+    """
+
+    uuid: str
+    name: str
+    standing: Standing
+    state: str
+    regions: tuple[Region, ...]
+    resource_class: str | None = None
+    owner: str | None = None
+    instance: str | None = None
+    maintenance: bool = False
+    last_error: str | None = None
+    ours: bool = False
+    busy: str | None = None
+
+    def holds(self, move: Move) -> Holds:
+        """What the regions that a move is about are remembered to hold."""
+        now = {r.provider: r.function for r in self.regions}
+        if any(c.provider not in now for c in move.changes):
+            return Holds.OTHER
+        if all(now[c.provider] == c.function for c in move.changes):
+            return Holds.AFTER
+        return Holds.BEFORE if all(now[c.provider] == c.was for c in move.changes) else Holds.OTHER
+
+
+def parse(raw: Json) -> NodeRead | None:
+    """A node of Ironic's; None: it is none that can be worked with."""
+    uuid = raw.get('uuid')
+    state = raw.get('provision_state')
+    if not isinstance(uuid, str) or not isinstance(state, str):
+        return None
+    info = raw.get('driver_internal_info')
+    ours = info.get(KEY) if isinstance(info, dict) else None
+    found: tuple[Region, ...] = ()
+    unreadable = None
+    if isinstance(ours, dict) and ours.get('regions') is not None:
+        try:
+            found = regions.of_node(uuid, regions.read(ours['regions']))
+        except StaleJob as exc:
+            unreadable = exc.message
+        except AccError:
+            return None
+    instance = _text(raw.get('instance_uuid'))
+    last_error = _text(raw.get('last_error'))
+    made = NodeRead(
+        uuid=uuid,
+        name=one_line(_text(raw.get('name')) or uuid, 255),
+        standing=_standing(state),
+        state=one_line(state, 64),
+        regions=found,
+        resource_class=_text(raw.get('resource_class')),
+        owner=_text(raw.get('owner')),
+        instance=instance,
+        maintenance=raw.get('maintenance') is not False,
+        last_error=None if last_error is None else one_line(last_error),
+        ours=isinstance(ours, dict),
+    )
+    return replace(made, busy=_busy(made, raw, unreadable))
+
+
+def _standing(state: str) -> Standing:
+    if state == AVAILABLE:
+        return Standing.AVAILABLE
+    if state == MANAGEABLE:
+        return Standing.MANAGEABLE
+    if state == FAILED:
+        return Standing.FAILED
+    return Standing.BETWEEN if state in BETWEEN else Standing.TAKEN
+
+
+def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> str | None:
+    reasons = (
+        ('claimed by instance ' + (node.instance or ''), node.instance is not None),
+        ('in maintenance', node.maintenance),
+        (f'not available: {node.state}' + (f': {node.last_error}' if node.last_error else ''), node.state != AVAILABLE),
+        ('it is protected', raw.get('protected') is True),
+        ('it is retired', raw.get('retired') is True),
+        (f'held by {one_line(_text(raw.get("reservation")) or "", 64)}', _text(raw.get('reservation')) is not None),
+        (f'its last error has to be looked at: {node.last_error}', node.last_error is not None),
+        (unreadable or '', unreadable is not None),
+        (NO_REGIONS, not node.regions),
+    )
+    return next((text for text, so in reasons if so), None)
+
+
+def fleet(
+    ironic: Ironic, claims: Callable[[str], Iterable[str]], under_way: Mapping[str, Move] | None = None
+) -> tuple[Machine, ...]:
+    """The machines that are ours, by UUID.
+
+    :param claims: what is claimed of a machine, asked only of those that Ironic has free.
+    :param under_way: moves that have been begun, by the UUID of their node: what is coming counts, and the machine is busy.
+    :raises IronicError: Ironic cannot be asked. ``PlacementError``: placement cannot.
+    """
+    moves = under_way or {}
+    read = sorted((n for raw in ironic.nodes() if (n := parse(raw)) is not None and n.ours), key=lambda n: n.uuid)
+    asked = [n for n in read if n.busy is None and n.uuid not in moves]
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as workers:
+        held = dict(zip((n.uuid for n in asked), workers.map(lambda n: tuple(claims(n.uuid)), asked), strict=True))
+    return tuple(_machine(n, held.get(n.uuid, ()), moves.get(n.uuid)) for n in read)
+
+
+def _machine(node: NodeRead, held: tuple[str, ...], move: Move | None) -> Machine:
+    coming = {} if move is None else {c.provider: c.function for c in move.changes}
+    busy = node.busy
+    if move is not None:
+        busy = 'it is being programmed'
+    elif held:
+        busy = f'claimed: {"; ".join(held[:4])}'
+    return Machine(
+        uuid=node.uuid,
+        name=node.name,
+        regions=tuple(replace(r, coming=coming.get(r.provider)) for r in node.regions),
+        resource_class=node.resource_class,
+        owner=node.owner,
+        busy=busy,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

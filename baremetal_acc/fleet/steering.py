@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How are the pools of a fleet kept filled? Read, plan, move; once, or round after round.
+
+What one round meets ends no other: it is told, and the next one comes a little later.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from baremetal_acc.decide.pool import Demand, Machine, Move, PoolPlan, Pools, plan
+from baremetal_acc.errors import AccError
+from baremetal_acc.fleet.ironic import Ironic
+from baremetal_acc.fleet.journal import Entry, Journal
+from baremetal_acc.fleet.moves import Ended, Mover
+from baremetal_acc.fleet.nodes import fleet
+from baremetal_acc.placement.shelf import Shelf
+
+Source = Callable[[Sequence[Machine], datetime, timedelta], Iterable[Demand]]
+"""Who waits for what, by what the fleet is like: now, and for how long somebody is taken to wait."""
+
+MOST_BACKED_OFF = 8
+"""After rounds that failed the next comes later, up to so many times as late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a round found, and what ought to be done."""
+
+    machines: tuple[Machine, ...]
+    plan: PoolPlan
+    at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class Steering:
+    """The pools of one fleet.
+
+    :ivar pools: read anew each time: a changed file counts from the next round on.
+    :ivar sources: who waits.
+    :ivar called: somebody has told a demand since the last round.
+    :ivar say: told what happens, a line each; ``warn`` what ought to be looked at.
+    """
+
+    ironic: Ironic
+    shelf: Shelf
+    journal: Journal
+    pools: Callable[[], Pools]
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+    sources: Sequence[Source] = ()
+    called: Callable[[], bool] = lambda: False
+    poll: timedelta = timedelta(seconds=2)
+    settles: timedelta = timedelta(minutes=2)
+    stop: threading.Event = field(default_factory=threading.Event)
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def look(self) -> Look:
+        """What ought to be done now. Writes nothing.
+
+        :raises AccError: Ironic, placement, the journal or a file cannot be read.
+        """
+        pools = self.pools()
+        moves = {e.move.machine: e.move for e in self.journal.read()}
+        return self._plan(pools, fleet(self.ironic, self.shelf.claims, moves))
+
+    def _plan(self, pools: Pools, machines: tuple[Machine, ...]) -> Look:
+        at = self.now()
+        demands = [d for source in self.sources for d in source(machines, at, pools.demand_lasts)]
+        return Look(machines=machines, plan=plan(machines, pools, demands, at), at=at)
+
+    def apply(self) -> tuple[Look, tuple[Ended, ...]]:
+        """Go on with what another process has left, then execute one plan to its end.
+
+        :raises Refused: another process moves machines.
+        :raises AccError: as :meth:`look`; nothing was begun then.
+        """
+        with self.journal.alone():
+            pools = self.pools()
+            entries = self.journal.read()
+            mover = self._mover(pools)
+            with ThreadPoolExecutor(max_workers=max(1, len(entries))) as workers:
+                left = self._heard(workers.map(mover.resume, entries))
+            look = self.look()
+            with ThreadPoolExecutor(max_workers=max(1, len(look.plan.moves))) as workers:
+                done = self._heard(workers.map(mover.begin, look.plan.moves))
+            return look, (*left, *done)
+
+    def _heard(self, results: Iterator[Ended]) -> tuple[Ended, ...]:
+        """What came of moves, in their order. Ctrl-C lets them stop where they are, stored."""
+        found = []
+        try:
+            for ended in results:
+                self.say(str(ended))
+                found.append(ended)
+        except BaseException:
+            self.stop.set()
+            raise
+        return tuple(found)
+
+    def watch(self, interval: timedelta) -> None:
+        """Look and move, round after round, until :attr:`stop` is set. Moves under way stay stored then.
+
+        :raises Refused: another process moves machines.
+        :raises AccError: the journal or the pool file cannot be read when it begins.
+        """
+        with self.journal.alone():
+            pools = self.pools()
+            running: dict[str, Future[Ended]] = {}
+            moves: dict[str, Move] = {}
+            with ThreadPoolExecutor(max_workers=256) as workers:
+                mover = self._mover(pools)
+                for entry in self.journal.read():
+                    self._begin(workers, running, moves, mover, entry)
+                failed, told = 0, frozenset[str]()
+                while not self.stop.is_set():
+                    try:
+                        told = self._round(workers, running, moves, told)
+                        failed = 0
+                    except AccError as exc:
+                        failed = min(failed + 1, MOST_BACKED_OFF)
+                        self.warn(f'this round failed: {exc}')
+                    self._rest(interval * max(1, failed), running)
+            for name in sorted(m.name for m in moves.values()):
+                self.say(f'{name}: under way still; the next pool apply or pool watch goes on with it')
+
+    def _round(
+        self, workers: ThreadPoolExecutor, running: dict[str, Future[Ended]], moves: dict[str, Move], told: frozenset[str]
+    ) -> frozenset[str]:
+        """:returns: what goals are short, as it was told."""
+        for uuid in [u for u, f in running.items() if f.done()]:
+            ended = running.pop(uuid).result()
+            del moves[uuid]
+            (self.say if ended.act is not None else self.warn)(str(ended))
+        pools = self.pools()
+        mover = self._mover(pools)
+        for entry in self.journal.read():
+            # One that was given up waiting for.
+            if entry.move.machine not in moves:
+                self._begin(workers, running, moves, mover, entry)
+        machines = fleet(self.ironic, self.shelf.claims, dict(moves))
+        look = self._plan(pools, machines)
+        short = frozenset(f'{s.who}: {s.missing} {s.function} short: {s.why}' for s in look.plan.short)
+        for line in sorted(short - told):
+            self.say(line)
+        for move in look.plan.moves:
+            if not self.stop.is_set():
+                self._begin(workers, running, moves, mover, move)
+        return short
+
+    def _begin(
+        self,
+        workers: ThreadPoolExecutor,
+        running: dict[str, Future[Ended]],
+        moves: dict[str, Move],
+        mover: Mover,
+        what: Entry | Move,
+    ) -> None:
+        move = what.move if isinstance(what, Entry) else what
+        for change in move.changes:
+            self.say(f'{move.name}: {change.slot_id} is to hold {change.function} in place of {change.was}, for {change.why}')
+        moves[move.machine] = move
+        running[move.machine] = (
+            workers.submit(mover.resume, what) if isinstance(what, Entry) else workers.submit(mover.begin, what)
+        )
+
+    def _rest(self, interval: timedelta, running: dict[str, Future[Ended]]) -> None:
+        """Until the next round is due: sooner, if a move has ended or somebody waits."""
+        end = self.now() + interval
+        while not (self.stop.is_set() or self.now() >= end or self.called() or any(f.done() for f in running.values())):
+            self.stop.wait(min(interval.total_seconds(), 0.5))
+
+    def _mover(self, pools: Pools) -> Mover:
+        return Mover(
+            self.ironic,
+            self.shelf,
+            self.journal,
+            say=self.say,
+            lasts=pools.move_lasts,
+            stop=self.stop,
+            poll=self.poll,
+            settles=self.settles,
+            now=self.now,
+        )

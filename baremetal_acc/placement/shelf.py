@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is a whole machine taken off the shelf, all or nothing, and put back exactly as it was?
+
+One call to placement's reshaper empties all providers of ours below a node. Placement refuses it whole when anything of them is
+claimed, or has changed since it was read; a claim that is made at the same time wins or loses, and never both.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from baremetal_acc.decide.providers import OWNER
+from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable
+from baremetal_acc.model.reshape import Stock
+from baremetal_acc.placement import wire
+from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
+
+ATTEMPTS = 12
+"""How often all is read and sent anew when others write to the same providers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What one provider offers.
+
+    :ivar stocks: everything, as placement has it.
+    """
+
+    uuid: str
+    name: str
+    stocks: tuple[Stock, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnShelf:
+    """What placement has of one machine.
+
+    :ivar root: the node's root provider is there.
+    :ivar ours: our providers below it.
+    :ivar claims: what is claimed of the machine, its root and what is not ours included; a sentence each.
+    """
+
+    root: bool
+    ours: tuple[Offered, ...] = ()
+    claims: tuple[str, ...] = ()
+    generations: tuple[tuple[str, int], ...] = ()
+
+    def offers(self, uuid: str) -> frozenset[str]:
+        """The classes that a provider offers."""
+        return frozenset(s.resource_class for o in self.ours if o.uuid == uuid for s in o.stocks)
+
+    @property
+    def offered(self) -> tuple[Offered, ...]:
+        """Those that offer anything."""
+        return tuple(o for o in self.ours if o.stocks)
+
+
+class Shelf:
+    """Takes machines off the shelf, and puts them back. Threads may share it.
+
+    :param sleep: how to pause after somebody else's write; ``jitter`` is a random number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        attempts: int = ATTEMPTS,
+    ) -> None:
+        self._client = client
+        self._sleep = sleep
+        self._jitter = jitter
+        self._attempts = attempts
+
+    def claims(self, root_uuid: str) -> tuple[str, ...]:
+        """What is claimed of a machine, a sentence each.
+
+        :raises PlacementError: placement cannot be asked.
+        """
+        everything = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))
+        lower = wire.below(root_uuid, everything)
+        return () if lower is None else tuple(self._claims((root_uuid, *lower)))
+
+    def look(self, root_uuid: str) -> OnShelf:
+        """What a machine offers, and what of it is claimed.
+
+        What is claimed is read last: who claims after that changes a generation, so that what was read is refused.
+
+        :raises PlacementError: placement cannot be asked.
+        """
+        everything = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))
+        lower = wire.below(root_uuid, everything)
+        if lower is None:
+            return OnShelf(root=False)
+        marked = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid, required=OWNER))
+        found, generations = [], []
+        for provider in sorted({p.uuid: p for p in marked if p.uuid in lower}.values(), key=lambda p: p.uuid):
+            answer = self._client.get(f'/resource_providers/{provider.uuid}/inventories')
+            if answer.status == HTTPStatus.NOT_FOUND:
+                continue
+            found.append(Offered(uuid=provider.uuid, name=provider.name, stocks=wire.stocks(answer)))
+            generations.append((provider.uuid, wire.generation(answer)))
+        return OnShelf(
+            root=True, ours=tuple(found), claims=tuple(self._claims((root_uuid, *lower))), generations=tuple(generations)
+        )
+
+    def withdraw(self, root_uuid: str, seen: OnShelf) -> None:
+        """Take everything of ours out of service, or nothing.
+
+        :param seen: what is to be withdrawn: what else was offered meanwhile refuses it.
+        :raises InventoryInUse: something is claimed; nothing was changed.
+        :raises PlacementRefused: it is not as it was seen, or it may not be done; nothing was changed.
+        :raises PlacementUnreachable: no answer; whether it was done has to be looked at.
+        """
+        if not seen.offered:
+            return
+        generations = dict(seen.generations)
+        body = {
+            'inventories': {
+                o.uuid: {'resource_provider_generation': generations[o.uuid], 'inventories': {}} for o in seen.offered
+            },
+            'allocations': {},
+        }
+        answer = self._client.request('POST', RESHAPER, body=body)
+        if answer.ok:
+            return
+        if answer.code == INVENTORY_IN_USE:
+            raise InventoryInUse(f'placement, node {root_uuid}: something of it was claimed right now')
+        if answer.status == HTTPStatus.CONFLICT:
+            raise InventoryInUse(f'placement, node {root_uuid}: what it offers was changed or claimed right now')
+        raise refusal('POST', RESHAPER, answer)
+
+    def put_back(self, root_uuid: str, offered: Iterable[Offered]) -> tuple[str, ...]:
+        """Offer again what was withdrawn, exactly as it was. What somebody offers there by now stays as that is.
+
+        :returns: names of the providers that offer it again.
+        :raises PlacementError: it could not be done.
+        """
+        wanted = {o.uuid: o for o in offered if o.stocks}
+        last: PlacementRefused | PlacementUnreachable | None = None
+        for attempt in range(self._attempts):
+            now = self.look(root_uuid)
+            generations = dict(now.generations)
+            back = [wanted[o.uuid] for o in now.ours if o.uuid in wanted and not o.stocks]
+            if not back:
+                return tuple(wanted[o.uuid].name for o in now.ours if o.uuid in wanted and o.stocks == wanted[o.uuid].stocks)
+            body = {
+                'inventories': {
+                    o.uuid: {
+                        'resource_provider_generation': generations[o.uuid],
+                        'inventories': {s.resource_class: wire.encode_stock(s) for s in o.stocks},
+                    }
+                    for o in back
+                },
+                'allocations': {},
+            }
+            try:
+                answer = self._client.request('POST', RESHAPER, body=body)
+            except PlacementUnreachable as exc:
+                last = exc
+            else:
+                if not answer.ok:
+                    error = refusal('POST', RESHAPER, answer)
+                    if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status != HTTPStatus.CONFLICT:
+                        raise error
+                    last = PlacementUnreachable(error.message)
+            self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter() if last is not None else 0)
+        raise PlacementUnreachable(
+            f'placement, node {root_uuid}: what it offered could not be put back: '
+            f'{"its providers kept changing" if last is None else last.message}; gave up after {self._attempts} attempts'
+        ) from last
+
+    def _claims(self, uuids: Iterable[str]) -> Iterable[str]:
+        for uuid in uuids:
+            answer = self._client.get(f'/resource_providers/{uuid}/allocations')
+            if answer.status == HTTPStatus.NOT_FOUND:
+                continue
+            for consumer, claims in wire.claims(uuid, answer).items():
+                what = ' and '.join(c.resource_class for c in claims)
+                yield f'{what} of provider {uuid} by consumer {consumer}'
