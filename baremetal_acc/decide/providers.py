@@ -288,12 +288,16 @@ def withdrawn(published: ProviderTree, only: frozenset[str] | None = None) -> Pr
     :param only: UUIDs of the providers to empty, with everything below them, and with those that stand for several devices;
         None for all.
     """
+    gone = emptied(published, only)
+    return replace(published, providers=tuple(replace(p, inventories=()) if p.uuid in gone else p for p in published.providers))
+
+
+def emptied(published: ProviderTree, only: frozenset[str] | None) -> frozenset[str]:
+    """UUIDs of the providers that :func:`withdrawn` empties."""
+    if only is None:
+        return frozenset(p.uuid for p in published.providers)
     several = {p.uuid for p in published.providers if TOGETHER in p.traits}
-    emptied = None if only is None else _with_descendants(published, only) | (several if only else set())
-    return replace(
-        published,
-        providers=tuple(replace(p, inventories=()) if emptied is None or p.uuid in emptied else p for p in published.providers),
-    )
+    return _with_descendants(published, only) | (several if only else set())
 
 
 def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:

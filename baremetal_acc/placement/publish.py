@@ -7,6 +7,11 @@ write carries the generation that was read, so that a change by somebody else ma
 compared anew. Inventory that a consumer holds is never deleted: placement itself refuses that, in one step with claims. It is
 reserved then, so that nobody gets what is not wanted any more when the consumer has gone.
 
+A request whose answer never came may be taken later, when we have read that nothing was changed, and have gone on. Placement
+takes nothing that carries an old generation, so a write that changes nothing but the generation keeps it away for good. Of our
+own requests we know which those are; those of a conductor that is gone nobody knows: a withdrawal therefore writes once to what
+offers nothing already.
+
 Who stood still for long may write for a node that is somebody else's by now, and placement would take that: to it one writer is
 like another. So whoever publishes is asked right before each write whether the node is theirs (``still``).
 """
@@ -135,6 +140,8 @@ class Publisher:
         self._attempts = attempts
         self._declared: set[str] = set()
         self._memories: dict[str, _Memory] = {}
+        self._unanswered: dict[str, int | None] = {}  # the generations of writes that may be taken still, by provider
+        self._settled: dict[str, int | None] = {}  # the generations that our own writes made: nothing sent before is taken
         self._may_reshape = True
 
     def read(self, root_uuid: str) -> ProviderTree:
@@ -227,7 +234,12 @@ class Publisher:
         known = provider_uuids or frozenset()
         try:
             return self._converge(
-                root_uuid, lambda actual: providers.withdrawn(actual, provider_uuids), known, consumer=consumer, still=still
+                root_uuid,
+                lambda actual: providers.withdrawn(actual, provider_uuids),
+                known,
+                consumer=consumer,
+                closed=lambda actual: providers.emptied(actual, provider_uuids),
+                still=still,
             )
         except RootMissing:
             return PublishResult(calls=())
@@ -286,8 +298,13 @@ class Publisher:
         *,
         consumer: str | None,
         delete_gone: bool = False,
+        closed: Callable[[ProviderTree], frozenset[str]] = lambda _: frozenset(),
         still: Callable[[], None] = _always,
     ) -> PublishResult:
+        """Read, compare and send until there is nothing left to send.
+
+        :param closed: UUIDs of the providers that nothing that was sent before may offer afterwards, whoever sent it.
+        """
         done: list[Call] = []
         held = {} if consumer is None else self.claims(consumer)
         busy: dict[str, str] = {}
@@ -313,12 +330,17 @@ class Publisher:
             if actual is None or not calls:
                 actual = self._read(root, known)
                 calls = missing(actual)
-            if not calls:
+            old = self._late(actual, calls, closed(actual))
+            if not calls and not old:
                 return True
             self._declare_for(calls)
             for call in self._send_all(root, calls, actual, consumer, held, busy, still):
                 LOG.info('node %s: %s', root, providers.describe(call))
                 done.append(call)
+            seen = {p.uuid: p for p in actual.providers}
+            for again in old:
+                still()
+                self._send(root, again, seen, busy=False)
             return None
 
         self._persist(root, turn)
@@ -328,6 +350,19 @@ class Publisher:
                 hint='it is withdrawn at the next try after its consumer is gone: openstack resource provider allocation show',
             )
         return PublishResult(calls=tuple(done))
+
+    def _late(self, actual: ProviderTree, calls: Sequence[Call], closed: frozenset[str]) -> list[SetInventories]:
+        """Writes that change nothing, but keep away what was sent before and never answered."""
+        written = {call.uuid for call in calls}
+        found = []
+        for provider in actual.providers:
+            known = provider.generation
+            unanswered = self._unanswered.get(provider.uuid, -1) == known
+            unsettled = provider.uuid in closed and not provider.inventories and self._settled.get(provider.uuid, -1) != known
+            if provider.uuid not in written and (unanswered or unsettled):
+                same = tuple(replace(i, altered=False) for i in provider.inventories)
+                found.append(SetInventories(uuid=provider.uuid, name=provider.name, inventories=same))
+        return found
 
     def _send_all(
         self,
@@ -517,12 +552,16 @@ class Publisher:
             },
             'allocations': {},
         }
-        answer = self._client.request('POST', RESHAPER, body=body, may_be_forbidden=True)
+        sent = {offer.uuid: seen[offer.uuid].generation for offer in offers}
+        answer = self._answered(sent, 'POST', RESHAPER, body=body, may_be_forbidden=True)
         if answer.status == HTTPStatus.FORBIDDEN:
             LOG.info('placement: POST /reshaper needs the role service; each offer is sent by itself')
             self._may_reshape = False
             return False
-        _accepted(answer, 'POST', RESHAPER)
+        try:
+            _accepted(answer, 'POST', RESHAPER)
+        except _InUse:
+            raise _Again from None  # of what is there no more: nothing of this takes anything away
         for offer in offers:
             own = seen[offer.uuid]
             # Each generation goes up by two, or by more where somebody holds some of it: then it is read again.
@@ -562,8 +601,10 @@ class Publisher:
                 own = seen[call.uuid]
                 sent = {i.resource_class: wire.encode(i) for i in call.inventories}
                 body = {'resource_provider_generation': own.generation, 'inventories': sent}
-                answer = _accepted(self._client.request('PUT', path, body=body), 'PUT', path)
+                answer = self._answered({call.uuid: own.generation}, 'PUT', path, body=body)
+                _accepted(answer, 'PUT', path)
                 seen[call.uuid] = replace(own, inventories=wire.inventories(answer), generation=wire.generation(answer))
+                self._settled[call.uuid] = seen[call.uuid].generation
             case SetTraits():
                 path += '/traits'
                 own = seen[call.uuid]
@@ -584,6 +625,20 @@ class Publisher:
             ours = {uuid: p for uuid, p in memory.ours.items() if uuid != call.uuid}
             ours |= {call.uuid: seen[call.uuid]} if call.uuid in seen else {}
             self._memories[root] = replace(memory, ours=ours)
+
+    def _answered(self, generations: Mapping[str, int | None], method: str, path: str, **other: Any) -> Answer:
+        """Send a write of inventory, and remember it until its answer comes. A server in between may not know it either: 5xx.
+
+        :param generations: those that it carries, by provider.
+        """
+        try:
+            answer = self._client.request(method, path, **other)
+        except PlacementUnreachable:
+            self._unanswered.update(generations)
+            raise
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._unanswered.update(generations)
+        return answer
 
     def _duplicate(self, root: str, call: CreateProvider) -> Exception:
         """Another publisher may just have made it; what lies elsewhere is not ours to move."""
