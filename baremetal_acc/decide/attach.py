@@ -92,8 +92,7 @@ def planned(instance: str, found: Iterable[Attachment], before: Attached | None)
 
     :param found: what the drivers have made of what it has claimed.
     """
-    same = before is not None and before.instance == instance
-    known = {(a.provider, a.accelerator): a for a in before.items} if before is not None and same else {}
+    known = {(a.provider, a.accelerator): a for a in before.items} if before and before.instance == instance else {}
     items = []
     for one in found:
         old = known.get((one.provider, one.accelerator))
@@ -122,8 +121,7 @@ def prepared(attached: Attached, job: Job, reasons: Sequence[str]) -> Attached:
     for one in attached.items:
         written, good, why = _written(one, job)
         # What is written well is known again, whatever was written before.
-        doubtful = not good if written else one.doubtful and not good
-        one = replace(one, written=one.written or written, doubtful=doubtful)
+        one = replace(one, written=one.written or written, doubtful=not good if written else one.doubtful)
         if one.state is AttachState.PREPARING:
             well = good or not reasons
             event = AttachEvent.READY if well else AttachEvent.BREAK

@@ -114,6 +114,8 @@ def plugged(task: Any, mind: Memory, inventory: Inventory, verdict: Verdict) -> 
         return mind, ()
     around = _around(task, mind, inventory, instance, verdict)
     found, missing = _claimed(task, inventory, around)
+    places = [(a.accelerator, a.slot) for a in found if a.slot is not None]
+    missing = (*missing, *claims.unkept(task.node.instance_info.get('traits') or (), places, around.supply))
     if not found and mind.attached is None:
         return mind, missing
     before = {} if mind.attached is None else {(a.provider, a.accelerator): a for a in mind.attached.items}
@@ -168,7 +170,7 @@ def left(task: Any, mind: Memory, inventory: Inventory) -> Memory:
 
 def doubtful(mind: Memory) -> frozenset[Place]:
     """The slots that are written whatever they show, since nobody knows what they hold."""
-    there = () if mind.attached is None else decide.in_reverse(mind.attached)
+    there = () if mind.attached is None else mind.attached.items
     return frozenset(a.place for a in there if a.doubtful and a.place is not None)
 
 
@@ -257,12 +259,12 @@ def _claimed(task: Any, inventory: Inventory, around: Around) -> tuple[tuple[Att
     :raises UsageError: it is more than can be remembered.
     """
     held = placement.claims(around.instance)
-    all_of_it = claims.everything(held, task.node.uuid, inventory, around.supply)
+    all_of_it = claims.everything(held, task.node.uuid, inventory)
     if len(all_of_it) > decide.MOST:
         what = f'the instance has claimed {len(all_of_it)} accelerators and slots, {decide.MOST} are allowed'
         raise UsageError(argument='the claims of the instance', what=what)
     found = drive.devices(drivers(), all_of_it, around)
-    return found, tuple(claims.not_shown(held, task.node.uuid, all_of_it))
+    return found, tuple(claims.not_shown(held, task.node.uuid, all_of_it, around.supply))
 
 
 def _around(task: Any, mind: Memory, inventory: Inventory, instance: str, verdict: Verdict | None = None) -> Around:
