@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from baremetal_acc.decide.baseline import FUNCTION_PREFIX, Offering
 from baremetal_acc.decide.offer import Place, Supply
 from baremetal_acc.decide.providers import (
+    CAN_PREFIX,
     CLASSES,
     PREFIX,
+    PROGRAM,
     can_trait,
     card_uuid,
     function_class,
@@ -48,19 +50,21 @@ class Claimed:
         return f'{self.slot_id} of {self.label}'
 
 
-def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory, supply: Supply) -> tuple[Claim, ...]:
+def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: Inventory) -> tuple[Claim, ...]:
     """All that an instance holds of a machine's accelerators, device by device and slot by slot.
 
     What stands for several devices is a claim of each of them: the machine is the instance's, whatever number it has claimed.
+    Rules may have changed since, so what a device was offered as then is as good as what it is offered as now.
 
     :param held: the classes that it holds, by the UUID of the provider; that of the machine itself among them.
     """
     found = []
     for a in inventory.accelerators:
-        made = supply.offers.get(a.id)
-        card = together_uuid(node_uuid, a) if made is not None and made.how is Offering.TOGETHER else card_uuid(node_uuid, a.id)
-        if classes := held.get(card):
-            found.append(Claim(provider=card, classes=classes, accelerator=a.id, kind=a.kind))
+        found += (
+            Claim(provider=card, classes=classes, accelerator=a.id, kind=a.kind)
+            for card in (card_uuid(node_uuid, a.id), together_uuid(node_uuid, a))
+            if (classes := held.get(card))
+        )
         for slot_id in dict.fromkeys(s.slot_id for s in a.slots):
             slot = slot_uuid(node_uuid, a.id, slot_id)
             if classes := held.get(slot):
@@ -68,14 +72,15 @@ def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: In
     return tuple(sorted(found, key=lambda c: (c.accelerator, c.slot or '')))
 
 
-def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterable[Claim]) -> Iterator[str]:
+def not_shown(held: Mapping[str, frozenset[str]], node_uuid: str, claims: Iterable[Claim], supply: Supply) -> Iterator[str]:
     """Accelerators that an instance holds, and that the machine does not show: a card that was swapped, for one.
 
-    A class that others than accelerators may have says nothing.
+    A class that others than accelerators may have says nothing, unless it is one that a rule offers devices of the machine as.
     """
+    classes_of_ours = {*CLASSES.values(), *(made.resource_class for made in supply.offers.values())}
     known = {node_uuid, *(c.provider for c in claims)}
     for provider, classes in sorted(held.items()):
-        ours = sorted(name for name in classes if name in CLASSES.values() or name.startswith(PREFIX))
+        ours = sorted(name for name in classes if name in classes_of_ours or name.startswith(PREFIX))
         if provider not in known and ours:
             yield f'the instance has claimed {", ".join(ours)} of provider {provider}, and no device of the machine is that one'
 
@@ -146,6 +151,25 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
         for name in sorted(c.classes):
             if name.startswith(FUNCTION_PREFIX) and (holds is None or function_class(holds) != name):
                 yield f'{c}: the instance has claimed {name}, and it holds {holds or "no function that is known"}'
+
+
+def unkept(traits: Iterable[str], places: Iterable[Place], supply: Supply) -> Iterator[str]:
+    """Functions that an instance was promised by the traits that its flavor requires, and that no region of its own holds.
+
+    What its regions can be given counts where the flavor asks for that to be done, by the trait that names the deploy template.
+    A function that was in play counts where it has claimed a region that is claimed whatever it holds.
+
+    :param places: the slots that it has claimed.
+    """
+    traits, places = frozenset(traits), frozenset(places)
+    holds = {supply.functions[place] for place in places if place in supply.functions}
+    asked = {t for t in traits if t.startswith(CAN_PREFIX) and PROGRAM in traits} - {can_trait(f) for f in holds}
+    offers = (supply.offers.get(card) for card, _ in places)
+    if any(made is not None and made.how is Offering.REGION for made in offers):
+        asked |= {t for t in traits if t.startswith(FUNCTION_PREFIX)} - {function_class(f) for f in holds}
+    for trait in sorted(asked):
+        there = ', '.join(sorted(holds)) or 'no function that is known'
+        yield f'the flavor of the instance requires {trait}, and the regions that it has claimed hold {there}'
 
 
 def _how(c: Claimed, supply: Supply) -> Offering | None:

@@ -10,6 +10,7 @@ from ironic import objects
 from ironic.conf import CONF
 
 from baremetal_acc import run
+from baremetal_acc.decide.offer import supply
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
@@ -127,6 +128,10 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
     if reasons:
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
+        if tools.placement is not None:
+            # The last moment at which it can be seen to: the step that engages the locks does so, too, and can be left out.
+            made = supply(inventory, verdict, tools.baseline, target.node, tools.catalogue)
+            tools.placement.publish(inventory, verdict, made)
         attach.tell(task, mind)
         mind = certificate.issue(task, mind, tools, target.node, inventory, verdict, evidence)
     waivers.tell(task, verdict, steps.VERIFY.name)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.claims import Claimed, asked, assign, broken, regions
+from baremetal_acc.decide.claims import Claimed, asked, assign, broken, everything, not_shown, regions, unkept
 from baremetal_acc.decide.offer import Offer, Supply
 from baremetal_acc.errors import UsageError
 from tests.unit.decide import values as v
@@ -189,3 +189,70 @@ def test_what_was_claimed_and_is_not_there_any_more_is_told():
     assert [
         'Slot0 of Stratix FPGA_1: the instance has claimed CUSTOM_ACC_FN_GZIP, and it holds no function that is known'
     ] == list(broken(claimed('Slot0', classes=gzip), supply({}, {})))
+
+
+# ------------------------------------------------------------------------------------------------------------------ unkept
+
+BOTH = [(v.FPGA, 'Slot0'), (v.FPGA, 'Slot1')]
+CAN_GZIP, FN_GZIP, PROGRAM = 'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_PROGRAM'
+
+
+def told(traits, places=BOTH, how=Offering.REGION, **holds) -> list[str]:
+    offers = {v.FPGA: Offer(how=how)}
+    made = Supply(functions={(v.FPGA, slot): name for slot, name in holds.items()}, offers=offers)
+    return list(unkept(traits, places, made))
+
+
+def test_a_function_that_was_to_be_programmed_is_in_a_region_that_was_claimed():
+    """Whichever of them; what another slot holds does not count."""
+    assert [] == told([CAN_GZIP, PROGRAM], Slot1='gzip')
+    expected = f'the flavor of the instance requires {CAN_GZIP}, and the regions that it has claimed hold aes'
+    assert [expected] == told([PROGRAM, CAN_GZIP], places=BOTH[:1], Slot0='aes', Slot1='gzip')
+    assert [expected.replace('aes', 'aes, tls')] == told([PROGRAM, CAN_GZIP], Slot0='tls', Slot1='aes')
+    nothing = 'and the regions that it has claimed hold no function that is known'
+    assert [expected.partition('and ')[0] + nothing] == told([PROGRAM, CAN_GZIP], places=[])
+
+
+def test_what_a_region_can_be_given_is_no_promise_that_it_is():
+    """A tenant may program it; only the flavor's other trait has that done."""
+    assert [] == told([CAN_GZIP])
+    assert [] == told([PROGRAM, 'CUSTOM_ACC_FPGA', 'HW_X'])
+
+
+def test_a_function_that_was_in_play_still_is():
+    """By the trait of a region, which says nothing of slots that are claimed as their function."""
+    assert [] == told([FN_GZIP], Slot0='gzip')
+    expected = f'the flavor of the instance requires {FN_GZIP}, and the regions that it has claimed hold aes'
+    assert [expected] == told([FN_GZIP], Slot0='aes')
+    assert [] == told([FN_GZIP], how=Offering.FUNCTION, Slot0='aes')
+    assert [] == told([FN_GZIP], places=[], Slot0='aes')
+    assert [expected.replace('aes', 'no function that is known')] == told([FN_GZIP])
+    other = [('uuid:other', 'Slot0'), *BOTH]
+    assert [expected] == told([FN_GZIP], places=other, Slot0='aes')
+
+
+# -------------------------------------------------------------------------------------------------------------- everything
+
+
+def test_a_card_is_found_by_whatever_it_was_offered_as_when_it_was_claimed():
+    """A rule has changed since: an instance that runs keeps what it has."""
+    seen = v.inventory(v.gpu(), v.fpga())
+    card, several = providers.card_uuid(NODE, v.GPU), providers.together_uuid(NODE, v.gpu())
+    whole, slot = providers.card_uuid(NODE, v.FPGA), providers.slot_uuid(NODE, v.FPGA, 'Slot1')
+    for provider, device, name in ((card, v.GPU, None), (several, v.GPU, None), (whole, v.FPGA, None), (slot, v.FPGA, 'Slot1')):
+        [claim] = everything({NODE: frozenset({'CUSTOM_GOLD'}), provider: frozenset({'FPGA'})}, NODE, seen)
+        assert (provider, device, name) == (claim.provider, claim.accelerator, claim.slot)
+
+
+@pytest.mark.parametrize(
+    ('resource_class', 'told'),
+    [('PGPU', True), ('CUSTOM_ACC_FN_GZIP', True), ('CUSTOM_REGION', True), ('CUSTOM_OTHER', False), ('PCI_DEVICE', False)],
+)
+def test_what_was_claimed_and_is_not_shown_any_more_is_told(resource_class, told):
+    """A slot that has vanished, by a class of ours or of the operator's; what others have below the root is theirs."""
+    gone = providers.slot_uuid(NODE, v.FPGA, 'Slot7')
+    held = {NODE: frozenset({'CUSTOM_GOLD'}), gone: frozenset({resource_class})}
+    made = Supply(functions={}, offers={v.FPGA: Offer(how=Offering.REGION, resource_class='CUSTOM_REGION')})
+    found = list(not_shown(held, NODE, everything(held, NODE, v.inventory(v.fpga())), made))
+    text = f'the instance has claimed {resource_class} of provider {gone}, and no device of the machine is that one'
+    assert ([text] if told else []) == found
