@@ -14,9 +14,12 @@ from baremetal_acc.errors import DocumentError
 
 GROUP = 'baremetal_acc'
 
+DEMAND_GROUP = 'baremetal_acc_demand'
+
 OF_IRONIC = frozenset({
     'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'certificate_container', 'known_shortcomings',
     'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
+    'fitness_interval',
 })  # fmt: skip
 """Options of the group that only Ironic's plugin has; one file may serve it and the command line."""
 
@@ -202,9 +205,6 @@ OPTIONS = [
     cfg.IntOpt(
         'bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time, at most: fewer while it pushes back.'
     ),
-    cfg.IntOpt(
-        'fleet_at_once',
-        default=256,
     cfg.StrOpt(
         'pools',
         default='/etc/baremetal_acc/pools.toml',
@@ -218,6 +218,9 @@ OPTIONS = [
         ),
         sample_default='/var/lib/baremetal-acc',
     ),
+    cfg.IntOpt(
+        'fleet_at_once',
+        default=256,
         min=1,
         max=4096,
         help=(
@@ -227,10 +230,81 @@ OPTIONS = [
     ),
 ]
 
+DEMAND_OPTIONS = [
+    cfg.StrOpt(
+        'folder',
+        sample_default='~/.local/state/baremetal-acc/demands',
+        help=(
+            'Folder that demands are kept in, for the user of pool watch alone. Without it they lie in the state folder of the '
+            'command line.'
+        ),
+    ),
+    cfg.StrOpt(
+        'nova_transport_url',
+        secret=True,
+        help=(
+            'Message bus that Nova sends its notifications to, such as rabbit://USER:PASSWORD@HOST:5672/VHOST. With it pool '
+            'watch takes each boot that found no host as a demand for the functions that its flavor asks for. Keep the file '
+            'that holds it to its owner (mode 0600). Options of [oslo_messaging_rabbit] hold for it.'
+        ),
+    ),
+    cfg.ListOpt(
+        'nova_topics',
+        default=['versioned_notifications', 'notifications'],
+        help=(
+            "Topics that Nova's notifications come with: [notifications] versioned_notifications_topics and "
+            '[oslo_messaging_notifications] topics of nova.conf. One of both is enough.'
+        ),
+    ),
+    cfg.StrOpt('nova_exchange', default='nova', help='[DEFAULT] control_exchange of nova.conf.'),
+    cfg.StrOpt(
+        'nova_pool',
+        default='baremetal-acc',
+        regex='[A-Za-z0-9_.-]{1,64}',
+        help=(
+            'Name of the listeners that share the notifications among them. Those of other names, such as those of ceilometer, '
+            'get copies of their own.'
+        ),
+    ),
+    cfg.StrOpt(
+        'http_listen',
+        sample_default='127.0.0.1:8779',
+        help=(
+            'IP address and port that pool watch takes demands at by HTTP, for schedulers without Nova. Without it, it takes '
+            'none by HTTP. Anything but an address of this machine alone needs http_certificate.'
+        ),
+    ),
+    cfg.StrOpt(
+        'http_token_file',
+        sample_default='/etc/baremetal_acc/demand.token',
+        help=(
+            'File of the token that a request has to hold (Authorization: Bearer TOKEN), for its owner alone (mode 0600): '
+            'openssl rand -hex 32.'
+        ),
+    ),
+    cfg.StrOpt('http_certificate', help='PEM file of the certificate for taking demands by HTTPS; without it by HTTP.'),
+    cfg.StrOpt('http_key', help='PEM file of its key; without it the key is in the same file.'),
+    cfg.IntOpt(
+        'project_limit',
+        default=16,
+        min=1,
+        help=(
+            'Demands of one project for one function at a time. Whoever boots again each time that it fails tells a new one '
+            'each time.'
+        ),
+    ),
+]
+"""What ``pool watch`` listens to, and where ``pool demand`` keeps what it is told."""
+
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make the options known."""
     conf.register_opts(OPTIONS, group=GROUP)
+
+
+def register_demand(conf: cfg.ConfigOpts) -> None:
+    """Make those of demand known, which the command line alone has."""
+    conf.register_opts(DEMAND_OPTIONS, group=DEMAND_GROUP)
 
 
 def check_names(conf: cfg.ConfigOpts) -> None:
@@ -250,13 +324,14 @@ def _misplaced(conf: cfg.ConfigOpts, section: str, keys: tuple[str, ...]) -> Ite
     if section == 'DEFAULT':
         lost = (key for key in keys if key in names and key not in conf)
         yield from ((key, 'is not read there', f'put it into the group [{GROUP}]') for key in lost)
-    elif section.lower() == GROUP:
+    elif section.lower() in (GROUP, DEMAND_GROUP):
+        ours = names if section.lower() == GROUP else {option.dest for option in DEMAND_OPTIONS}
         for key in keys:
-            if key not in names:
-                near = difflib.get_close_matches(key, sorted(names), n=1)
+            if key not in ours:
+                near = difflib.get_close_matches(key, sorted(ours), n=1)
                 yield key, 'no such option', f'did you mean {near[0]}?' if near else None
-    elif difflib.get_close_matches(section.lower(), [GROUP], cutoff=0.85) and section not in conf:
-        yield '', 'no such group', f'did you mean [{GROUP}]?'
+    elif (alike := difflib.get_close_matches(section.lower(), [GROUP, DEMAND_GROUP], n=1, cutoff=0.85)) and section not in conf:
+        yield '', 'no such group', f'did you mean [{alike[0]}]?'
 
 
 def _files(conf: cfg.ConfigOpts) -> list[Path]:
@@ -286,4 +361,4 @@ def _sections(path: str, _changed: int, _size: int) -> tuple[tuple[str, tuple[st
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [(GROUP, OPTIONS)]
+    return [(GROUP, OPTIONS), (DEMAND_GROUP, DEMAND_OPTIONS)]

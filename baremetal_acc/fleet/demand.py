@@ -4,28 +4,24 @@
 
 Whoever watches the fleet does at each turn::
 
-    demands = desk.turn(machines, now)      # reports what is schedulable now, and forgets what is over
+    demands = desk.turn(machines, now, lasts)   # reports what is schedulable now, and forgets what is over
     plan(machines, pools, demands, now)
     ...
-    desk.wait(seconds)                      # until the next turn is due, or somebody tells something
+    while not desk.called() and ...:            # until the next turn is due, or somebody has told something
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.decide import demand
 from baremetal_acc.decide.demand import Asked, Progress, Told
 from baremetal_acc.decide.pool import DEMAND_LASTS, Demand, Machine
-from baremetal_acc.errors import UsageError
-from baremetal_acc.fleet.spool import Spool
+from baremetal_acc.errors import AccError, UsageError
+from baremetal_acc.fleet.spool import FOREVER, Spool, over
 
 LOG = logging.getLogger(__name__)
-
-GLANCE_SECONDS = 0.5
-"""How often it is looked whether somebody told something. To list a folder takes a millisecond."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,12 +30,16 @@ class Desk:
 
     :ivar lasts: how long somebody is taken to wait (``demand_seconds`` of the pool file).
     :ivar functions: names of the functions that the catalogue knows: nothing else can be asked for.
+    :ivar catalogue: reads the functions anew, at each turn; None: they stay as they are.
+    :ivar say: told what becomes of demands, a line each.
     :ivar places: what the regions are called for people, by provider: of the last turn.
     """
 
     spool: Spool
     lasts: timedelta = DEMAND_LASTS
     functions: frozenset[str] = frozenset()
+    say: Callable[[str], object] = LOG.info
+    catalogue: Callable[[], frozenset[str]] | None = None
     places: Mapping[str, str] = field(default_factory=dict)
     _seen: frozenset[str] = frozenset()
 
@@ -53,7 +53,7 @@ class Desk:
         demands = asked.demands(request, at)
         for one in demands:
             if self.spool.put(one, source, asker):
-                LOG.info('demand %s for %s%s: told by %s', one.id, one.function, _of_class(one), source)
+                self.say(f'{_demand(one)}: told by {source}')
         return demands
 
     def function(self, name: str) -> str:
@@ -69,52 +69,57 @@ class Desk:
             )
         return found
 
-    def turn(self, machines: Sequence[Machine], now: datetime) -> tuple[Demand, ...]:
+    def look(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
+        """The demands that a plan ought to count, by what the fleet is like now. Nothing is reported, and nothing forgotten."""
+        told = [t for t in self.spool.told(now, FOREVER) if not over(t, now, lasts)]
+        return demand.counting(demand.progress(told, machines, now))
+
+    def turn(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """Report what has become schedulable, by what the fleet is like now.
 
         :returns: the demands that a plan ought to count.
         """
+        self.lasts = lasts
+        self.read_catalogue()
         self._seen = self.spool.names()
         self.places = {r.provider: f'{r.slot_id} of {r.accelerator} in {m.name}' for m in machines for r in m.regions}
-        before = {t.demand.id: t for t in self.spool.told(now, self.lasts)}
+        before = {t.demand.id: t for t in self.spool.told(now, lasts)}
         after = demand.progress(before.values(), machines, now)
         for told in after:
             if told != before[told.demand.id] and self.spool.mark(told):
                 self._report(told)
         return demand.counting(after)
 
-    def told(self, now: datetime) -> tuple[Told, ...]:
-        """All demands that count, and how far it has come with each."""
-        return self.spool.told(now, self.lasts)
+    def read_catalogue(self) -> None:
+        """Which functions can be asked for now. Where it cannot be read, those that were known stay, and it is said."""
+        if self.catalogue is not None:
+            try:
+                self.functions = self.catalogue()
+            except AccError as exc:
+                self.say(f'the catalogue cannot be read, and demands are taken for what it held before: {exc}')
 
-    def wait(self, seconds: float, *, sleep: Callable[[float], object] = time.sleep) -> bool:
-        """Until the time is over, or somebody has told something since the last turn.
+    def told(self) -> tuple[Told, ...]:
+        """All demands, and how far it has come with each; those that the next turn will forget, too."""
+        return self.spool.told(datetime.now(UTC), FOREVER)
 
-        :returns: whether somebody has.
-        """
-        until = time.monotonic() + seconds
-        while True:
-            if self.spool.names() - self._seen:
-                return True
-            left = until - time.monotonic()
-            if left <= 0:
-                return False
-            sleep(min(left, GLANCE_SECONDS))
+    def called(self) -> bool:
+        """Somebody has told something since the last turn. It is cheap to ask: a folder is listed."""
+        return bool(self.spool.names() - self._seen)
 
     def _report(self, told: Told) -> None:
-        one = told.demand
         where = self.places.get(told.provider or '', told.provider)
         match told.progress:
             case Progress.SCHEDULABLE:
-                took = (told.took or timedelta()).total_seconds()
-                LOG.info('demand %s for %s%s: schedulable after %.0f s, %s', one.id, one.function, _of_class(one), took, where)
+                what = f'schedulable after {(told.took or timedelta()).total_seconds():.0f} s: {where}'
             case Progress.PROGRAMMING:
-                LOG.info('demand %s for %s%s: being programmed, %s', one.id, one.function, _of_class(one), where)
+                what = f'being programmed: {where}'
             case Progress.WAITING:
-                LOG.info('demand %s for %s%s: waiting', one.id, one.function, _of_class(one))
+                what = 'waits again'
             case Progress.TAKEN:
-                LOG.info('demand %s for %s%s: %s is no longer free', one.id, one.function, _of_class(one), where)
+                what = f'no longer held: {where}'
+        self.say(f'{_demand(told.demand)}: {what}')
 
 
-def _of_class(one: Demand) -> str:
-    return '' if one.resource_class is None else f' on machines of class {one.resource_class}'
+def _demand(one: Demand) -> str:
+    kind = '' if one.resource_class is None else f' on machines of class {one.resource_class}'
+    return f'demand {one.id} for {one.function}{kind}'

@@ -56,6 +56,9 @@ PROGRAMMING_LASTS = timedelta(hours=2)
 """How long a demand is remembered beyond its time while its function is being programmed, so that its end is reported. It is
 what a job may take ([baremetal_acc] job_timeout)."""
 
+FOREVER = timedelta(days=36500)
+"""As how long somebody is taken to wait: nothing is forgotten."""
+
 LOCK_SECONDS = 10.0
 """How long a writer waits for the others: each holds the lock for some milliseconds."""
 
@@ -146,7 +149,7 @@ class Spool:
             if one.demand.at > now or one.since > now:
                 one = replace(one, demand=replace(one.demand, at=min(one.demand.at, now)), since=min(one.since, now))
                 self._rewrite(name, one)
-            if _over(one, now, lasts):
+            if over(one, now, lasts):
                 self._delete(name)
                 LOG.info('demand %s for %s: forgotten, %s', one.demand.id, one.demand.function, one.progress)
             else:
@@ -312,7 +315,7 @@ class Spool:
             raise StateError(f'{self.root}: demands cannot be kept there: {exc.strerror}', hint=hint) from exc
 
 
-def _over(told: Told, now: datetime, lasts: timedelta) -> bool:
+def over(told: Told, now: datetime, lasts: timedelta) -> bool:
     """Its time is over. What is kept for somebody is kept as long as he would have waited for it."""
     match told.progress:
         case Progress.WAITING:

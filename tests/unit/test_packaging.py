@@ -249,7 +249,8 @@ ROOMS = {path.stem for path in (TREE / 'baremetal_acc').iterdir() if path.suffix
 @pytest.mark.parametrize(
     ('section', 'rooms'),
     [
-        ('core', ROOMS - {'demo', 'emulator'}),
+        ('core', ROOMS - {'demo', 'emulator', 'fleet'}),
+        ('fleet+demand', {'fleet'}),
         ('emulator', {'emulator'}),
         ('ironic', {'baremetal_acc_ironic'}),
         ('demo', {'demo'}),
@@ -260,7 +261,8 @@ def test_what_is_imported_is_required_and_what_is_required_is_imported(section: 
     providers = importlib.metadata.packages_distributions()
     third_party = set(imports_of(rooms)) - set(sys.stdlib_module_names) - set(IMPORT_PACKAGES)
     imported = {canonicalize_name(distribution) for module in third_party for distribution in providers[module]}
-    declared = {canonicalize_name(Requirement(text).name) for text in requirements_of(section)} - {'baremetal-acc'}
+    extras = [text for extra in section.split('+') for text in requirements_of(extra)]
+    declared = {canonicalize_name(Requirement(text).name) for text in extras} - {'baremetal-acc'}
     core = {canonicalize_name(Requirement(text).name) for text in requirements_of('core')}
     programs = {'waitress'}  # started, not imported
     hosts = {'pytest'}  # it imports our plugin, never we it

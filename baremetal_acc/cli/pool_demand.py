@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc pool demand``: who waits for a function, told and looked at by a person or a script."""
+
+import argparse
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+from baremetal_acc import assemble
+from baremetal_acc.cli import session, text
+from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.report import Report, ReportCommand
+from baremetal_acc.cli.state import folder
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.demand import Asked
+from baremetal_acc.fleet import sources
+from baremetal_acc.fleet.demand import Desk
+from baremetal_acc.fleet.document import body_of
+
+COLUMNS = ('Id', 'Function', 'Class', 'Source', 'Told', 'State', 'Since', 'Took', 'Region')
+
+
+def desk(conf: cfg.ConfigOpts, environ: Mapping[str, str]) -> Desk:
+    """Where demands are told and served.
+
+    :raises DocumentError: an option is wrong.
+    """
+    named = conf[GROUP].state_dir
+    return Desk(spool=sources.spool(conf, Path(named) if named else folder(environ)), say=text.note)
+
+
+def functions(conf: cfg.ConfigOpts) -> frozenset[str]:
+    """The functions that the catalogue knows.
+
+    :raises DocumentError: it is missing or wrong. ``CatalogueRefused``: it is not signed as it has to be.
+    """
+    loaded = assemble.catalogue(conf, assemble.trusting(conf), datetime.now(UTC))
+    return frozenset(image.function for image in loaded.catalogue.images if image.function is not None)
+
+
+class _DemandCommand(ReportCommand):
+    """A command about demands."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Configuration."""
+        parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
+
+    def _printed(self, demands: Iterable[Any], at: Desk, code: Exit) -> Report:
+        body = body_of(demands, at.spool.refused())
+        return Report(document=body, columns=COLUMNS, rows=tuple(_row(one) for one in body['demands']), code=code)
+
+
+class Add(_DemandCommand):
+    """Say that somebody waits for a function and has found none. pool watch, or the next pool apply, has a region programmed.
+
+    The same --id told twice is one demand, which keeps its first time. Exit code 0: it waits now; 4: too many wait already.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What is waited for."""
+        super().add_arguments(parser)
+        parser.add_argument('function', metavar='FUNCTION', help='as the catalogue calls it, or its class in placement')
+        parser.add_argument('--catalogue', metavar='FILE', help='list of images; wins over the configuration')
+        parser.add_argument('--resource-class', metavar='CLASS', help='of the machines that would do (default: all)')
+        parser.add_argument('--id', metavar='ID', help='what the demand is called (default: a new UUID)')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Keep it."""
+        conf = session.configuration(arguments, os.environ)
+        at = desk(conf, os.environ)
+        at.functions = functions(conf)
+        asked = Asked(functions=(at.function(arguments.function),), resource_class=arguments.resource_class)
+        name = str(uuid.uuid4()) if arguments.id is None else arguments.id
+        told = {d.id for d in at.tell(asked, name, datetime.now(UTC), source='file')}
+        return self._printed((t for t in at.told() if t.demand.id in told), at, Exit.HOLDS)
+
+
+class List(_DemandCommand):
+    """Print who waits for which function, and how far it has come with it. Exit code 0."""
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Read them."""
+        at = desk(session.configuration(arguments, os.environ), os.environ)
+        report = self._printed(at.told(), at, Exit.HOLDS)
+        if at.spool.refused():
+            text.note(f'{at.spool.refused()} demands were refused so far, because there were too many')
+        return report
+
+
+class Drop(_DemandCommand):
+    """Forget demands. What is being programmed for them goes on. Exit code 0: they are gone; 3: there was no such demand."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which ones."""
+        super().add_arguments(parser)
+        parser.add_argument('ids', nargs='+', metavar='ID', help='as pool demand list prints it')
+
+    def work(self, arguments: argparse.Namespace) -> Report:
+        """Delete them."""
+        at = desk(session.configuration(arguments, os.environ), os.environ)
+        gone = [one for one in at.told() if one.demand.id in arguments.ids]
+        missing = [name for name in arguments.ids if not at.spool.drop(name)]
+        for name in missing:
+            text.error(f'{name}: there is no such demand')
+        return self._printed(gone, at, Exit.NOT_MET if missing else Exit.HOLDS)
+
+
+def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    took = None if one['took_seconds'] is None else f'{one["took_seconds"]:.0f} s'
+    told, since = (f'{datetime.fromisoformat(one[key]):%Y-%m-%d %H:%M:%SZ}' for key in ('told', 'since'))
+    return (one['id'], one['function'], one['resource_class'], one['source'], told, one['state'], since, took, one['provider'])
