@@ -39,12 +39,18 @@ def drivers() -> Found:
     found: stevedore.ExtensionManager[AttachDriver] = stevedore.ExtensionManager(
         GROUP, invoke_on_load=True, on_load_failure_callback=cannot
     )
+    # Whoever calls a driver as we call one of ours, or as somebody else does, is not asked: nobody could tell them apart.
+    taken = {e.name for e in found if e.entry_point.value.startswith(OURS)}
     good = []
-    for extension in sorted(found, key=lambda e: (e.entry_point.value.startswith(OURS), e.name)):
+    for extension in sorted(found, key=lambda e: (e.entry_point.value.startswith(OURS), e.name, e.entry_point.value)):
+        ours = extension.entry_point.value.startswith(OURS)
         driver = cast('AttachDriver', extension.obj)
         why = _unusable(driver, extension.name)
+        if not ours and extension.name in taken:
+            why = f'{extension.entry_point.value} is called like another driver'
         if why is None:
             good.append(driver)
+            taken.add(extension.name)
         else:
             broken.append((extension.name, why))
     return Found(drivers=tuple(good), broken=tuple(sorted(broken)))

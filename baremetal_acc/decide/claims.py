@@ -58,7 +58,7 @@ def everything(held: Mapping[str, frozenset[str]], node_uuid: str, inventory: In
 
     :param held: the classes that it holds, by the UUID of the provider; that of the machine itself among them.
     """
-    found = []
+    found: list[Claim] = []
     for a in inventory.accelerators:
         found += (
             Claim(provider=card, classes=classes, accelerator=a.id, kind=a.kind)
