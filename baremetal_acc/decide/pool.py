@@ -29,7 +29,7 @@ DEMAND_LASTS = timedelta(minutes=15)
 """How long somebody is taken to wait for a function, where the file does not say."""
 
 MOVE_LASTS = timedelta(hours=4)
-"""How long a machine may be off the shelf, where the file does not say: a cleaning, and the one that brings it back into use."""
+"""How long a machine may be off the shelf, where the file does not say: one cleaning, and another one that brings it back."""
 
 AT_A_TIME = 4
 """How many machines are off the shelf at a time, where the file does not say."""
@@ -101,6 +101,7 @@ class Machine:
     """One node.
 
     :ivar busy: why it cannot be taken, for people: claimed, in maintenance, not available; None: it can.
+    :ivar passing: it is busy for a moment only, and what it holds is free all the same.
     """
 
     uuid: str
@@ -109,6 +110,7 @@ class Machine:
     resource_class: str | None = None
     owner: str | None = None
     busy: str | None = None
+    passing: bool = False
 
     @property
     def under_way(self) -> bool:
@@ -200,7 +202,11 @@ def alive(demands: Iterable[Demand], now: datetime, lasts: timedelta) -> tuple[D
 
 @dataclass(slots=True)
 class _Want:
-    """A pool or the demands of one kind, and how many regions it has and is short of."""
+    """A pool or the demands of one kind, and how many regions it has and is short of.
+
+    :ivar pool: its name; empty for demands.
+    :ivar limit: how many machines at a time, for texts.
+    """
 
     who: str
     function: str
@@ -208,6 +214,8 @@ class _Want:
     goal: int
     machines: tuple[Machine, ...]
     missing: int
+    limit: int
+    pool: str = ''
     given: int = 0
     why: str = ''
 
@@ -219,13 +227,27 @@ class _Shelf:
         self.machines = {m.uuid: m for m in sorted(machines, key=lambda m: m.uuid)}
         self.chosen: dict[str, dict[str, Change]] = {}
         self.places = pools.at_a_time - sum(m.under_way for m in machines)
+        self._limits = {p.name: p.at_a_time - self._for(p, machines) for p in pools.pools if p.at_a_time is not None}
         self._pools = {m.uuid: tuple(p for p in pools.pools if p.counts(m)) for m in machines}
         self.stock = {p.name: self.count(p.function, (m for m in machines if p.counts(m))) for p in pools.pools}
 
     @staticmethod
+    def _for(pool: Pool, machines: Iterable[Machine]) -> int:
+        """How many machines are being given what a pool wants."""
+        return sum(pool.counts(m) and any(r.coming == pool.function for r in m.regions) for m in machines)
+
+    def has_place(self, want: '_Want', machine: Machine) -> bool:
+        """A machine is off the shelf anyway, or may go there as well: there are not too many, for all and for the pool."""
+        ours = {uuid for uuid, changes in self.chosen.items() if any(c.why == want.who for c in changes.values())}
+        limit = self._limits.get(want.pool)
+        if limit is not None and machine.uuid not in ours and len(ours) >= limit:
+            return False
+        return machine.uuid in self.chosen or len(self.chosen) < self.places
+
+    @staticmethod
     def count(function: str, machines: Iterable[Machine]) -> int:
         """How many regions of machines that are not claimed will hold a function, when what is under way is done."""
-        free = (m for m in machines if m.busy is None or m.under_way)
+        free = (m for m in machines if m.busy is None or m.under_way or m.passing)
         return sum((region.coming or region.function) == function for machine in free for region in machine.regions)
 
     def wanted(self, machine: Machine) -> frozenset[str]:
@@ -257,7 +279,7 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
     """
     shelf = _Shelf(machines, pools)
     open_demands = alive(demands, now, pools.demand_lasts)
-    wants = [*_of_demands(open_demands, shelf), *_of_pools(pools, shelf)]
+    wants = [*_of_demands(open_demands, shelf, pools.at_a_time), *_of_pools(pools, shelf)]
     for waits in (True, False):
         ours = [w for w in wants if w.waits is waits]
         while (want := _next(ours)) is not None:
@@ -272,7 +294,7 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
     return PoolPlan(moves=moves, short=short)
 
 
-def _of_demands(demands: Iterable[Demand], shelf: _Shelf) -> Iterator[_Want]:
+def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterator[_Want]:
     """Those who wait for the same are one want: how many there are, and what is free or on its way for them already."""
     groups: dict[tuple[str, str], list[Demand]] = {}
     for demand in demands:
@@ -288,6 +310,7 @@ def _of_demands(demands: Iterable[Demand], shelf: _Shelf) -> Iterator[_Want]:
             goal=len(found),
             machines=meant,
             missing=max(0, len(found) - there),
+            limit=limit,
         )
 
 
@@ -300,6 +323,8 @@ def _of_pools(pools: Pools, shelf: _Shelf) -> Iterator[_Want]:
             goal=pool.free,
             machines=tuple(m for m in shelf.machines.values() if pool.counts(m)),
             missing=max(0, pool.free - shelf.stock[pool.name]),
+            limit=min(pools.at_a_time, pool.at_a_time or pools.at_a_time),
+            pool=pool.name,
         )
 
 
@@ -313,17 +338,18 @@ def _serve(want: _Want, shelf: _Shelf, pools: Pools, now: datetime) -> None:
     """Choose one region for it, or say why there is none."""
     able = [(m, r) for m in want.machines for r in m.regions if want.function in r.takes and want.function != r.function]
     free = [(m, r) for m, r in able if m.busy is None and not m.under_way]
-    rested = [(m, r) for m, r in free if r.changed is None or now - r.changed >= pools.rest]
+    # What was stamped far in the future was stamped by a clock that goes wrong.
+    rested = [(m, r) for m, r in free if r.changed is None or abs(now - r.changed) >= pools.rest]
     left = [(m, r) for m, r in rested if r.provider not in shelf.chosen.get(m.uuid, {})]
     spared = [(m, r) for m, r in left if shelf.may_go(m, r, waits=want.waits)]
-    within = [(m, r) for m, r in spared if m.uuid in shelf.chosen or len(shelf.chosen) < shelf.places]
+    within = [(m, r) for m, r in spared if shelf.has_place(want, m)]
     stages = (
         (able, f'no other region can be given {want.function}'),
         (free, 'every machine that could is claimed or busy'),
         (rested, 'every region that could was changed a short while ago'),
         (left, 'every region that could is given to others'),
         (spared, 'every region that could holds what a pool needs'),
-        (within, f'{pools.at_a_time} machines at a time are enough'),
+        (within, f'{want.limit} machines at a time are enough'),
     )
     why = next((text for found, text in stages if not found), None)
     if why is not None:

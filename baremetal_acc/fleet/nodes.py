@@ -5,7 +5,7 @@
 No BMC is asked: each conductor writes down what it verified (:mod:`baremetal_acc.decide.regions`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -33,7 +33,7 @@ class NodeRead:
     """One node, as Ironic shows it.
 
     :ivar regions: what is remembered of its regions; empty where nothing is, or nothing that can be read.
-    :ivar busy: why Ironic says that it cannot be taken; None: it can.
+    :ivar busy: why Ironic says that it cannot be taken; None: it can. ``passing``: that is over in a moment.
     """
 
     uuid: str
@@ -48,6 +48,7 @@ class NodeRead:
     last_error: str | None = None
     ours: bool = False
     busy: str | None = None
+    passing: bool = False
 
     def holds(self, move: Move) -> Holds:
         """What the regions that a move is about are remembered to hold."""
@@ -91,7 +92,8 @@ def parse(raw: Json) -> NodeRead | None:
         last_error=None if last_error is None else one_line(last_error),
         ours=isinstance(ours, dict),
     )
-    return replace(made, busy=_busy(made, raw, unreadable))
+    why, passing = _busy(made, raw, unreadable)
+    return replace(made, busy=why, passing=passing)
 
 
 def _standing(state: str) -> Standing:
@@ -104,52 +106,50 @@ def _standing(state: str) -> Standing:
     return Standing.BETWEEN if state in BETWEEN else Standing.TAKEN
 
 
-def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> str | None:
+def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None, bool]:
+    """Why a node cannot be taken, and whether that is over in a moment."""
+    holder = _text(raw.get('reservation'))
     reasons = (
-        ('claimed by instance ' + (node.instance or ''), node.instance is not None),
-        ('in maintenance', node.maintenance),
-        (f'not available: {node.state}' + (f': {node.last_error}' if node.last_error else ''), node.state != AVAILABLE),
-        ('it is protected', raw.get('protected') is True),
-        ('it is retired', raw.get('retired') is True),
-        (f'held by {one_line(_text(raw.get("reservation")) or "", 64)}', _text(raw.get('reservation')) is not None),
-        (f'its last error has to be looked at: {node.last_error}', node.last_error is not None),
-        (unreadable or '', unreadable is not None),
-        (NO_REGIONS, not node.regions),
+        (f'claimed by instance {node.instance}', node.instance is not None, False),
+        ('in maintenance', node.maintenance, False),
+        (f'not available: {node.state}' + (f': {node.last_error}' if node.last_error else ''), node.state != AVAILABLE, False),
+        ('it is protected', raw.get('protected') is True, False),
+        ('it is retired', raw.get('retired') is True, False),
+        (f'its last error has to be looked at: {node.last_error}', node.last_error is not None, False),
+        (f'{unreadable}', unreadable is not None, False),
+        (NO_REGIONS, not node.regions, False),
+        (f'held by conductor {one_line(holder or "", 64)} for a moment', holder is not None, True),
     )
-    return next((text for text, so in reasons if so), None)
+    return next(((text, passing) for text, so, passing in reasons if so), (None, False))
 
 
 def fleet(
-    ironic: Ironic, claims: Callable[[str], Iterable[str]], under_way: Mapping[str, Move] | None = None
+    ironic: Ironic, claimed: Callable[[str], str | None], under_way: Mapping[str, Move] | None = None
 ) -> tuple[Machine, ...]:
     """The machines that are ours, by UUID.
 
-    :param claims: what is claimed of a machine, asked only of those that Ironic has free.
+    :param claimed: why placement says that a machine cannot be taken; asked only of those that Ironic has free.
     :param under_way: moves that have been begun, by the UUID of their node: what is coming counts, and the machine is busy.
     :raises IronicError: Ironic cannot be asked. ``PlacementError``: placement cannot.
     """
     moves = under_way or {}
     read = sorted((n for raw in ironic.nodes() if (n := parse(raw)) is not None and n.ours), key=lambda n: n.uuid)
-    asked = [n for n in read if n.busy is None and n.uuid not in moves]
+    asked = [n for n in read if (n.busy is None or n.passing) and n.uuid not in moves]
     with ThreadPoolExecutor(max_workers=AT_ONCE) as workers:
-        held = dict(zip((n.uuid for n in asked), workers.map(lambda n: tuple(claims(n.uuid)), asked), strict=True))
-    return tuple(_machine(n, held.get(n.uuid, ()), moves.get(n.uuid)) for n in read)
+        held = dict(zip((n.uuid for n in asked), workers.map(claimed, (n.uuid for n in asked)), strict=True))
+    return tuple(_machine(n, held.get(n.uuid), moves.get(n.uuid)) for n in read)
 
 
-def _machine(node: NodeRead, held: tuple[str, ...], move: Move | None) -> Machine:
+def _machine(node: NodeRead, held: str | None, move: Move | None) -> Machine:
     coming = {} if move is None else {c.provider: c.function for c in move.changes}
-    busy = node.busy
-    if move is not None:
-        busy = 'it is being programmed'
-    elif held:
-        busy = f'claimed: {"; ".join(held[:4])}'
     return Machine(
         uuid=node.uuid,
         name=node.name,
         regions=tuple(replace(r, coming=coming.get(r.provider)) for r in node.regions),
         resource_class=node.resource_class,
         owner=node.owner,
-        busy=busy,
+        busy='it is being programmed' if move is not None else held or node.busy,
+        passing=node.passing and held is None,
     )
 
 

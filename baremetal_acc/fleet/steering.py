@@ -8,9 +8,10 @@ What one round meets ends no other: it is told, and the next one comes a little 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from baremetal_acc.decide.moving import Act
 from baremetal_acc.decide.pool import Demand, Machine, Move, PoolPlan, Pools, plan
 from baremetal_acc.errors import AccError
 from baremetal_acc.fleet.ironic import Ironic
@@ -21,6 +22,9 @@ from baremetal_acc.placement.shelf import Shelf
 
 Source = Callable[[Sequence[Machine], datetime, timedelta], Iterable[Demand]]
 """Who waits for what, by what the fleet is like: now, and for how long somebody is taken to wait."""
+
+TRIED = timedelta(minutes=10)
+"""How long a machine is let alone with which it has come to nothing."""
 
 MOST_BACKED_OFF = 8
 """After rounds that failed the next comes later, up to so many times as late."""
@@ -57,6 +61,7 @@ class Steering:
     settles: timedelta = timedelta(minutes=2)
     stop: threading.Event = field(default_factory=threading.Event)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _tried: dict[str, tuple[datetime, str]] = field(default_factory=dict)
 
     def look(self) -> Look:
         """What ought to be done now. Writes nothing.
@@ -65,7 +70,7 @@ class Steering:
         """
         pools = self.pools()
         moves = {e.move.machine: e.move for e in self.journal.read()}
-        return self._plan(pools, fleet(self.ironic, self.shelf.claims, moves))
+        return self._plan(pools, fleet(self.ironic, self.shelf.busy, moves))
 
     def _plan(self, pools: Pools, machines: tuple[Machine, ...]) -> Look:
         at = self.now()
@@ -134,6 +139,8 @@ class Steering:
         for uuid in [u for u, f in running.items() if f.done()]:
             ended = running.pop(uuid).result()
             del moves[uuid]
+            if ended.act is not Act.DONE:
+                self._tried[uuid] = (self.now(), ended.why)
             (self.say if ended.act is not None else self.warn)(str(ended))
         pools = self.pools()
         mover = self._mover(pools)
@@ -141,8 +148,8 @@ class Steering:
             # One that was given up waiting for.
             if entry.move.machine not in moves:
                 self._begin(workers, running, moves, mover, entry)
-        machines = fleet(self.ironic, self.shelf.claims, dict(moves))
-        look = self._plan(pools, machines)
+        self._tried = {uuid: (at, why) for uuid, (at, why) in self._tried.items() if self.now() - at < TRIED}
+        look = self._plan(pools, tuple(self._rested(m) for m in fleet(self.ironic, self.shelf.busy, dict(moves))))
         short = frozenset(f'{s.who}: {s.missing} {s.function} short: {s.why}' for s in look.plan.short)
         for line in sorted(short - told):
             self.say(line)
@@ -150,6 +157,12 @@ class Steering:
             if not self.stop.is_set():
                 self._begin(workers, running, moves, mover, move)
         return short
+
+    def _rested(self, machine: Machine) -> Machine:
+        """A machine with which it has just come to nothing is not tried again and again; what it holds counts all the same."""
+        if machine.busy is not None or machine.uuid not in self._tried:
+            return machine
+        return replace(machine, busy=f'tried a short while ago: {self._tried[machine.uuid][1]}', passing=True)
 
     def _begin(
         self,

@@ -6,9 +6,10 @@ One call to placement's reshaper empties all providers of ours below a node. Pla
 claimed, or has changed since it was read; a claim that is made at the same time wins or loses, and never both.
 """
 
+import itertools
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -17,6 +18,8 @@ from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnre
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement import wire
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
+
+_TOLD = 3
 
 ATTEMPTS = 12
 """How often all is read and sent anew when others write to the same providers."""
@@ -77,14 +80,17 @@ class Shelf:
         self._jitter = jitter
         self._attempts = attempts
 
-    def claims(self, root_uuid: str) -> tuple[str, ...]:
-        """What is claimed of a machine, a sentence each.
+    def busy(self, root_uuid: str) -> str | None:
+        """Why a machine cannot be taken, for people: what of it is claimed; None: nothing is.
 
         :raises PlacementError: placement cannot be asked.
         """
         everything = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))
         lower = wire.below(root_uuid, everything)
-        return () if lower is None else tuple(self._claims((root_uuid, *lower)))
+        if lower is None:
+            return 'placement has no root provider of it'
+        found = list(itertools.islice(self._claims((root_uuid, *lower)), _TOLD))
+        return f'claimed: {"; ".join(found)}' if found else None
 
     def look(self, root_uuid: str) -> OnShelf:
         """What a machine offers, and what of it is claimed.
@@ -175,7 +181,7 @@ class Shelf:
             f'{"its providers kept changing" if last is None else last.message}; gave up after {self._attempts} attempts'
         ) from last
 
-    def _claims(self, uuids: Iterable[str]) -> Iterable[str]:
+    def _claims(self, uuids: Iterable[str]) -> Iterator[str]:
         for uuid in uuids:
             answer = self._client.get(f'/resource_providers/{uuid}/allocations')
             if answer.status == HTTPStatus.NOT_FOUND:

@@ -250,10 +250,18 @@ def overrides(
             what = f'no device that is meant has a slot {slot!r}'
             raise UsageError(argument='argument functions', what=what, hint=f'slots: {there}')
     return tuple(
-        Override(device=a.id, functions=(*asked, *demands(baseline, a, node).functions))
+        Override(device=a.id, functions=_first_of_each((*asked, *demands(baseline, a, node).functions)))
         for a in named
         if (asked := tuple((slot, function) for slot, function in functions.items() if _has_slot(a, slot)))
     )
+
+
+def _first_of_each(functions: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The function of each pattern that comes first: the others mean nothing, and a pool asks again and again."""
+    first: dict[str, str] = {}
+    for pattern, function in functions:
+        first.setdefault(pattern, function)
+    return tuple(first.items())
 
 
 def refuse_beside_claimed(given: Mapping[str, Any], flow: Flow) -> None:

@@ -58,6 +58,15 @@ class TestRegions(IronicCase):
         self.settle()
         assert changed == {s.slot_id: s.changed for s in self.remembered.slots}
 
+    def test_asking_again_and_again_needs_no_more_room(self) -> None:
+        """A region is programmed many times before a tenant takes its machine; what was asked for before is over."""
+        for function in ('gzip', 'aes', 'gzip', 'aes'):
+            self.clean({'step': 'program_accelerators', 'args': {'functions': {'Slot0': function}}})
+            self.settle()
+            assert {'Slot0': function} == {s: f for s, f in self.held().items() if f is not None}
+        [override] = self.mind.overrides
+        assert (('Slot0', 'aes'),) == override.functions
+
     def test_what_cannot_be_read_is_forgotten_and_no_job_fails_for_it(self) -> None:
         """Of another version, or tampered with; the next look remembers anew."""
         self.clean({'step': 'reconcile_accelerators'})

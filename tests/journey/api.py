@@ -198,6 +198,13 @@ class Node:
                 found += placement.take('GET', f'/resource_providers/{provider["uuid"]}/inventories')['inventories']
         return sorted(found)
 
+    def until_offers(self, *classes: str, seconds: float = SECONDS) -> None:
+        """Wait until the node is available and offers these, and nothing more."""
+        end = time.monotonic() + seconds
+        while (found := (self.show()['provision_state'], self.offers())) != ('available', sorted(classes)):
+            assert time.monotonic() < end, f'{classes} not seen: {found}'
+            time.sleep(POLL_SECONDS)
+
     def may_be_claimed(self, resource_class: str) -> bool:
         """Somebody who asks for nothing but a class, and not for the machine, would be given one of this node's."""
         query = f'resources_A={resource_class}:1&in_tree_A={self.uuid}'

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.decide.pool import (
@@ -165,6 +165,39 @@ def test_few_machines_are_off_the_shelf_at_a_time():
     assert ['n2'] == [m.machine for m in plan([*busy, *fleet[2:]], pools(pool('gzip', 18), at_a_time=3), (), NOW).moves]
 
 
+def test_a_pool_may_have_a_limit_of_its_own():
+    """What is under way for it counts; others go on, and a machine that is taken anyway is made use of."""
+    fleet = [machine(f'n{n}', None, None) for n in range(6)]
+    made = plan(fleet, pools(pool('gzip', 12, at_a_time=1), pool('aes', 2), at_a_time=3), (), NOW)
+    assert ['n0', 'n1'] == [m.machine for m in made.moves]
+    assert {'gzip': 1, 'aes': 2} == Counter(given_to(made).values())
+    assert [Short(who='pool gzip', function='gzip', missing=11, why='1 machines at a time are enough')] == list(made.short)
+    coming = replace(fleet[0], busy='is cleaned', regions=(region('n0', 0, coming='gzip'), region('n0', 1, coming='gzip')))
+    made = plan([coming, *fleet[1:]], pools(pool('gzip', 12, at_a_time=1), at_a_time=3), (), NOW)
+    assert ((), 10) == (made.moves, made.short[0].missing)
+    made = plan([coming, *fleet[1:]], pools(pool('gzip', 12, at_a_time=2), at_a_time=3), (), NOW)
+    assert ['n1'] == [m.machine for m in made.moves]
+    made = plan([coming, *fleet[1:]], pools(pool('gzip', 12, resource_class='x', at_a_time=1), pool('aes', 2)), (), NOW)
+    assert ['n1'] == [m.machine for m in made.moves], 'what comes for others does not count'
+    made = plan(fleet, pools(pool('gzip', 12, at_a_time=9), at_a_time=2), (), NOW)
+    assert (2, '2 machines at a time are enough') == (len(made.moves), made.short[0].why)
+
+
+def test_what_is_busy_for_a_moment_counts_and_is_not_taken():
+    """A conductor looks at each machine now and then: its pool is not filled from others for that."""
+    fleet = [machine('n1', 'gzip', busy='held for a moment', passing=True), machine('n2', None)]
+    assert PoolPlan() == plan(fleet, pools(pool('gzip', 1)), (), NOW)
+    assert {'n2-0': 'gzip'} == given_to(plan(fleet, pools(pool('gzip', 2)), (), NOW))
+    assert {'n2-0': 'aes'} == given_to(plan(fleet, pools(pool('aes', 1)), (), NOW))
+
+
+def test_a_stamp_of_the_far_future_keeps_no_region_for_ever():
+    """One of the near future was made by a clock that goes a little wrong."""
+    for ahead, expected in ((REST - timedelta(seconds=1), {}), (REST, {'n1-0': 'gzip'})):
+        fleet = [replace(machine('n1'), regions=(region('n1', 0, 'aes', changed=NOW + ahead),))]
+        assert expected == given_to(plan(fleet, pools(), waiting('gzip'), NOW))
+
+
 def test_the_machine_is_taken_that_is_missed_least():
     """One that holds nothing anybody wants, and of which nothing goes off the shelf with it that somebody wants."""
     wanted = pools(pool('gzip', 1), pool('aes', 1))
@@ -248,6 +281,66 @@ def test_a_flood_changes_each_region_at_most_once():
     assert {1} == set(changes.values())
 
 
+@st.composite
+def floods(draw):
+    """A thousand demands, told in the first minutes, for a few functions."""
+    names = draw(st.lists(st.sampled_from(['gzip', 'zip', 'aes']), min_size=1, max_size=3))
+    spread = draw(st.integers(0, 14))
+    return [
+        Demand(id=f'{n}', function=names[n % len(names)], at=NOW + timedelta(seconds=n * spread * 60 / 1000))
+        for n in range(1000)
+    ]
+
+
+@settings(max_examples=15, deadline=None)
+@given(floods(), st.integers(0, 20), st.integers(1, 10), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_a_flood_is_over_after_as_many_changes_as_there_are_regions(asked, goal, at_a_time, takes_rounds, chance):
+    """A thousand demands for a pool of twenty regions, minute after minute for two hours: moves take their time, somebody
+    claims what is free and leaves again, and nobody's machine is touched."""
+    fleet = {f'n{n:02}': machine(f'n{n:02}', 'aes', 'aes') for n in range(10)}
+    wanted = pools(pool('aes', goal), at_a_time=at_a_time)
+    under_way: dict[str, tuple[int, tuple[Change, ...]]] = {}
+    tenants: dict[str, int] = {}
+    changed: list[tuple[int, str]] = []
+    for minute in range(120):
+        when = NOW + timedelta(minutes=minute)
+        for name in [n for n, (end, _) in under_way.items() if end <= minute]:
+            _, changes = under_way.pop(name)
+            new = {c.provider: c.function for c in changes}
+            was = fleet[name]
+            given_now = tuple(
+                replace(
+                    r, function=new.get(r.provider, r.function), changed=when if r.provider in new else r.changed, coming=None
+                )
+                for r in was.regions
+            )
+            fleet[name] = replace(was, busy=None, regions=given_now)
+        for name in [n for n, end in tenants.items() if end <= minute]:
+            del tenants[name]
+            fleet[name] = replace(fleet[name], busy=None)
+        free = [n for n, m in fleet.items() if m.busy is None]
+        if free and chance.random() < 0.2:
+            name = chance.choice(free)
+            tenants[name] = minute + chance.randint(1, 30)
+            fleet[name] = replace(fleet[name], busy='claimed')
+        told = [d for d in asked if d.at <= when]
+        made = plan(list(fleet.values()), wanted, told, when)
+        for move in made.moves:
+            assert move.machine not in tenants
+            assert move.machine not in under_way
+            new = {c.provider: c.function for c in move.changes}
+            coming = tuple(replace(r, coming=new.get(r.provider)) for r in fleet[move.machine].regions)
+            fleet[move.machine] = replace(fleet[move.machine], busy='under way', regions=coming)
+            under_way[move.machine] = (minute + takes_rounds, move.changes)
+            changed += [(minute, provider) for provider in new]
+        assert len(under_way) <= at_a_time
+    # What was told for the flood; the pool takes back what it lacks when those who waited are gone and all has rested.
+    during = [provider for minute, provider in changed if minute < 60]
+    assert len(during) <= 20
+    assert len(set(during)) == len(during), 'no region twice within its rest'
+    assert max(Counter(p for _, p in changed).values(), default=0) <= 2
+
+
 FUNCTIONS = st.sampled_from([None, 'gzip', 'aes', 'zip'])
 
 
@@ -317,14 +410,16 @@ def test_a_pool_file_says_goals_and_limits():
         pools=(Pool(name='pool-1', function='gzip', free=4),), rest=REST, demand_lasts=DEMAND_LASTS, at_a_time=AT_A_TIME
     ) == parse(text, 'pools.toml')
     full = (
-        'format = 1\nrest_seconds = 0\ndemand_seconds = 60\nmachines_at_a_time = 1\n[[pool]]\nname = "p"\nfunction = "aes"\n'
-        'free = 0\nspare = 2\nresource_class = "gold*"\nowner = "p1"\n'
+        'format = 1\nrest_seconds = 0\ndemand_seconds = 60\nmachines_at_a_time = 1\nmove_seconds = 90\n'
+        '[[pool]]\nname = "p"\nfunction = "aes"\n'
+        'free = 0\nspare = 2\nresource_class = "gold*"\nowner = "p1"\nmachines_at_a_time = 3\n'
     )
     assert Pools(
-        pools=(Pool(name='p', function='aes', free=0, spare=2, resource_class='gold*', owner='p1'),),
+        pools=(Pool(name='p', function='aes', free=0, spare=2, resource_class='gold*', owner='p1', at_a_time=3),),
         rest=timedelta(0),
         demand_lasts=timedelta(minutes=1),
         at_a_time=1,
+        move_lasts=timedelta(seconds=90),
     ) == parse(full, 'pools.toml')
 
 

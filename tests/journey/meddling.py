@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``python meddling.py WHEN WHAT pool apply ...``: the command, and somebody who comes in between at one moment.
+
+WHEN is ``before:ACT`` (what is about to be done is stored, and nothing of it was done) or ``after:ACT`` (it was done, and no
+more was stored); ACT is ``withdraw``, ``manage``, ``clean``, ``provide`` or ``put_back``. WHAT is ``kill``, or a JSON object of
+PUT requests that somebody else sends to placement at that moment, by URL.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import requests
+
+from baremetal_acc.cli.main import main
+from baremetal_acc.fleet.ironic import Ironic
+from baremetal_acc.placement.shelf import Shelf
+
+
+def meddle(what: str) -> None:
+    """Do it, once."""
+    if what == 'kill':
+        os.kill(os.getpid(), signal.SIGKILL)
+    for url, body in json.loads(what).items():
+        headers = {'X-Auth-Token': 'admin', 'OpenStack-API-Version': 'placement 1.37'}
+        answer = requests.put(url, json=body, headers=headers, timeout=30)
+        sys.stderr.write(f'meddled: {answer.status_code}\n')
+
+
+def wrap(owner: type, name: str, act: Callable[[tuple[Any, ...]], str], when: str, what: str) -> None:
+    """Come in between before or after calls of a method that are that act."""
+    real = getattr(owner, name)
+    left = [1]
+
+    def call(self: Any, *args: Any, **more: Any) -> Any:
+        ours = act(args) == when.partition(':')[2] and left
+        if ours and when.startswith('before:'):
+            left.clear()
+            meddle(what)
+        found = real(self, *args, **more)
+        if ours and when.startswith('after:') and left:
+            left.clear()
+            meddle(what)
+        return found
+
+    setattr(owner, name, call)
+
+
+if __name__ == '__main__':
+    _, moment, deed, *command = sys.argv
+    wrap(Ironic, 'provision', lambda args: str(args[1]), moment, deed)
+    wrap(Shelf, 'withdraw', lambda _: 'withdraw', moment, deed)
+    wrap(Shelf, 'put_back', lambda _: 'put_back', moment, deed)
+    sys.exit(main(command))
