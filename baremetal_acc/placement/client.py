@@ -79,6 +79,8 @@ class PlacementClient:
         if self._checked:
             return
         answer = self._send('GET', '/', None)
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise refusal('GET', '/', answer)  # it may be starting
         highest = _highest(answer)
         if highest is None:
             raise PlacementRefused(

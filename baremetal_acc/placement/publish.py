@@ -57,6 +57,12 @@ NAMES_AT_ONCE = 4000
 ATTEMPTS = 12
 """How often all is read and compared anew. Sixteen publishers at once needed at most four on PostgreSQL and MariaDB."""
 
+LOST = 3
+"""How many answers of placement may be lost before a call fails: one restart of one of its servers behind a balancer."""
+
+LOST_SECONDS = 10.0
+"""A call that has taken longer fails at the next answer that is lost: whoever waits for a timeout has waited."""
+
 REMEMBER_SECONDS = 300.0
 """How long an unchanged generation counts as unchanged content. A provider that was deleted and made again begins with low
 generations again, and could meet the one that is remembered. Nova refreshes what it remembers as often ([compute]
@@ -268,12 +274,23 @@ class Publisher:
     # ---------------------------------------------------------------------------------------------------------- converging
 
     def _persist(self, root: str | None, turn: Callable[[], T | None]) -> T:
-        """Take turns until one gives something. A turn that somebody else disturbs starts over after a random pause."""
+        """Take turns until one gives something. A turn that somebody else disturbs starts over after a random pause.
+
+        So does one of which an answer was lost: what is read next says what became of it.
+        """
         last: PlacementError | None = None
         refused = False
+        lost, began = 0, self._clock()
         for attempt in range(self._attempts):
             try:
                 result = turn()
+            except PlacementUnreachable as exc:
+                lost += 1
+                if lost > LOST or self._clock() - began >= LOST_SECONDS:
+                    raise
+                last = exc
+                self._pause(attempt)
+                continue
             except _Again as again:
                 if root is not None:
                     self._memories.pop(root, None)
@@ -283,12 +300,15 @@ class Publisher:
                         raise last from None
                     refused = True
                     self._declared.clear()  # somebody may have deleted a class or a trait that nobody used
-                self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter())
+                self._pause(attempt)
                 continue
             if result is not None:
                 return result
         why = 'its providers kept changing' if last is None else last.message
         raise PlacementUnreachable(f'{why}; gave up after {self._attempts} attempts') from last
+
+    def _pause(self, attempt: int) -> None:
+        self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter())
 
     def _converge(
         self,

@@ -11,10 +11,12 @@ from keystoneauth1 import adapter, plugin, session, token_endpoint
 
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
 from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.publish import Publisher
 
 URL = 'http://placement.example/placement'
 VERSIONS = {'versions': [{'id': 'v1.0', 'min_version': '1.0', 'max_version': '1.39', 'status': 'CURRENT'}]}
 SECRET = 'gAAAAABlongtoken'
+ROOT = '7b9a3a3e-3f4d-4a0e-9d53-0d1f0a3f8a01'
 
 
 def client(auth: plugin.BaseAuthPlugin | None = None) -> PlacementClient:
@@ -55,6 +57,30 @@ def test_a_placement_that_is_too_old_is_refused(placement: Any) -> None:
     with pytest.raises(PlacementRefused, match=r'up to 1\.9, and 1\.37 is needed \(upgrade placement to Xena'):
         client().get('/traits/A')
     assert 1 == len(placement.request_history)
+
+
+def test_a_placement_that_is_too_old_is_refused_before_anything_is_published(placement: Any) -> None:
+    """Ussuri speaks up to 1.36 at most; 1.30 is what is told, with what to do, and nothing is sent."""
+    placement.get(f'{URL}/', json={'versions': [{'min_version': '1.0', 'max_version': '1.30'}]})
+    publisher = Publisher(client())
+    for act in (
+        lambda: publisher.read(ROOT),
+        lambda: publisher.withdraw(ROOT),
+        lambda: publisher.declare(traits=('CUSTOM_A',)),
+    ):
+        with pytest.raises(PlacementRefused, match=r'up to 1\.30, and 1\.37 is needed \(upgrade placement to Xena or later\)'):
+            act()
+    assert {'GET'} == {request.method for request in placement.request_history}
+    assert {f'{URL}/'} == {request.url for request in placement.request_history}
+
+
+@pytest.mark.parametrize('status', [500, 503])
+def test_a_placement_that_is_starting_is_waited_for(placement: Any, status: int) -> None:
+    """A server in front of it answers for it; that says nothing about what it is."""
+    placement.get(f'{URL}/', status_code=status)
+    with pytest.raises(PlacementUnreachable, match=f'GET /: status {status}') as caught:
+        client().check()
+    assert caught.value.waiting_helps
 
 
 @pytest.mark.parametrize(
