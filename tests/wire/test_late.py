@@ -109,7 +109,7 @@ def test_a_withdrawal_that_was_given_up_does_not_undo_what_was_published_since(s
 
 
 def test_an_answer_that_is_lost_is_found_out_by_looking(slow: Slow, cloud: Cloud, root: str) -> None:
-    """A server of placement is restarted under us: what was done is seen, what was not is sent again, what is late is refused."""
+    """A server is restarted under us: what was done is seen, what was not is sent again, and what is late is refused."""
     slow.holding = LOST
     made(slow).publish(wanted(root))
     assert ({'PGPU': (1, 0)}, {HELD: (1, 0)}) == (cloud.offers(gpu_of(root)), cloud.offers(slot_of(root)))
