@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -122,6 +122,10 @@ bench-fleet: .venv/.installed-test
 # Eight cards of one node, one card of a hundred nodes: ours and Ironic's own update on the same emulated machines.
 bench-flash: .venv/.installed-test
 	$(BIN)/python -m benchmarks.flash.run $(BENCH_ARGS)
+
+# A node's eight accelerators in placement: ours, Cyborg's conductor and Nova's report client on the same real placement.
+bench-placement: .venv/.installed-test
+	$(BIN)/python -m benchmarks.placement.run $(BENCH_ARGS)
 
 # Which requests an inventory of each recording needs, anew; look at the difference by hand.
 bench-lists: .venv/.installed-test

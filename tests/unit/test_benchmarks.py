@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the benchmarks count right? The served BMC, the floor's arithmetic, the lists of needed requests, flashing; no times."""
+"""Do the benchmarks count right? The served BMC, the floor's arithmetic, the lists of needed requests, flashing, placement."""
 
 import ast
 import base64
@@ -25,6 +25,8 @@ from benchmarks.inventory.floor import Cost, bare, load, parse
 from benchmarks.inventory.needed import QUERY, ROOT
 from benchmarks.inventory.needed import Tree as Recorded
 from benchmarks.inventory.served import PASSWORD, USER, Bmc, Connection, Knobs, Server, Tree
+from benchmarks.placement import run as publishing
+from benchmarks.placement import served
 
 BASIC = base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()
 
@@ -482,10 +484,89 @@ def test_our_periodic_flashes_a_fleet():
     assert ([], 2, 2, 2) == (found.told['failed'], found.flashed, found.locked, found.starts)
 
 
-@pytest.mark.parametrize('name', ['clock.py', 'clients/ironic_firmware.py'])
-def test_what_runs_beside_ironic_imports_nothing_of_ours(name: str):
-    """Its environment is without us; the clock lies beside it."""
-    tree = ast.parse((Path(flash.__file__).parent / name).read_text(encoding='utf-8'))
+@pytest.mark.parametrize(
+    'name',
+    [
+        'flash/clock.py',
+        'flash/clients/ironic_firmware.py',
+        'placement/clients/turns.py',
+        'placement/clients/cyborg_conductor.py',
+        'placement/clients/nova_report.py',
+    ],
+)
+def test_what_runs_beside_peers_imports_nothing_of_ours(name: str):
+    """Their environment is without us; what they share lies beside them."""
+    tree = ast.parse((Path(flash.__file__).parents[1] / name).read_text(encoding='utf-8'))
     modules = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     modules |= {n.module or '' for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert set() == {m for m in modules if m.startswith(('baremetal_acc', 'benchmarks'))}
+
+
+# ------------------------------------------------------------------------------------------------------------- placement
+
+
+def published(client: str, seconds: float, *, calls: int = 1) -> list[publishing.Found]:
+    """One round of a client, in which every case took the same."""
+    usual = {'client': client, 'served': 0.0, 'asked': {}, 'failed': {}}
+    return [publishing.Found(case=case, seconds=seconds, calls=calls, **usual) for case in publishing.CASES]
+
+
+def test_placement_counts_requests_by_what_they_are_and_begins_anew_when_it_told():
+    """Names and UUIDs do not make another request of it; an error of the server is told by itself."""
+    own = '0d7f3c55-9f7b-4d7f-8a43-4c2f7f3b9a01'
+
+    def placement(environ, start_response):
+        start_response('500 no' if environ['PATH_INFO'].endswith('traits') else '200 OK', [])
+        return [b'{}']
+
+    counting = served.Counting(placement)
+    told: list[str] = []
+
+    def ask(method: str, path: str) -> dict[str, object]:
+        return json.loads(
+            b''.join(counting({'REQUEST_METHOD': method, 'PATH_INFO': path}, lambda status, headers: told.append(status)))
+        )
+
+    for method, path in (
+        ('PUT', f'/resource_providers/{own}/traits'),
+        ('PUT', f'/resource_providers/{own}/inventories'),
+        ('PUT', f'/resource_providers/{own[:-1]}2/inventories'),
+        ('PUT', '/traits/CUSTOM_A'),
+    ):
+        ask(method, path)
+    found = ask('GET', served.COUNTS)
+    inventories, traits = (f'PUT /resource_providers/{{uuid}}/{what}' for what in ('inventories', 'traits'))
+    assert {inventories: 2, traits: 1, 'PUT /traits/{name}': 1} == found['asked']
+    assert {f'{traits} 500': 1} == found['failed']
+    assert {} == ask('GET', served.COUNTS)['asked']
+
+
+def test_the_most_calls_of_all_rounds_count_and_the_median_of_times():
+    """A good round does not make up for a bad one; one slow round of a noisy machine is no measure."""
+    rounds = [*published('ours', 1.0), *published('ours', 1.0, calls=2), *published('ours', 9.0), *published('Cyborg', 2.0)]
+    lines = publishing.judge(publishing.Results(rounds)).lines()
+    assert 'bar first-publish-calls: 2.00, wanted <= 19: met' in lines
+    assert 'bar unchanged-calls: 2.00, wanted <= 1: short' in lines
+    assert 'bar first-publish-time-over-cyborg: 0.50, wanted <= 0.75: met' in lines
+
+
+def test_without_cyborg_the_calls_are_judged_all_the_same():
+    """Where it cannot be installed there is no ratio, and nothing else is let off."""
+    lines = publishing.judge(publishing.Results(published('ours', 1.0))).lines()
+    assert ['first-publish-calls', 'unchanged-calls', 'one-reprogrammed-calls'] == [
+        line.split()[1].rstrip(':') for line in lines
+    ]
+
+
+def test_our_publisher_takes_the_calls_that_the_page_says(tmp_path: Path):
+    """Counted by a real placement, and looked at there: what is on offer is what was told."""
+    with publishing.Placement(tmp_path, database=None, threads=1) as placement:
+        client = publishing.Client(publishing.OURS, placement.url)
+        try:
+            list(publishing.measure(client, placement, warm=True))
+            found = {one.case: one.calls for one in publishing.measure(client, placement, nodes=2)}
+        finally:
+            client.close()
+    expected = {publishing.FIRST: 19, publishing.UNCHANGED: 1, publishing.CHANGED: 4, publishing.WITHDRAWN: 2}
+    assert expected == {case: found[case] for case in expected}
+    assert 2 * 19 == found[publishing.ALL]
