@@ -24,6 +24,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
     drift,
+    fitness,
     opts,
     outcome,
     policy,
@@ -249,6 +250,12 @@ class RedfishAccFirmware(RedfishFirmware):
     def keep_vocabulary(self, manager: Any, context: Any) -> None:
         """See that placement knows the classes and traits that flavors may name."""
         vocabulary.keep(manager)
+
+    @METRICS.timer('RedfishAccFirmware.tell_fitness')
+    @periodics.periodic(spacing=fitness.tick)
+    def tell_fitness(self, manager: Any, context: Any) -> None:
+        """Withdraw what nodes offer that are not fit to be deployed, and offer it again once they are."""
+        fitness.hand_out(self, manager, context, work.now())
 
     # ------------------------------------------------------------------------------------------------------------- cache
 

@@ -171,10 +171,14 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """Nothing of a node is on offer but what is claimed of it, wholly reserved."""
+    """Nothing of a node is on offer but what is claimed of it, wholly reserved.
+
+    :ivar doubtful: somebody was about to offer it again, so that some of it may be on offer.
+    """
 
     since: datetime
     why: str
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,11 +453,12 @@ def busy(driver_internal_info: Any) -> bool:
     return isinstance(stored, dict) and bool(stored.get('busy'))
 
 
-def withdrawn(driver_internal_info: Any) -> bool:
-    """Whether nothing of the node is on offer, as far as we have told placement; cheap, for periodics."""
+def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:
+    """Whether nothing of a node is on offer, as far as we have told placement, and whether that is doubtful; cheap."""
     stored = (driver_internal_info or {}).get(KEY)
     shelf = stored.get('shelf') if isinstance(stored, dict) else None
-    return isinstance(shelf, dict) and shelf.get('withdrawn') is not None
+    known = shelf.get('withdrawn') if isinstance(shelf, dict) else None
+    return isinstance(known, dict), isinstance(known, dict) and bool(known.get('doubtful'))
 
 
 def unwatched(driver_internal_info: Any) -> bool:

@@ -29,7 +29,7 @@ without the group every call to a BMC fails with "no such option redfish-acc in 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH, *KNOWN], group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
     conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
@@ -145,6 +145,21 @@ WATCH = [
 ]
 """How nodes that are somebody else's are watched."""
 
+SHELF = [
+    cfg.FloatOpt(
+        'fitness_interval',
+        default=30.0,
+        min=0,
+        help=(
+            'Seconds between two rounds in which placement is told of nodes that are not fit to be deployed any more '
+            '(maintenance, failed, manageable, retired, claimed, adopted, deleted), of which nothing is offered then, and of '
+            'those that are fit again, of which what holds up is offered after a look. With 0 only steps tell placement '
+            'anything.'
+        ),
+    ),
+]
+"""What is on offer of nodes that nobody works on."""
+
 IRONICS_OWN: list[tuple[str, list[Any]]] = [
     (
         'DEFAULT',
@@ -178,7 +193,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH, *KNOWN]),
+        (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH, *SHELF, *KNOWN]),
         (HARDWARE_TYPE, OPTIONS),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

@@ -16,6 +16,7 @@ from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
@@ -62,6 +63,35 @@ def declare(classes: Iterable[str], traits: Iterable[str]) -> tuple[str, ...]:
     :raises PlacementError: placement cannot be asked, or refuses.
     """
     return _publisher().declare(classes, traits, anew=True)
+
+
+def withdraw(node_uuid: str, consumer: str | None, still: Callable[[], None]) -> bool:
+    """Take all that is unclaimed of a node out of service; what its own instance has claimed stays, wholly reserved.
+
+    :returns: something was on offer.
+    :raises InventoryInUse: somebody else holds some of it. That stays, wholly reserved, and all else is withdrawn.
+    :raises PlacementError: placement cannot be asked, or refuses.
+    """
+    return _publisher().withdraw(node_uuid, consumer=consumer, still=still).changed
+
+
+def ready(node_uuid: str) -> None:
+    """See that something could be published for a node.
+
+    :raises RootMissing: Nova has not made its root provider.
+    :raises PlacementError: placement cannot be asked.
+    """
+    _publisher().read(node_uuid)
+
+
+def delete(node_uuid: str) -> None:
+    """Delete all that we have made for a node, which is gone.
+
+    :raises InventoryInUse: somebody holds some of it. That stays, wholly reserved.
+    :raises PlacementError: placement cannot be asked, or refuses.
+    """
+    with contextlib.suppress(RootMissing):
+        _publisher().publish(ProviderTree(root_uuid=node_uuid, providers=()), delete_gone=True)
 
 
 class _NodeInPlacement:

@@ -1,0 +1,334 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is on offer of nodes that nobody works on? Nothing of one that is not fit, and again what holds up once it is.
+
+A node goes to maintenance, fails, is moved to manageable, is adopted: none of this is a step of ours, and a device can be
+claimed without its machine. So a periodic compares how nodes stand (:mod:`baremetal_acc.decide.fitness`) with what was told
+placement last, which each node remembers. For a node at rest that costs neither placement nor a BMC anything.
+
+What is offered again was looked at right before, as a whole: whoever puts a node into maintenance may do so to swap a card. A
+node that somebody has had, and that was not cleaned since, is not offered, whatever it shows. What a pool has taken off the
+shelf is no business of this: only what was withdrawn here, or by a step, is offered again.
+"""
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ironic.common import exception
+from ironic.conf import CONF
+from oslo_log import log
+
+from baremetal_acc import run
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide.fitness import Due, Standing, due, unfit
+from baremetal_acc.decide.offer import supply
+from baremetal_acc.errors import AccError, InventoryInUse, NotMet
+from baremetal_acc.model.job import ItemState, Job, Plan, Publish
+from baremetal_acc_ironic import exposure, handed, opts, outcome, placement, resource_class, traits
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory, Withdrawn
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import seen
+from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import Clock, workers
+
+LOG = log.getLogger(__name__)
+
+NAME = 'fitness'
+"""Who looks, as drift is told."""
+
+AT_A_TIME = 50
+"""Nodes that are begun in one round: a hundred thousand that change at once must not keep a conductor from all else."""
+
+LONGEST = {Due.WITHDRAW: timedelta(minutes=5), Due.OFFER: timedelta(minutes=30)}
+"""How long it takes at most until something that failed is tried again. To offer takes a look at the BMCs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """What could not be told of a node.
+
+    :ivar at: when it is tried again, if the node stands as it did.
+    """
+
+    standing: Standing
+    at: datetime
+    pause: timedelta
+    why: str
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What one conductor knows of its rounds.
+
+    :ivar mine: nodes of this conductor of which placement may have been told something.
+    :ivar gone: nodes that were deleted, and of which placement may still have something.
+    """
+
+    mine: set[str] = field(default_factory=set)
+    gone: dict[str, Late | None] = field(default_factory=dict)
+    late: dict[str, Late] = field(default_factory=dict)
+    burying: bool = False
+
+
+_CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
+
+_GONE = Standing(state='')
+
+
+def rounds_of(manager: Any) -> Rounds:
+    """Those of one conductor."""
+    return _CONDUCTORS.setdefault(manager, Rounds())
+
+
+def tick() -> float:
+    """Seconds between two rounds."""
+    return float(CONF[GROUP].fitness_interval) or 60.0
+
+
+def on(conf: Any) -> bool:
+    """Somebody wants it."""
+    return bool(conf[GROUP].publish) and conf[GROUP].fitness_interval > 0
+
+
+def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
+    """Begin what is due. One question to the database, and none to anybody else."""
+    if not on(CONF):
+        return
+    rounds = rounds_of(manager)
+    fields = [
+        'firmware_interface',
+        'provision_state',
+        'maintenance',
+        'retired',
+        'instance_uuid',
+        'reservation',
+        'driver_internal_info',
+    ]
+    mine: set[str] = set()
+    waiting = []
+    for uuid, _driver, _group, name, state, maintenance, retired, instance, reservation, info in manager.iter_nodes(
+        fields=fields
+    ):
+        if name != opts.HARDWARE_TYPE or memory.KEY not in (info or {}):
+            continue  # nothing was ever told of it
+        mine.add(uuid)
+        if reservation is not None or memory.busy(info):
+            continue
+        standing = Standing(state=state, maintenance=bool(maintenance), retired=bool(retired), claimed=instance is not None)
+        withdrawn, doubtful = memory.withdrawn(info)
+        if due(standing, withdrawn=withdrawn, doubtful=doubtful) is Due.NOTHING:
+            rounds.late.pop(uuid, None)
+        elif not _later(rounds.late.get(uuid), standing, now):
+            waiting.append(uuid)
+    _forget(manager, rounds, mine)
+    if waiting:
+        turn = partial(look_after, rounds=rounds)
+        workers(manager).hand_out(
+            interface, manager, context, waiting[:AT_A_TIME], turn, 'telling placement what is on offer', watching=True
+        )
+    if rounds.gone and not rounds.burying:
+        _begin_burial(manager, rounds, now)
+
+
+def _later(late: Late | None, standing: Standing, now: datetime) -> bool:
+    """It has just failed, and nothing has changed since but the time."""
+    return late is not None and late.standing == standing and now < late.at
+
+
+def _failed(uuid: str, standing: Standing, what: Due, why: str, before: Late | None) -> Late:
+    """Told once; tried again after a pause that grows."""
+    first = timedelta(seconds=tick())
+    same = before is not None and before.standing == standing
+    pause = min(before.pause * 2 if same and before is not None else first, max(LONGEST[what], first))
+    if not same or before is None or before.why != why:
+        LOG.warning('Node %s: placement cannot be told what is on offer: %s', uuid, why)
+    return Late(standing=standing, at=datetime.now(UTC) + pause, pause=pause, why=why)
+
+
+# --------------------------------------------------------------------------------------------------------------- one node
+
+
+def standing_of(node: Any) -> Standing:
+    """How a node stands."""
+    return Standing(
+        state=node.provision_state,
+        maintenance=bool(node.maintenance),
+        retired=bool(node.retired),
+        claimed=node.instance_uuid is not None,
+    )
+
+
+def look_after(task: Any, rounds: Rounds) -> None:
+    """What is due of one node. The task shares the node."""
+    node = task.node
+    standing = standing_of(node)
+    what = Due.WITHDRAW
+    try:
+        mind = memory.load(node)
+        shelf = mind.shelf.withdrawn
+        what = due(standing, withdrawn=shelf is not None, doubtful=shelf is not None and shelf.doubtful)
+        if mind.job is not None or what is Due.NOTHING:
+            return
+        if what is Due.WITHDRAW:
+            _withdraw(task, standing)
+        else:
+            _offer(task, mind, standing)
+        rounds.late.pop(node.uuid, None)
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted while placement was told what it offers')
+    except exception.NodeLocked:
+        LOG.debug('Node %s: somebody works on it; what is on offer is looked at in the next round', node.uuid)
+    except AccError as exc:
+        rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
+    except Exception as exc:
+        LOG.exception('Node %s: what it offers met an unexpected error', node.uuid)
+        rounds.late[node.uuid] = _failed(node.uuid, standing, what, str(exc), rounds.late.get(node.uuid))
+
+
+def _still(task: Any, standing: Standing) -> Memory | None:
+    """Take the node for ourselves; None if it is not any more what was looked at."""
+    task.upgrade_lock(retry=True)
+    mind = memory.load(task.node)
+    if mind.job is not None or standing_of(task.node) != standing:
+        LOG.debug('Node %s: it stands otherwise now; the next round looks anew', task.node.uuid)
+        return None
+    return mind
+
+
+def _withdraw(task: Any, standing: Standing) -> None:
+    why = unfit(standing)
+    if _still(task, standing) is None or why is None:
+        return
+    node = task.node  # as it is since it is ours alone
+    held = None
+    changed = True
+    try:
+        changed = placement.withdraw(node.uuid, node.instance_uuid, partial(memory.held, node))
+    except InventoryInUse as exc:
+        held = exc.message  # all else is withdrawn, and this is reserved: nobody gets it when it is free
+    memory.store(node, told(memory.load(node), Withdrawn(since=datetime.now(UTC), why=why)))
+    if changed:
+        outcome.told(node, f'nothing of its accelerators is on offer any more: {why}' + (f'; {held}' if held else ''))
+    if held:
+        LOG.warning('Node %s: %s, and still %s', node.uuid, why, held)
+
+
+def _offer(task: Any, mind: Memory, standing: Standing) -> None:
+    """Look, verify, and tell placement what holds up."""
+    _refuse(task, mind)
+    placement.ready(task.node.uuid)  # before a BMC is troubled
+    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
+    now = datetime.now(UTC)
+    inventory, verdict = run.check(
+        target_of(task), tools_of(task, mind, clock=clock), mind.evidence, now, lifecycle=mind.lifecycle
+    )
+    again = _still(task, standing)
+    if again is None:
+        return
+    node = task.node  # as it is since it is ours alone
+    mine = (mind.lifecycle, mind.evidence, mind.opened, mind.quarantined, mind.shelf)
+    if mine != (again.lifecycle, again.evidence, again.opened, again.quarantined, again.shelf):
+        return
+    tools = tools_of(task, again, clock=clock)
+    if tools.placement is None:
+        return
+    why = (*resource_class.contested(node, target_of(task).node, tools.baseline), *exposure.contested(node, again))
+    why += traits.contested(node, again, tools.baseline)
+    if why:
+        raise NotMet(why)
+    made = supply(inventory, verdict, tools.baseline, target_of(task).node, tools.catalogue, left=tools.left)
+    # If we die from here on, nobody takes it for withdrawn, nor for offered.
+    shelf = again.shelf
+    if shelf.withdrawn is not None:
+        memory.store(node, told(again, replace(shelf.withdrawn, doubtful=True)))
+    tools.placement.publish(inventory, verdict, made)
+    last = seen(task, memory.load(node), tools, inventory, verdict, again.evidence, by=NAME)
+    memory.store(node, told(last, None))
+    unmet = sorted({f.label for f in verdict.unmet})
+    more = f'; not of {", ".join(unmet)}, of which something does not hold' if unmet else ''
+    was = shelf.withdrawn
+    since = '' if was is None else f' (it was withdrawn since {was.since:%Y-%m-%d %H:%M:%S} UTC: {was.why})'
+    outcome.told(node, f'what holds up of its accelerators is on offer again{since}{more}')
+
+
+def _refuse(task: Any, mind: Memory) -> None:
+    """A look cannot tell what somebody has done to a node that was not cleaned since.
+
+    :raises NotMet: it is such a one.
+    """
+    why = []
+    if mind.handed_over or mind.shelf.unsorted or handed.came_back(mind) or mind.exposed or mind.anew:
+        why.append('somebody has had the node, and it was not cleaned since')
+    if mind.opened is not None:
+        why.append(f'locks are open since {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+    if why:
+        raise NotMet(why, hint='clean the node')
+
+
+# ------------------------------------------------------------------------------------------------------- what jobs have told
+
+
+def told(mind: Memory, what: Withdrawn | None) -> Memory:
+    """What is remembered, with what placement was told."""
+    return replace(mind, shelf=replace(mind.shelf, withdrawn=what))
+
+
+def begun(mind: Memory, made: Plan) -> Memory:
+    """What is remembered when a job begins: one that publishes, and is cut off, may have offered anything."""
+    return told(mind, None) if any(isinstance(a, Publish) for a in made.actions) else mind
+
+
+def ended(task: Any, mind: Memory, job: Job) -> Memory:
+    """What is remembered when a job has ended, of what it has told placement itself."""
+    if not any(isinstance(i.action, Publish) and i.state is ItemState.DONE for i in job.items):
+        return mind
+    if job.reasons:
+        return told(mind, Withdrawn(since=datetime.now(UTC), why=f'{job.step.split("#", 1)[0]} failed'))
+    if task.node.provision_state in outcome.TENANT_STATES:
+        return told(mind, Withdrawn(since=datetime.now(UTC), why='somebody has the node'))
+    return told(mind, None)
+
+
+# ------------------------------------------------------------------------------------------------------ nodes that are gone
+
+
+def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
+    """Tell nodes that were deleted from those that another conductor has now."""
+    missing = rounds.mine - mine
+    rounds.mine = mine
+    for uuid in rounds.late.keys() - mine:
+        rounds.late.pop(uuid, None)
+    if not missing:
+        return
+    left = {row[0] for row in manager.dbapi.get_nodeinfo_list(columns=['uuid'], filters={'uuid_in': sorted(missing)})}
+    for uuid in missing - left:
+        LOG.info('Node %s was deleted: what placement has of its accelerators is taken away', uuid)
+        rounds.gone.setdefault(uuid, None)
+
+
+def _begin_burial(manager: Any, rounds: Rounds, now: datetime) -> None:
+    rounds.burying = True
+    try:
+        manager._spawn_worker(_bury, rounds, now, _allow_reserved_pool=False)
+    except exception.NoFreeConductorWorker:
+        rounds.burying = False
+        LOG.warning('No worker of Ironic is free to tell placement of nodes that were deleted: next time')
+
+
+def _bury(rounds: Rounds, now: datetime) -> None:
+    """Delete what placement has below nodes that are gone. Nova deletes it too, and leaves it where some of it is held."""
+    try:
+        ready = [uuid for uuid, late in rounds.gone.items() if not _later(late, _GONE, now)]
+        for uuid in ready[:AT_A_TIME]:
+            try:
+                placement.delete(uuid)
+            except AccError as exc:
+                rounds.gone[uuid] = _failed(uuid, _GONE, Due.WITHDRAW, str(exc), rounds.gone[uuid])
+            else:
+                del rounds.gone[uuid]
+    finally:
+        rounds.burying = False
