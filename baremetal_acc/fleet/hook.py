@@ -228,11 +228,7 @@ class Hook:
 
     def _run(self, listening_at: socket.socket) -> None:
         asyncio.set_event_loop(self._loop)
-        server = _Server(self._answer)
-        timeout = None if self._tls is None else CONNECTION_SECONDS
-        listening = self._loop.run_until_complete(
-            self._loop.create_server(server, sock=listening_at, ssl=self._tls, ssl_handshake_timeout=timeout)
-        )
+        server, listening = self._loop.run_until_complete(self._serve(listening_at))
         try:
             self._loop.run_forever()
         finally:
@@ -240,6 +236,14 @@ class Hook:
             self._loop.run_until_complete(server.shutdown(1.0))
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
+
+    async def _serve(self, listening_at: socket.socket) -> tuple[_Server, asyncio.Server]:
+        server = _Server(self._answer)
+        timeout = None if self._tls is None else CONNECTION_SECONDS
+        listening = await asyncio.get_running_loop().create_server(
+            server, sock=listening_at, ssl=self._tls, ssl_handshake_timeout=timeout
+        )
+        return server, listening
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         headers: Mapping[str, str] = {}
