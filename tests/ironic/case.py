@@ -270,21 +270,23 @@ def write_catalogue(folder: Path) -> str:
                 apply='{ reset = "power-cycle" }',
             )
         )
-    for function in ('gzip', 'aes'):
-        data = build_image(kind='function', model='d5005', component='slot', version='1.0.0', function=function)
-        text.append(
-            _image(
-                folder,
-                function,
-                data,
-                kind='function',
-                pci='0x8086:0x0b2b',
-                component='Slot*',
-                version='1.0.0',
-                function=function,
-            )
-        )
+    text += (write_function(folder, function) for function in ('gzip', 'aes'))
     return '\n\n'.join(text)
+
+
+def write_function(folder: Path, function: str) -> str:
+    """An image of a function for the emulator's FPGA, and its entry in the catalogue."""
+    data = build_image(kind='function', model='d5005', component='slot', version='1.0.0', function=function)
+    return _image(
+        folder,
+        function,
+        data,
+        kind='function',
+        pci='0x8086:0x0b2b',
+        component='Slot*',
+        version='1.0.0',
+        function=function,
+    )
 
 
 def _image(folder: Path, name: str, data: bytes, *, pci: str, apply: str = '{}', **values: str) -> str:
@@ -296,4 +298,4 @@ def _image(folder: Path, name: str, data: bytes, *, pci: str, apply: str = '{}',
     )
 
 
-__all__ = ['BASELINE', 'GPU_NEW', 'GPU_OLD', 'TYPE', 'IronicCase', 'write_catalogue']
+__all__ = ['BASELINE', 'GPU_NEW', 'GPU_OLD', 'TYPE', 'IronicCase', 'write_catalogue', 'write_function']

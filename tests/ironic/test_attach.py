@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an instance has claimed is prepared once for all of it, and comes back when it goes or when not all of it can be had."""
+
+import json
+from dataclasses import replace
+from unittest import mock
+
+from ironic.common import states
+
+from baremetal_acc.attach.find import Found, drivers
+from baremetal_acc.attach.region import Region
+from baremetal_acc.model.attach import AttachState
+from baremetal_acc_ironic import attach
+from baremetal_acc_ironic import node as memory
+from tests.ironic.attach_case import BASELINE, BEFORE, AttachCase
+
+
+class Acme(Region):
+    """Somebody else's driver of slots, which cannot say how they are brought back while it is out of order.
+
+    :cvar calls: its methods, in the order in which they were called, with the number of what they were called for.
+    """
+
+    name = 'acme'
+    out_of_order = False
+    calls: list[tuple[str, int]] = []  # noqa: RUF012
+
+    def get_devices(self, claims, around):
+        self.calls.append(('get_devices', len(claims)))
+        return super().get_devices(claims, around)
+
+    def prepare(self, attachments, around):
+        self.calls.append(('prepare', len(attachments)))
+        return super().prepare(attachments, around)
+
+    def post_plug(self, attachments, around):
+        self.calls.append(('post_plug', len(attachments)))
+        return super().post_plug(attachments, around)
+
+    def unprepare(self, attachments, around):
+        self.calls.append(('unprepare', len(attachments)))
+        if self.out_of_order:
+            raise RuntimeError('out of order')
+        return super().unprepare(attachments, around)
+
+
+class TestRollBack(AttachCase):
+    """The second region fails."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ready()
+        self.instance = self.rent('gzip', 'aes')
+
+    def test_a_first_attempt_that_failed_is_no_burden_for_the_second(self) -> None:
+        """What it held before is what it held before the first one, and nothing is written twice."""
+        self.machine.fault('task-fails', uri='*_Slot1', count=1)
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert (BEFORE, {'Slot0': 'gone', 'Slot1': 'gone'}) == (self.holds(), self.attached())
+        assert ((), (), False) == (self.mind.quarantined, self.mind.overrides, self.node.maintenance)
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert {'Slot0': 'plugged', 'Slot1': 'plugged'} == self.attached()
+        assert set(BEFORE) == {a.previous for a in self.mind.attached.items}
+
+    def test_a_deployment_that_fails_later_keeps_what_is_prepared_for_the_next_attempt(self) -> None:
+        """It is not written a second time, and what was there before is not forgotten over it."""
+        with mock.patch('baremetal_acc_ironic.certificate.issue', side_effect=attach.UsageError(argument='x', what='y')):
+            self.deploy()
+            assert states.DEPLOYFAIL == self.settle()
+        assert {'Slot0': 'prepared', 'Slot1': 'prepared'} == self.attached()
+        self.machine.fault('image-refused')
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert set(BEFORE) == {a.previous for a in self.mind.attached.items}
+        assert all(a.written for a in self.mind.attached.items)
+
+    def test_an_image_that_cannot_be_had_changes_nothing(self) -> None:
+        """There is nothing to bring back then, and no job for it."""
+        (self._folder / 'aes').write_bytes(b'somebody has spoilt it')
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert (BEFORE, {'Slot0': 'gone', 'Slot1': 'gone'}) == (self.holds(), self.attached())
+        assert 'rolled back' not in self.node.last_error
+        assert not any('is brought back' in event for event in self.history())
+
+    def test_whose_image_is_gone_is_named_and_the_other_one_is_brought_back(self) -> None:
+        """What was in the first slot is in the catalogue no more: that slot is left with a function that is well known."""
+        catalogue = self._folder / 'catalogue.toml'
+        self.machine.fault('task-fails', uri='*_Slot1', count=1)
+        self.deploy()
+        text = catalogue.read_text()
+        while not any('is brought back' in event for event in self.history()):
+            self.poll()
+        catalogue.write_text('\n\n'.join(part for part in text.split('\n\n') if 'name = "zstd"' not in part))
+        assert states.DEPLOYFAIL == self.settle()
+        first, second = self.holds()
+        assert (BEFORE[1], True) == (second, first in ('gzip', 'aes'))
+        assert (
+            f'Slot1 of FPGA PAC D5005 FPGA1 ({self.card("FPGA1")}) was rolled back: it holds ipsec again'
+            in self.node.last_error
+        )
+        assert 'was left as it is: zstd cannot be had any more, which was in it before' in self.node.last_error
+
+    def test_a_driver_that_cannot_bring_back_is_named_and_nobody_gets_the_card(self) -> None:
+        """Until its package is repaired: then cleaning brings it back."""
+        acme = Acme()
+        Acme.calls = []
+        with mock.patch.object(attach, 'drivers', return_value=Found(drivers=(acme, *drivers().drivers))):
+            acme.out_of_order = True
+            self.machine.fault('task-fails', uri='*_Slot1', count=1)
+            self.deploy()
+            assert states.DEPLOYFAIL == self.settle()
+            words = ['attach driver acme', 'out of order', 'was not rolled back', 'repair or uninstall the package']
+            assert [] == [w for w in words if w not in self.node.last_error], self.node.last_error
+            assert {'Slot0': 'not-rolled-back', 'Slot1': 'not-rolled-back'} == self.attached()
+            assert self.node.maintenance
+            assert [('get_devices', 2), ('prepare', 2), ('unprepare', 2)] == Acme.calls, 'once for all of an instance'
+            assert states.CLEANFAIL == self.undeploy(self.instance)
+            assert 'attach driver acme' in self.node.last_error
+            assert [] == self.offers()
+            acme.out_of_order = False
+            self.clear()
+            self.clean()
+            assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (BEFORE, {}) == (self.holds(), self.attached())
+        assert ['FPGA', 'FPGA'] == self.offers()
+
+
+class TestLeaving(AttachCase):
+    """The instance goes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ready()
+        self.instance = self.rent('gzip', 'aes')
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def test_what_it_leaves_stays_where_the_rules_keep_it(self) -> None:
+        """Nothing is written, and nothing is remembered of it."""
+        left = self.holds()
+        self.machine.fault('image-refused')
+        assert states.AVAILABLE == self.undeploy(self.instance), self.node.last_error
+        assert (left, {}, None) == (self.holds(), self.attached(), self.node.instance_uuid)
+        assert ['FPGA', 'FPGA'] == self.offers()
+
+    def test_what_was_there_before_comes_back_where_the_rules_say_so(self) -> None:
+        """The last one first; and once only, though the cleaning fails in the middle of it."""
+        (self._folder / 'baseline.toml').write_text(f'{BASELINE}on_leave = "remove"\n')
+        self.machine.fault('task-fails', uri='*_Slot0', count=1)
+        assert states.CLEANFAIL == self.undeploy(self.instance)
+        assert {'Slot0', 'Slot1'} == set(self.attached())
+        self.clear()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.mind.quarantined)
+        assert any(f'what instance {self.instance} had is brought back' in event for event in self.history())
+
+    def test_the_rules_of_the_operator_come_before_what_was_there(self) -> None:
+        """A slot that has to hold something else by now gets that."""
+        (self._folder / 'baseline.toml').write_text(f'{BASELINE}on_leave = "remove"\nfunctions = {{ "Slot0" = "aes" }}\n')
+        assert states.AVAILABLE == self.undeploy(self.instance), self.node.last_error
+        assert ['aes', BEFORE[1]] == self.holds()
+
+
+class TestMemory(AttachCase):
+    """What is remembered of it."""
+
+    def test_what_an_earlier_version_has_stored_is_read(self) -> None:
+        """It knew of no attachments; and it passes over those that are stored now."""
+        self.ready()
+        key = dict(self.node.driver_internal_info[memory.KEY])
+        assert 'attached' not in key
+        assert memory.load(self.node).attached is None
+        self.rent('gzip')
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        key = self.node.driver_internal_info[memory.KEY]
+        assert 'attached' not in key.get('state', {})
+        [slot, _] = key['attached']['items']
+        assert ('SLOT', True) == (slot['handle']['handle'].upper(), slot['handle']['slot'] in ('Slot0', 'Slot1'))
+
+    def test_a_great_many_are_kept_short(self) -> None:
+        """As many as an instance may have, with room for all else."""
+        self.ready()
+        self.rent('gzip')
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        mind = self.mind
+        [one, *_] = mind.attached.items
+        many = tuple(
+            replace(
+                one,
+                slot=f'Slot{n}',
+                provider=f'{n:08d}-aaaa-4bbb-8ccc-222222222222',
+                state=AttachState.FAILED,
+                why=f'{n} {"x" * 300}',
+            )
+            for n in range(256)
+        )
+        memory.store(self.node, replace(mind, attached=replace(mind.attached, items=many)))
+        key = self.node.driver_internal_info[memory.KEY]
+        assert isinstance(key['attached'], str)
+        assert len(json.dumps(key['attached'])) < 16 * 1024
+        assert many == self.mind.attached.items
