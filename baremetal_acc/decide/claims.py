@@ -25,6 +25,7 @@ from baremetal_acc.decide.providers import (
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.attach import Claim
 from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Plan, Program
 from baremetal_acc.model.ref import AcceleratorId
 
 
@@ -151,6 +152,22 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
         for name in sorted(c.classes):
             if name.startswith(FUNCTION_PREFIX) and (holds is None or function_class(holds) != name):
                 yield f'{c}: the instance has claimed {name}, and it holds {holds or "no function that is known"}'
+
+
+def keep(claimed: Iterable[Claimed], plan: Plan) -> None:
+    """See that a plan gives no region another function than the one that it is claimed as.
+
+    :raises UsageError: it does. A region that is claimed whatever it holds can be given any.
+    """
+    gets = {(a.accelerator, a.slot): a.function for a in plan.actions if isinstance(a, Program)}
+    for c in claimed:
+        names = {name for name in c.classes if name.startswith(FUNCTION_PREFIX)}
+        if c.place in gets and names and function_class(gets[c.place]) not in names:
+            raise UsageError(
+                argument=str(c),
+                what=f'the instance of the node has claimed {", ".join(sorted(names))}, and it would get {gets[c.place]}',
+                hint='it can get another function when the instance is gone',
+            )
 
 
 def unkept(traits: Iterable[str], places: Iterable[Place], supply: Supply) -> Iterator[str]:

@@ -52,6 +52,7 @@ from baremetal_acc.run import Tools
 from baremetal_acc_ironic import (
     attach,
     certificate,
+    claimed,
     drift,
     exposure,
     handed,
@@ -203,6 +204,8 @@ def _planned(
     if back:
         made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
+    if flow is Flow.SERVICE:
+        claimed.keep(task, made, inventory)
     for note in made.notes:
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, note.text)
     who = rights.begun_by(task, mind, flow)

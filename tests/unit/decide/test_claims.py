@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.claims import Claimed, asked, assign, broken, everything, not_shown, regions, unkept
+from baremetal_acc.decide.claims import Claimed, asked, assign, broken, everything, keep, not_shown, regions, unkept
 from baremetal_acc.decide.offer import Offer, Supply
 from baremetal_acc.errors import UsageError
+from baremetal_acc.model.job import Plan, Program, Withdraw
 from tests.unit.decide import values as v
 
 NODE = '11111111-aaaa-4bbb-8ccc-222222222222'
@@ -256,3 +257,36 @@ def test_what_was_claimed_and_is_not_shown_any_more_is_told(resource_class, told
     found = list(not_shown(held, NODE, everything(held, NODE, v.inventory(v.fpga())), made))
     text = f'the instance has claimed {resource_class} of provider {gone}, and no device of the machine is that one'
     assert ([text] if told else []) == found
+
+
+# -------------------------------------------------------------------------------------------------------------------- keep
+
+
+def gives(slot: str, function: str) -> Plan:
+    """A plan that programs a slot, after it has locked something."""
+    program = Program(accelerator=v.FPGA, slot=slot, ref=v.ref('x'), image='img', function=function, version='1', expects=None)
+    return Plan(target='node-1', actions=(Withdraw(accelerators=()), program))
+
+
+@pytest.mark.parametrize(
+    ('classes', 'slot', 'function', 'refused'),
+    [
+        ({'CUSTOM_ACC_FN_GZIP'}, 'Slot0', 'aes', True),
+        ({'CUSTOM_ACC_FN_GZIP', 'FPGA'}, 'Slot0', 'aes', True),
+        ({'CUSTOM_ACC_FN_GZIP'}, 'Slot0', 'GZIP', False),
+        ({'CUSTOM_ACC_FN_GZIP'}, 'Slot1', 'aes', False),
+        ({'FPGA'}, 'Slot0', 'aes', False),
+    ],
+)
+def test_a_region_that_is_claimed_as_a_function_gets_no_other_one(classes, slot, function, refused):
+    """The tenant asked for that one; who claims a region whatever it holds may have any in it."""
+    regions = claimed('Slot0', classes=frozenset(classes))
+    if not refused:
+        keep(regions, gives(slot, function))
+        return
+    with pytest.raises(UsageError) as failed:
+        keep(regions, gives(slot, function))
+    assert (
+        'Slot0 of Stratix FPGA_1: the instance of the node has claimed CUSTOM_ACC_FN_GZIP, and it would get aes '
+        '(it can get another function when the instance is gone)'
+    ) == str(failed.value)
