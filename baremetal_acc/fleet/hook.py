@@ -163,18 +163,20 @@ class _Refused(Exception):
 
 
 class _Server(web.Server):
-    """aiohttp's server with a bounded number of connections, each for a bounded time: nobody can hold one by sending slowly."""
+    """aiohttp's server with connections for a bounded time each: nobody can hold one by sending slowly."""
 
     def __init__(self, handler: Callable[[web.BaseRequest], Any]) -> None:
         super().__init__(handler, access_log=None, auto_decompress=False, keepalive_timeout=0, tcp_keepalive=False)
         self._ends: dict[Any, asyncio.TimerHandle] = {}
 
+    @property
+    def open(self) -> int:
+        """Connections."""
+        return len(self._ends)
+
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         """Somebody has connected."""
         super().connection_made(handler, transport)
-        if len(self._ends) >= CONNECTIONS:
-            transport.abort()
-            return
         self._ends[handler] = asyncio.get_running_loop().call_later(CONNECTION_SECONDS, transport.abort)
 
     def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
@@ -228,22 +230,51 @@ class Hook:
 
     def _run(self, listening_at: socket.socket) -> None:
         asyncio.set_event_loop(self._loop)
-        server, listening = self._loop.run_until_complete(self._serve(listening_at))
+        serving = self._loop.create_task(self._serve(listening_at))
         try:
             self._loop.run_forever()
         finally:
-            listening.close()
-            self._loop.run_until_complete(server.shutdown(1.0))
+            serving.cancel()
+            self._loop.run_until_complete(asyncio.wait([serving]))
+            listening_at.close()
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
             self._loop.close()
 
-    async def _serve(self, listening_at: socket.socket) -> tuple[_Server, asyncio.Server]:
+    async def _serve(self, listening_at: socket.socket) -> None:
+        """Take connections, so many at a time. asyncio's own server counts none whose TLS is not agreed on yet."""
+        loop = asyncio.get_running_loop()
         server = _Server(self._answer)
+        coming: set[asyncio.Task[None]] = set()
+        listening_at.setblocking(False)
+        try:
+            while True:
+                try:
+                    connection, _ = await loop.sock_accept(listening_at)
+                except OSError as exc:
+                    LOG.warning('a connection could not be taken: %s', exc.strerror)
+                    await asyncio.sleep(1.0)
+                    continue
+                if len(coming) + server.open >= CONNECTIONS:
+                    connection.close()
+                    continue
+                task = loop.create_task(self._hand_over(connection, server))
+                coming.add(task)
+                task.add_done_callback(coming.discard)
+        finally:
+            for task in coming:
+                task.cancel()
+            await server.shutdown(1.0)
+
+    async def _hand_over(self, connection: socket.socket, server: _Server) -> None:
+        """Give a connection to the server when its TLS is agreed on."""
         timeout = None if self._tls is None else CONNECTION_SECONDS
-        listening = await asyncio.get_running_loop().create_server(
-            server, sock=listening_at, ssl=self._tls, ssl_handshake_timeout=timeout
-        )
-        return server, listening
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                server, connection, ssl=self._tls, ssl_handshake_timeout=timeout
+            )
+        except OSError as exc:
+            LOG.debug('a connection came to nothing: %s', type(exc).__name__)
+            connection.close()
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         headers: Mapping[str, str] = {}

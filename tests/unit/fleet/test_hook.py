@@ -306,6 +306,39 @@ def test_it_listens_elsewhere_with_tls(desk: Desk, token: Path, tmp_path: Path) 
     assert 1 == len(desk.told())
 
 
+def test_who_never_agrees_on_tls_counts_as_a_connection(
+    desk: Desk, token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It needs no token to connect: the service runs neither out of open files nor over with what it logs."""
+    monkeypatch.setattr(hooks, 'CONNECTION_SECONDS', 2.0)
+    path = certificate(tmp_path)
+    made = Hook(Listen(address='127.0.0.1:0', token_file=str(token), certificate=str(path)), desk)
+    made.start()
+    try:
+        silent = [socket.create_connection(place(made), timeout=10) for _ in range(3 * CONNECTIONS)]
+        time.sleep(1.0)
+        cut = 0
+        for one in silent:
+            one.setblocking(False)
+            try:
+                cut += one.recv(1) == b''
+            except ConnectionResetError:
+                cut += 1
+            except BlockingIOError:
+                pass
+            one.close()
+        assert 2 * CONNECTIONS == cut
+        time.sleep(2.0)
+        context = ssl.create_default_context(cafile=str(path))
+        context.check_hostname = False
+        connection = http.client.HTTPSConnection(*place(made), timeout=20, context=context)
+        connection.request('GET', '/v1/health')
+        assert 200 == connection.getresponse().status
+    finally:
+        made.stop()
+    assert [] == [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
 @pytest.mark.parametrize(
     ('listen', 'said'),
     [
