@@ -28,7 +28,14 @@ from typing import Any, TypeVar, assert_never
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.overlap import overlapping
 from baremetal_acc.decide.providers import OWNER
-from baremetal_acc.errors import InventoryInUse, PlacementError, PlacementRefused, PlacementUnreachable, RootMissing
+from baremetal_acc.errors import (
+    ClaimedAlone,
+    InventoryInUse,
+    PlacementError,
+    PlacementRefused,
+    PlacementUnreachable,
+    RootMissing,
+)
 from baremetal_acc.model.provider import (
     Call,
     CreateProvider,
@@ -62,6 +69,9 @@ LOST = 3
 
 LOST_SECONDS = 10.0
 """A call that has taken longer fails at the next answer that is lost: whoever waits for a timeout has waited."""
+
+MOST_NAMED = 4
+"""Consumers that a hint names."""
 
 REMEMBER_SECONDS = 300.0
 """How long an unchanged generation counts as unchanged content. A provider that was deleted and made again begins with low
@@ -111,6 +121,17 @@ class _Again(Exception):
         self.error = error
         self.bad_request = bad_request
         super().__init__()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Busy:
+    """Why a provider is left as it is.
+
+    :ivar consumers: who holds it, but for the node's own instance.
+    """
+
+    text: str
+    consumers: frozenset[str] = frozenset()
 
 
 class _InUse(Exception):
@@ -327,7 +348,7 @@ class Publisher:
         """
         done: list[Call] = []
         held = {} if consumer is None else self.claims(consumer)
-        busy: dict[str, str] = {}
+        busy: dict[str, _Busy] = {}
         remembered = self._remembered(root)
 
         def missing(actual: ProviderTree) -> list[Call]:
@@ -360,15 +381,15 @@ class Publisher:
             seen = {p.uuid: p for p in actual.providers}
             for again in old:
                 still()
-                self._send(root, again, seen, busy=False)
+                try:
+                    self._send(root, again, seen, busy=False)
+                except _InUse:
+                    raise _Again from None  # it takes nothing away: whoever was in the way had what is there no more
             return None
 
         self._persist(root, turn)
         if busy:
-            raise InventoryInUse(
-                f'placement, node {root}: {"; ".join(text for _, text in sorted(busy.items()))}',
-                hint='it is withdrawn at the next try after its consumer is gone: openstack resource provider allocation show',
-            )
+            raise self._refusal(root, consumer, busy)
         return PublishResult(calls=tuple(done))
 
     def _late(self, actual: ProviderTree, calls: Sequence[Call], closed: frozenset[str]) -> list[SetInventories]:
@@ -391,7 +412,7 @@ class Publisher:
         actual: ProviderTree,
         consumer: str | None,
         held: dict[str, frozenset[str]],
-        busy: dict[str, str],
+        busy: dict[str, _Busy],
         still: Callable[[], None],
     ) -> Iterator[Call]:
         """Send calls one after the other, the offers together: those that placement took.
@@ -420,11 +441,11 @@ class Publisher:
                 self._in_use(call, consumer, held, busy)
             except _StillNeeded:
                 left_out.add(call.uuid)
-                busy[call.uuid] = f'provider {call.name} has one below it that is held'
+                busy[call.uuid] = _Busy(text=f'provider {call.name} has one below it that is held')
             else:
                 yield call
 
-    def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, str]) -> None:
+    def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, _Busy]) -> None:
         """Find out who holds a provider. Whoever it is keeps what it has; anybody but the node's own instance is in our way."""
         path = f'/resource_providers/{call.uuid}/allocations'
         answer = self._client.get(path)
@@ -439,8 +460,23 @@ class Publisher:
             raise _Again
         if others:
             text = ', '.join(f'{" and ".join(sorted(classes))} by consumer {name}' for name, classes in sorted(others.items()))
-            busy[call.uuid] = f'provider {call.name} is held: {text}'
+            busy[call.uuid] = _Busy(text=f'provider {call.name} is held: {text}', consumers=frozenset(others))
         held[call.uuid] = frozenset().union(*holders.values())
+
+    def _refusal(self, root: str, consumer: str | None, busy: Mapping[str, _Busy]) -> InventoryInUse:
+        """Who is in our way. An instance that leaves the machine frees it together with its devices; who has none stays."""
+        text = f'placement, node {root}: {"; ".join(b.text for _, b in sorted(busy.items()))}'
+        names = sorted(frozenset().union(*(b.consumers for b in busy.values())) - {consumer})
+        alone = [name for name in names if (claimed := self.claims(name)) and root not in claimed]
+        show = '; '.join(f'openstack resource provider allocation show {name}' for name in (alone or names)[:MOST_NAMED])
+        if alone:
+            hint = (
+                f'claimed without the machine, so nobody waits for it: end that instance or delete the allocation ({show}), '
+                "and name the machine's resource class in every flavor"
+            )
+            return ClaimedAlone(text, hint=hint)
+        hint = f'an instance that has just left frees it soon; if there is none any more, delete its allocation: {show}'
+        return InventoryInUse(text, hint=hint)
 
     def claims(self, consumer: str) -> dict[str, frozenset[str]]:
         """The classes that a consumer holds, by the UUID of the provider, of whatever node it is.

@@ -160,3 +160,26 @@ def test_a_refusal_of_all_offers_for_a_claim_that_is_gone_is_met_by_another_try(
     made(slow).publish(wanted(root))
     assert ['/reshaper'] == refused
     assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+
+
+def test_a_write_that_changes_nothing_is_tried_again_when_it_is_refused(slow: Slow, cloud: Cloud, root: str) -> None:
+    """Whatever placement, or what stands in front of it, says of a claim: nobody can be in the way of it."""
+    publisher = made(slow)
+    publisher.publish(wanted(root))
+    publisher.withdraw(root)
+    fresh, refused = made(slow), []
+    real = slow.request
+
+    def refuse_once(url: str, method: str, **kwargs: Any) -> Any:
+        if method == 'PUT' and not refused:
+            refused.append(url)
+            answer = real(f'/resource_providers/{root}', 'GET', raise_exc=False)
+            answer.status_code = 409
+            answer._content = json.dumps({'errors': [{'status': 409, 'code': 'placement.inventory.inuse'}]}).encode()
+            return answer
+        return real(url, method, **kwargs)
+
+    slow.request = refuse_once
+    assert not fresh.withdraw(root).changed
+    assert 1 == len(refused)
+    assert {} == cloud.offers(gpu_of(root))
