@@ -107,6 +107,11 @@ class _Group:
         return any(n.startswith(PREFIX) for n in [*self.resources, *(t for several in self.traits for t in several)])
 
 
+def _group(groups: dict[str, _Group], suffix: str | None) -> _Group:
+    """The group of that suffix; that of the machine has none."""
+    return groups.setdefault(suffix or '', _Group(suffix or ''))
+
+
 def of_name(name: str, functions: Iterable[str]) -> str | None:
     """The function that is meant by its name, case ignored, or by its class in placement; None: the catalogue knows none."""
     functions = sorted(functions)
@@ -125,8 +130,8 @@ def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_tr
         match = _EXTRA_SPEC.fullmatch(key)
         if match is None:
             continue
-        what, suffix, name = match[1], match[2] or '', match[3]
-        group = groups.setdefault(suffix, _Group(suffix))
+        what, suffix, name = match[1], match[2], match[3]
+        group = _group(groups, suffix)
         if what == 'trait':
             if value == 'required':
                 group.traits.append((name,))
@@ -135,7 +140,7 @@ def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_tr
         else:
             notes.append(f'{_shown(key)}: {_shown(value)} is no number')
     for name in image_traits:
-        groups.setdefault('', _Group('')).traits.append((name,))
+        _group(groups, '').traits.append((name,))
     return _asked(groups.values(), functions, notes)
 
 
@@ -154,11 +159,11 @@ def of_query(query: str, functions: Iterable[str]) -> Asked:
     for key, value in fields:
         match = _QUERY.fullmatch(key)
         if key == 'root_required':
-            groups.setdefault('', _Group('')).traits.extend(_required(value))
+            _group(groups, '').traits.extend(_required(value))
         elif match is not None and match[1] == 'required':
-            groups.setdefault(match[2] or '', _Group(match[2] or '')).traits.extend(_required(value))
+            _group(groups, match[2]).traits.extend(_required(value))
         elif match is not None:
-            group = groups.setdefault(match[2] or '', _Group(match[2] or ''))
+            group = _group(groups, match[2])
             for part in value.split(','):
                 name, _, amount = part.partition(':')
                 if _AMOUNT.fullmatch(amount):
@@ -171,11 +176,11 @@ def of_query(query: str, functions: Iterable[str]) -> Asked:
 
 
 def _required(value: str) -> Iterator[tuple[str, ...]]:
-    """The traits that have to be there; of those of one tuple any will do."""
+    """The traits that have to be there; of those of one tuple any will do. One that must not be there begins with ``!``."""
     if value.startswith('in:'):
         yield tuple(value.removeprefix('in:').split(','))
     else:
-        yield from ((name,) for name in value.split(',') if not name.startswith('!'))
+        yield from ((name,) for name in value.split(','))
 
 
 def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str]) -> Asked:
@@ -327,8 +332,8 @@ class _Places:
 
 def _kept(told: Told, ready: _Places, coming: _Places, now: datetime) -> Told:
     """One that was schedulable: it is as long as its region is, or will be again when others of its machine are programmed."""
-    at = told.provider or ''
-    if ready.take(told.demand, at) or coming.take(told.demand, at):
+    at = told.provider
+    if at is not None and (ready.take(told.demand, at) or coming.take(told.demand, at)):
         return told
     return replace(told, progress=Progress.TAKEN, since=now)
 

@@ -31,7 +31,12 @@ def flavor(**more: str) -> Asked:
     ('extra', 'functions'),
     [
         ({'resources:CUSTOM_ACC_FN_AES': '1'}, ('aes',)),
-        ({'resources_ACC:CUSTOM_ACC_FN_AES': '1'}, ('aes',)),
+        ({'hw:x': '1', 'resources_ACC:CUSTOM_ACC_FN_AES': '1'}, ('aes',)),
+        (
+            {'resources_A:FPGA': '1', 'trait_A:CUSTOM_ACC_FN_AES': 'required'}
+            | {'resources_B:FPGA': '1', 'trait_B:CUSTOM_ACC_FN_AES': 'required'},
+            ('aes', 'aes'),
+        ),
         ({'resources_ACC:CUSTOM_ACC_FN_AES_256_GCM': '1'}, ('AES-256 (GCM)',)),
         ({'resources1:CUSTOM_ACC_FN_AES': '1', 'resources2:CUSTOM_ACC_FN_AES': '1'}, ('aes', 'aes')),
         ({'resources_B:CUSTOM_ACC_FN_AES': '1', 'resources_A:CUSTOM_ACC_FN_GZIP': '1'}, ('gzip', 'aes')),
@@ -162,6 +167,8 @@ def test_a_note_shows_nothing_that_a_terminal_obeys():
     ) == asked.notes
     longest = f'CUSTOM_ACC_FN_{"X" * 66}'
     assert (f'{longest}: the catalogue knows no such function',) == demand.of_flavor({f'resources:{longest}': '1'}, KNOWN).notes
+    longer = demand.of_flavor({f'resources:{longest}X': '1'}, KNOWN).notes
+    assert (f"'{longest}': the catalogue knows no such function",) == longer
     assert ("'CUSTOM_ACC_FN_\\xc4': the catalogue knows no such function",) == demand.of_flavor(
         {'resources:CUSTOM_ACC_FN_Ä': '1'}, KNOWN
     ).notes
@@ -203,6 +210,8 @@ def test_of_several_functions_that_would_do_one_counts():
     assert ('gzip',) == asked.functions
     note = 'any of CUSTOM_ACC_FN_X, CUSTOM_ACC_FN_GZIP, CUSTOM_ACC_FN_AES would do: CUSTOM_ACC_FN_GZIP counts'
     assert (note,) == asked.notes
+    two = demand.of_query('resources_A=FPGA:1&required_A=in:CUSTOM_ACC_FN_GZIP,CUSTOM_ACC_FN_AES', KNOWN)
+    assert ('any of CUSTOM_ACC_FN_GZIP, CUSTOM_ACC_FN_AES would do: CUSTOM_ACC_FN_GZIP counts',) == two.notes
     none = demand.of_query('resources_A=FPGA:1&required_A=in:CUSTOM_ACC_FN_X,CUSTOM_ACC_FN_Y', KNOWN)
     assert () == none.functions
     unknown = ('CUSTOM_ACC_FN_X: the catalogue knows no such function', 'CUSTOM_ACC_FN_Y: the catalogue knows no such function')
@@ -214,6 +223,8 @@ def test_a_class_without_number_is_told():
     asked = demand.of_query('resources_A=CUSTOM_ACC_FN_AES&resources_B=CUSTOM_ACC_FN_GZIP:1', KNOWN)
     assert ('gzip',) == asked.functions
     assert ('resources_A: CUSTOM_ACC_FN_AES is no class with its number',) == asked.notes
+    asked = demand.of_query('resources_A=CUSTOM_ACC_FN_AES:1:1&resources_B=CUSTOM_ACC_FN_GZIP:1', KNOWN)
+    assert ('resources_A: CUSTOM_ACC_FN_AES:1:1 is no class with its number',) == asked.notes
 
 
 @pytest.mark.parametrize('query', ['resources', 'GET /allocation_candidates', 'a=b&' * MOST_FIELDS + 'resources=FPGA:1'])
@@ -230,6 +241,12 @@ def test_a_query_for_no_resources_is_refused(query):
     """Placement has no answer to it either."""
     with pytest.raises(UsageError, match=r'query: asks for no resources \(such as resources=CUSTOM_GOLD:1'):
         demand.of_query(query, KNOWN)
+
+
+def test_two_spellings_of_one_function_are_one():
+    """A catalogue may spell a function in two ways, which placement has one name for."""
+    for known in (('aes', 'AES'), ('AES', 'aes')):
+        assert ('AES',) == demand.of_flavor({'resources:CUSTOM_ACC_FN_AES': '1'}, known).functions
 
 
 @pytest.mark.parametrize(
@@ -372,6 +389,12 @@ def test_what_was_claimed_or_is_gone_is_no_longer_held(there):
     (found,) = demand.progress([mine], [there], NOW + 20 * SECOND)
     assert replace(mine, progress=Progress.TAKEN, since=NOW + 20 * SECOND) == found
     assert (found,) == demand.progress([found], [machine('m', 'aes')], NOW + 30 * SECOND)
+
+
+def test_what_nobody_holds_is_over():
+    """Without its region nobody can tell whether it is there still."""
+    (found,) = demand.progress([replace(held(), provider=None)], [machine('m', 'aes')], NOW + 20 * SECOND)
+    assert Progress.TAKEN == found.progress
 
 
 def test_it_is_held_while_another_region_of_its_machine_is_programmed():
