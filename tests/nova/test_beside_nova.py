@@ -92,6 +92,11 @@ class Site:
         before = self.ours()
         again = self.look()
         assert ([], []) == (again.errors, again.written)
+        # What our providers cost Nova once a minute: one question each. The roots have one more, and so has every claim.
+        of_providers = [line for line in again.sent if line.startswith('GET /resource_providers/')]
+        assert all('/allocations ' in line for line in of_providers)
+        assert len(before) + 2 * len(roots) == len(of_providers)
+        assert all(line.startswith('GET /allocations/') for line in again.sent if line not in of_providers)
         assert before == self.ours()
         return answer
 
