@@ -181,6 +181,7 @@ def patience(conf: cfg.ConfigOpts) -> Patience:
         settle=timedelta(seconds=group.settle_timeout),
         stall=timedelta(seconds=group.stall_timeout),
         reset=timedelta(seconds=group.reset_timeout),
+        claims=timedelta(seconds=group.claims_timeout),
     )
 
 

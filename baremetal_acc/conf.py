@@ -190,6 +190,16 @@ OPTIONS = [
     ),
     cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),
     cfg.FloatOpt(
+        'claims_timeout',
+        default=300.0,
+        min=0,
+        help=(
+            'Seconds that an instance may take to let go of what it has claimed in placement, before a job that has to '
+            'withdraw it has failed. Nova frees the claims of an instance a little after cleaning has begun. What is claimed '
+            'without the machine is not waited for.'
+        ),
+    ),
+    cfg.FloatOpt(
         'job_timeout',
         default=7200.0,
         min=1,

@@ -32,6 +32,7 @@
     +-- PlacementError
         +-- PlacementUnreachable  (waiting can help)
         +-- InventoryInUse        an allocation holds what should be withdrawn (waiting can help)
+        |   +-- ClaimedAlone      it is of a consumer that has not claimed the machine
         +-- RootMissing           the node has no root provider yet (waiting can help)
         +-- PlacementRefused      placement refused a request
 
@@ -235,6 +236,12 @@ class InventoryInUse(PlacementError):
     """An allocation holds inventory that was to be withdrawn."""
 
     waiting_helps = True
+
+
+class ClaimedAlone(InventoryInUse):
+    """Who holds it has not claimed the machine that it is of, so that no instance of the machine is leaving: he stays."""
+
+    waiting_helps = False
 
 
 class RootMissing(PlacementError):

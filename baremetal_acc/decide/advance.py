@@ -48,12 +48,14 @@ class Patience:
     :ivar reset: a System may take this long to come back.
     :ivar stall: a task may claim to run this long without moving; then the device is asked. The slowest write that is known
         takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task moves meanwhile.
+    :ivar claims: an instance may take this long to let go of what it has claimed.
     """
 
     poll: timedelta = timedelta(seconds=5)
     settle: timedelta = timedelta(seconds=120)
     reset: timedelta = timedelta(minutes=15)
     stall: timedelta = timedelta(minutes=45)
+    claims: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from baremetal_acc.errors import (
     BmcRefused,
     BmcUnreachable,
     BmcUnsupported,
+    InventoryInUse,
 )
 from baremetal_acc.model.job import Action, Engage, Flash, ItemState, Job, Outcome, Program, Reset, Wait
 from baremetal_acc.run.tools import Tools
@@ -44,9 +45,11 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     repeats = not isinstance(item.action, Flash | Program) and _passes(item.action, exc)
     # A BMC that says what it is busy with is waited for as long as that may take; one that is away up to the deadline.
     away = isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcAnswerInvalid) and job.opened
-    if repeats and (away or now - item.since <= patience.reset) and now <= job.deadline:
+    limit = patience.claims if isinstance(exc, InventoryInUse) else patience.reset
+    if repeats and (away or now - item.since <= limit) and now <= job.deadline:
         return with_item(job, position, replace(item, message=str(exc)))
-    return ended(job, position, ItemState.FAILED, now, str(exc))
+    waited = f', waited for {(now - item.since).total_seconds():.0f} s' if exc.waiting_helps and now > item.since else ''
+    return ended(job, position, ItemState.FAILED, now, f'{exc}{waited}')
 
 
 def _passes(action: Action, exc: AccError) -> bool:

@@ -15,7 +15,7 @@ from keystoneauth1 import adapter, session, token_endpoint
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Offering
 from baremetal_acc.decide.offer import Offer
-from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
+from baremetal_acc.errors import ClaimedAlone, InventoryInUse, PlacementRefused, PlacementUnreachable, RootMissing
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.job import Finding, Met, Verdict
 from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetInventories, SetTraits
@@ -399,10 +399,35 @@ def test_a_claim_keeps_us_from_withdrawing(publisher: Publisher, cloud: Cloud, r
         publisher.withdraw(root, consumer=CONSUMER)
     name = wanted(root).provider(slot_of(root)).name
     assert f'provider {name} is held: {HELD} by consumer {OTHER}' in str(caught.value)
-    assert caught.value.waiting_helps
     assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
     assert {} == cloud.offers(gpu_of(root))
     assert [slot_of(root)] == list(cloud.ask('GET', f'/allocations/{OTHER}')['allocations'])
+
+
+def test_only_who_has_the_machine_is_waited_for(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """An instance that leaves frees the machine and its parts in one; one that never had the machine does not leave it."""
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, slot_of(root), HELD)
+    with pytest.raises(ClaimedAlone) as caught:
+        publisher.withdraw(root, consumer=CONSUMER)
+    assert not caught.value.waiting_helps
+    assert f'openstack resource provider allocation show {OTHER}' in str(caught.value)
+    cloud.free(OTHER)
+    publisher.publish(wanted(root))
+    cloud.ask(
+        'PUT',
+        f'/allocations/{OTHER}',
+        {
+            'allocations': {root: {'resources': {'CUSTOM_BAREMETAL_GOLD': 1}}, slot_of(root): {'resources': {HELD: 1}}},
+            'project_id': 'p',
+            'user_id': 'u',
+            'consumer_generation': None,
+        },
+    )
+    with pytest.raises(InventoryInUse) as caught:
+        publisher.withdraw(root, consumer=CONSUMER)
+    assert caught.value.waiting_helps
+    assert f'delete its allocation: openstack resource provider allocation show {OTHER}' in str(caught.value)
 
 
 def test_withdrawing_works_when_the_claim_is_gone(publisher: Publisher, cloud: Cloud, root: str) -> None:

@@ -35,9 +35,11 @@ EXAMPLES = (
     (errors.PlacementError('x'), Exit.REFUSED),
     (errors.PlacementUnreachable('x'), Exit.UNREACHABLE),
     (errors.InventoryInUse('x'), Exit.REFUSED),
+    (errors.ClaimedAlone('x'), Exit.REFUSED),
     (errors.RootMissing('x'), Exit.REFUSED),
     (errors.PlacementRefused('x'), Exit.REFUSED),
     (errors.StateError('x'), Exit.USAGE),
+    (errors.DemandRefused('x'), Exit.REFUSED),
     (errors.CertificateInvalid('x'), Exit.NOT_MET),
     (errors.AccError('x'), Exit.OUR_FAULT),
 )
