@@ -16,7 +16,14 @@ from baremetal_acc.decide.baseline import FUNCTION_PREFIX
 from baremetal_acc.decide.moving import Act, Holds, Seen, Stage, Standing, following, resumed
 from baremetal_acc.decide.pool import Change, Move
 from baremetal_acc.decide.providers import function_class
-from baremetal_acc.errors import AccError, InventoryInUse, IronicRefused, PlacementError, PlacementUnreachable
+from baremetal_acc.errors import (
+    AccError,
+    InventoryInUse,
+    IronicRefused,
+    IronicUnreachable,
+    PlacementError,
+    PlacementUnreachable,
+)
 from baremetal_acc.fleet.ironic import Ironic
 from baremetal_acc.fleet.journal import Entry, Journal
 from baremetal_acc.fleet.nodes import NodeRead, parse
@@ -212,10 +219,20 @@ class Mover:
                 self._say(f'{name}: back into use' + (f': {entry.why}' if entry.why else ''))
             case Act.PUT_BACK:
                 self._journal.write(entry)
-                self._shelf.put_back(uuid, entry.offered)
+                self._shelf.put_back(uuid, entry.offered, still=lambda: self._check_free(uuid, name))
             case _:
                 raise AssertionError(act)
         return entry
+
+    def _check_free(self, uuid: str, name: str) -> None:
+        """See that Ironic has the node in use and free, as it was when the look began that led here.
+
+        :raises IronicUnreachable: it is not: look again.
+        """
+        raw = self._ironic.node(uuid)
+        node = None if raw is None else parse(raw)
+        if node is None or node.standing is not Standing.AVAILABLE:
+            raise IronicUnreachable(f'{name} is available no more')
 
     def _withdraw(self, entry: Entry) -> Entry:
         uuid = entry.move.machine

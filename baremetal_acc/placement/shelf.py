@@ -141,9 +141,13 @@ class Shelf:
             raise InventoryInUse(f'placement, node {root_uuid}: what it offers was changed or claimed right now')
         raise refusal('POST', RESHAPER, answer)
 
-    def put_back(self, root_uuid: str, offered: Iterable[Offered]) -> tuple[str, ...]:
+    def put_back(
+        self, root_uuid: str, offered: Iterable[Offered], *, still: Callable[[], None] = lambda: None
+    ) -> tuple[str, ...]:
         """Offer again what was withdrawn, exactly as it was. What somebody offers there by now stays as that is.
 
+        :param still: raises when the machine must not be on offer any more. It is asked right before each write: of one that
+            somebody has got meanwhile placement would take it, for nothing of ours below it has changed by that.
         :returns: names of the providers that offer it again.
         :raises PlacementError: it could not be done.
         """
@@ -165,6 +169,7 @@ class Shelf:
                 },
                 'allocations': {},
             }
+            still()
             try:
                 answer = self._client.request('POST', RESHAPER, body=body)
             except PlacementUnreachable as exc:
