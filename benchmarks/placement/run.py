@@ -385,7 +385,7 @@ def main() -> None:
     """Measure, print, keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rounds', type=int, default=7, help='medians of so many are printed')
-    parser.add_argument('--database', metavar='URL', help="placement's own, empty; without it SQLite")
+    parser.add_argument('--database', metavar='FILE', type=Path, help='holds the URL of an empty database; without it SQLite')
     parser.add_argument('--threads', type=int, default=None, help='of placement; 1 with SQLite, else 8')
     parser.add_argument('--without-peers', action='store_true', help='ours alone')
     arguments = parser.parse_args()
@@ -398,16 +398,18 @@ def main() -> None:
     place = harness.where()
     print(harness.header(place))
     print(''.join(f'{name}: not run: {reason}\n' for name, reason in why.items()), end='')
-    threads = arguments.threads or (1 if arguments.database is None else 8)
-    kind = 'SQLite' if arguments.database is None else 'a database of its own'
-    print(f'{DEVICES} devices a node; placement with {kind}, {threads} threads\n')
-    found = run(names, arguments.rounds, database=arguments.database, threads=threads)
+    # In a file, since it has a password.
+    database = None if arguments.database is None else arguments.database.read_text(encoding='utf-8').strip()
+    threads = arguments.threads or (1 if database is None else 8)
+    kind = 'SQLite' if database is None else database.partition(':')[0]
+    print(f'{DEVICES} devices a node; placement with {kind}, threads: {threads}\n')
+    found = run(names, arguments.rounds, database=database, threads=threads)
     results = Results(found)
     print(harness.table(TITLES, results.rows()))
     bars = judge(results)
     record = {
         'where': place,
-        'arguments': vars(arguments),
+        'arguments': {name: str(value) for name, value in vars(arguments).items()},
         'peers': peers.versions() if len(names) > 1 else {},
         'not run': why,
         'runs': [asdict(one) for one in found],
