@@ -55,6 +55,7 @@ from baremetal_acc_ironic import (
     claimed,
     drift,
     exposure,
+    fitness,
     handed,
     outcome,
     quarantine,
@@ -218,7 +219,7 @@ def _planned(
         mind = attach.worked_on(mind, job)
     if step is steps.UNLOCK and made.actions:
         mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {who.by}'))
-    mind = replace(mind, job=job, unplanned=False)
+    mind = replace(fitness.begun(mind, made), job=job, unplanned=False)
     memory.store(task.node, mind)
     outcome.told(task.node, f'{step.name} begins: {summary(job)}, asked for by {who.by}', user=who.user)
     return mind, job
@@ -553,6 +554,7 @@ def _end(
         reasons = (*quarantine.reasons(mind), *resource_class.contested(task.node, target_of(task).node, tools.baseline))
         reasons += (*exposure.contested(task.node, mind), *traits.contested(task.node, mind, tools.baseline))
     mind, reasons = attach.ended(task, mind, job, None if look is None else look[0], reasons)
+    mind = fitness.ended(task, mind, job)
     if job.flow is not Flow.SERVICE:
         mind = replace(mind, shelf=replace(mind.shelf, used=mind.shelf.used - programmed(job)))
     if look is not None and tools is not None:
