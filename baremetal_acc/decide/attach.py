@@ -104,12 +104,11 @@ def planned(instance: str, found: Iterable[Attachment], before: Attached | None)
 
 def begun(attached: Attached, made: Plan, job: str) -> Attached:
     """All of them as their one job begins: in the order in which it writes; what it has not to write is prepared."""
-    order = {place: number for number, place in enumerate(_places(made.actions))}
+    order = _places(made.actions)
     items = [after(one, AttachEvent.BEGIN) for one in attached.items]
-    items = [one if one.place in order else after(one, AttachEvent.READY) for one in items]
-    # What is not written keeps its place before all that is: there is nothing to bring back of it.
-    items.sort(key=lambda one: -1 if one.place is None else order.get(one.place, -1))
-    return replace(attached, items=tuple(items), job=job, reasons=())
+    ready = [after(one, AttachEvent.READY) for one in items if one.place not in order]
+    written = [one for place in order for one in items if one.place == place]
+    return replace(attached, items=(*ready, *written), job=job, reasons=())
 
 
 def prepared(attached: Attached, job: Job, reasons: Sequence[str]) -> Attached:
@@ -249,8 +248,6 @@ def told(attached: Attached) -> tuple[str, ...]:
                 found.append(f'{one} was rolled back: it holds {one.back}, for nothing that is known was in it before')
             case AttachState.GONE if one.why is not None:
                 found.append(f'{one} was left as it is: {one.why}')
-            case _:
-                pass
     return tuple(found)
 
 
@@ -259,7 +256,7 @@ def told(attached: Attached) -> tuple[str, ...]:
 
 def _places(actions: Iterable[Action]) -> tuple[Place, ...]:
     """The slots that a plan writes to, in its order."""
-    return tuple((a.accelerator, a.slot) for a in actions if isinstance(a, Program))
+    return tuple(dict.fromkeys((a.accelerator, a.slot) for a in actions if isinstance(a, Program)))
 
 
 def _written(one: Attachment, job: Job) -> tuple[bool, bool, str | None]:

@@ -6,6 +6,7 @@ FLASH = 44
 RESTORE = 46
 SERVICE = 45
 RECOVERY = 13
+ATTACH = 71
 
 TWICE = 2 * (FLASH - 1)
 """Tests of a second death that ``make test`` leaves out."""

@@ -288,6 +288,7 @@ def failed() -> Attached:
         slot(0, state=S.PREPARED, written=True),
         slot(1, state=S.PREPARED, written=True),
         slot(2, state=S.FAILED, written=True, doubtful=True, why='it broke'),
+        job='job-1',
     )
 
 
@@ -392,6 +393,14 @@ def test_what_does_not_hold_it_is_stuck(holds, why):
     """Success is what is seen in the end."""
     ended = brought_back(open_again(slot(0)), job((program(0, 'aes'), ItemState.DONE)), holds)
     assert [(S.NOT_ROLLED_BACK, why)] == [(one.state, one.why) for one in ended.items]
+
+
+def test_what_a_bmc_said_of_a_write_that_went_well_is_no_reason():
+    """What is wrong is what the slot holds."""
+    done = job((program(0, 'aes'), ItemState.DONE))
+    done = replace(done, items=tuple(replace(item, message='all went well') for item in done.items))
+    [one] = brought_back(open_again(slot(0)), done, {}).items
+    assert 'it was to hold aes again, and holds no function that is known' == one.why
 
 
 def test_what_the_job_has_not_come_to_stays_open():
