@@ -17,6 +17,7 @@ from baremetal_acc.cli.session import Session
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.decide.providers import describe
+from baremetal_acc.decide.standing import Standing, standing
 from baremetal_acc.decide.vocabulary import vocabulary
 from baremetal_acc.errors import AccError, PlacementError, UsageError
 from baremetal_acc.model.provider import (
@@ -32,6 +33,8 @@ from baremetal_acc.run import Target, Tools, observe
 
 COLUMNS = ('Target', 'Provider', 'Call', 'What', 'Sent')
 
+WHY_COLUMNS = ('Target', 'Device', 'Provider', 'Offers', 'Why')
+
 _WORDS = {
     CreateProvider: 'create',
     MoveProvider: 'move',
@@ -45,13 +48,16 @@ class Publish(ReportCommand):
     """Make placement agree with what targets verifiably offer now. A dry run unless --execute is given.
 
     A target needs the UUID of its node (key node in bmcs.yaml), and the configuration needs a group [placement]. A device with
-    anything unmet offers nothing. Exit code 0: placement agrees; 3: a dry run found something to send.
+    anything unmet offers nothing; --why says for each device and slot what it offers, and why or why not. Exit code 0:
+    placement agrees; 3: a dry run found something to send.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Targets, and whether to do it."""
         session.add_arguments(parser, writes=True)
-        parser.add_argument('--execute', action='store_true', help='do it; without this the calls are printed only')
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument('--execute', action='store_true', help='do it; without this the calls are printed only')
+        what.add_argument('--why', action='store_true', help='print what of each device is on offer, and why or why not')
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Compare every target with placement, and send what is missing."""
@@ -64,19 +70,20 @@ class Publish(ReportCommand):
             with contextlib.suppress(PlacementError):  # each target says it, and nobody needs a name yet
                 to.declare(names.classes, names.traits)
 
-        def one(entry: TargetEntry) -> tuple[Call, ...]:
-            tree = wanted(entry, using, tools, targets[entry.name])
-            return publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
+        def one(entry: TargetEntry) -> tuple[tuple[Standing, ...], tuple[Call, ...]]:
+            tree, devices = looked(entry, using, tools, targets[entry.name])
+            return devices, publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):
             error = found if isinstance(found, AccError) else None
-            calls = () if isinstance(found, AccError) else found
+            devices, calls = ((), ()) if isinstance(found, AccError) else found
             bodies.append(
                 {
                     'target': entry.name,
                     'node': entry.node,
                     'executed': arguments.execute and error is None,
+                    'devices': [_device(d) for d in devices],
                     'calls': list(documents(calls)),
                     'error': render.failure(error),
                 }
@@ -89,8 +96,8 @@ class Publish(ReportCommand):
             text.note('dry run: nothing was sent; --execute does it')
         return Report(
             document=render.document(bodies),
-            columns=COLUMNS,
-            rows=tuple(row for body in bodies for row in _rows(body)),
+            columns=WHY_COLUMNS if arguments.why else COLUMNS,
+            rows=tuple(row for body in bodies for row in (_why if arguments.why else _rows)(body)),
             code=exits.worst(codes),
         )
 
@@ -111,6 +118,16 @@ def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | Ac
 
     :raises AccError: it could not be looked at, or has no node.
     """
+    return looked(entry, using, tools, target)[0]
+
+
+def looked(
+    entry: TargetEntry, using: Session, tools: Tools, target: Target | AccError
+) -> tuple[ProviderTree, tuple[Standing, ...]]:
+    """What placement ought to know of a target, by a look at it now, and why.
+
+    :raises AccError: it could not be looked at, or has no node.
+    """
     root = node_of(entry)
     if isinstance(target, AccError):
         raise target
@@ -119,7 +136,8 @@ def wanted(entry: TargetEntry, using: Session, tools: Tools, target: Target | Ac
     inventory = observe(target, by, datetime.now(UTC), measure=True)
     verdict = work.judge(inventory, target, by, state, state.lifecycle)
     made = supply(inventory, verdict, by.baseline, target.node, by.catalogue)
-    return providers.tree(inventory, verdict, root, made.functions, made.offers)
+    tree = providers.tree(inventory, verdict, root, made.functions, made.offers)
+    return tree, standing(inventory, verdict, by.baseline, target.node, root, made)
 
 
 def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
@@ -138,6 +156,28 @@ def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:
             'traits': sorted(call.traits) if isinstance(call, SetTraits) else None,
             'text': describe(call),
         }
+
+
+def _device(device: Standing) -> dict[str, Any]:
+    return {
+        'device': device.label,
+        'provider': device.provider,
+        'offers': [{'resource_class': i.resource_class, 'total': i.total} for i in device.offers],
+        'why': device.why,
+    }
+
+
+def _why(body: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            body['target'],
+            d['device'],
+            d['provider'],
+            ', '.join(f'{i["resource_class"]} {i["total"]}' for i in d['offers']) or 'nothing',
+            d['why'],
+        )
+        for d in body['devices']
+    ]
 
 
 def _rows(body: dict[str, Any]) -> list[tuple[Any, ...]]:

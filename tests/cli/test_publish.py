@@ -65,6 +65,20 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert dry.document['targets'][0]['calls']
     assert set() == offered(placement)
 
+    why = desk.run('publish', '--why', '-f', 'json', *desk.options)
+    assert 3 == why.code, why.err
+    devices = why.document['targets'][0]['devices']
+    found = [(d['device'].partition(' of ')[0], [o['resource_class'] for o in d['offers']], d['why']) for d in devices]
+    assert ['Slot0', 'Slot1'] == [label for label, _, _ in found[1:]]
+    assert [[], [], []] == [offers for _, offers, _ in found]
+    assert 'function Slot0: expected gzip' in found[0][2]
+    assert 'its card is not met' == found[1][2]
+    table = desk.run('publish', '--why', *desk.options)
+    assert 3 == table.code
+    assert 'function Slot0: expected gzip' in table.out
+    assert 2 == desk.run('publish', '--why', '--execute', *desk.options).code
+    assert set() == offered(placement)
+
     applied = desk.run('apply', '--execute', '-f', 'json', *desk.options)
     assert 0 == applied.code, applied.err
     actions = [a['action'] for a in applied.document['targets'][0]['actions']]
@@ -72,12 +86,18 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
     again = desk.run('publish', '-f', 'json', *desk.options)
     assert (0, []) == (again.code, again.document['targets'][0]['calls'])
+    slot = again.document['targets'][0]['devices'][1]
+    assert [{'resource_class': 'CUSTOM_ACC_FN_GZIP', 'total': 1}] == slot['offers']
+    assert 'it holds gzip: offer = "function" of rule default' == slot['why']
 
     assert 0 == desk.run('unlock', '--execute', *desk.options).code
     assert set() == offered(placement)
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('publish', '--execute', *desk.options).code
     assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
+    # A flavor may name any function of the catalogue from now on.
+    assert 204 == call(placement, 'GET', '/traits/CUSTOM_ACC_CAN_AES').status_code
+    assert 200 == call(placement, 'GET', '/resource_classes/CUSTOM_ACC_FN_AES').status_code
 
 
 def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machine, placement):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Do the flavors of doc/source/placement.rst find what they say? Nova's own checks and scheduler, and a real placement.
+"""Do the flavors of doc/source/flavors.rst find what they say? Nova's own checks and scheduler, and a real placement.
 
 The page is read: a flavor that is added to it is asked for here.
 """
@@ -20,7 +20,7 @@ from tests.nova.service import Nova
 
 Specs = dict[str, str]
 
-PAGE = (TREE / 'doc' / 'source' / 'placement.rst').read_text(encoding='utf-8')
+PAGE = (TREE / 'doc' / 'source' / 'flavors.rst').read_text(encoding='utf-8')
 
 OWN_TRAIT = 'format = 1\n[[device]]\nkind = "GPU"\npci = ["0x10de:0x2330"]\ntraits = ["CUSTOM_RACK_COOLED"]\n'
 
@@ -140,12 +140,13 @@ def several_of_one(cloud: Cloud) -> None:
 
 
 def a_trait_that_ironic_lacks(cloud: Cloud) -> None:
-    """Placement finds it; Ironic would refuse what Nova hands it. With the prefix of ours it is on the node."""
-    specs = {**BARE, 'resources_ACC:PGPU': '1', 'trait_ACC:CUSTOM_RACK_COOLED': 'required'}
-    assert cloud.found(specs, 'own')
-    assert {'CUSTOM_RACK_COOLED'} == set(cloud.nova.do('handed', extra_specs=specs).done) - cloud.traits[
-        cloud.kinds['own'].uuid
-    ]
+    """Placement finds it; Ironic would refuse what Nova hands it. What an operator says of a device is on the node."""
+    on = cloud.traits[cloud.kinds['own'].uuid]
+    for trait, lacks in {'CUSTOM_OWNER_BAREMETAL_ACC': True, 'CUSTOM_RACK_COOLED': False}.items():
+        specs = {**BARE, 'resources_ACC:PGPU': '1', f'trait_ACC:{trait}': 'required'}
+        assert cloud.found(specs, 'own')
+        assert {trait} == set(cloud.nova.do('handed', extra_specs=specs).done)
+        assert lacks == (trait not in on)
 
 
 def what_nova_cannot_say(cloud: Cloud) -> None:
@@ -170,7 +171,7 @@ SLOW = 'more than four groups of the same class'
 
 WITHOUT = {
     '``resources_ACC:PGPU=8``': several_of_one,
-    '``trait_ACC:X=required`` with a trait of': a_trait_that_ironic_lacks,
+    '``trait_ACC:X=required`` with a trait of a provider that its node lacks': a_trait_that_ironic_lacks,
     '``trait_ACC:X=preferred``, ``same_subtree``': what_nova_cannot_say,
     'a class that placement does not know': a_class_that_nobody_has_made,
 }
