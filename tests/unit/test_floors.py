@@ -202,6 +202,8 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.catalogue.x', 'import baremetal_acc.placement.client', 'may not import baremetal_acc.placement'),
         ('baremetal_acc.placement.x', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.handover.x', 'import baremetal_acc.catalogue.keys', 'may not import baremetal_acc.catalogue.keys'),
+        ('baremetal_acc.attach.x', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
+        ('baremetal_acc.attach.region', 'import stevedore', 'may not import stevedore'),
         ('baremetal_acc.conf', 'import baremetal_acc.bmc.api', 'may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.run', 'import baremetal_acc.bmc.redfish.driver', 'may not import baremetal_acc.bmc.redfish'),
         ('baremetal_acc.run', 'import baremetal_acc.locks.write_protected', 'may not import baremetal_acc.locks'),
