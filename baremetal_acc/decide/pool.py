@@ -250,6 +250,10 @@ class _Shelf:
         free = (m for m in machines if m.busy is None or m.under_way or m.passing)
         return sum((region.coming or region.function) == function for machine in free for region in machine.regions)
 
+    def ours(self, machine: Machine) -> bool:
+        """Some pool counts it, or there is none."""
+        return not self.stock or bool(self._pools[machine.uuid])
+
     def wanted(self, machine: Machine) -> frozenset[str]:
         """The functions that pools want of regions of a machine."""
         return frozenset(pool.function for pool in self._pools[machine.uuid])
@@ -295,7 +299,11 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
 
 
 def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterator[_Want]:
-    """Those who wait for the same are one want: how many there are, and what is free or on its way for them already."""
+    """Those who wait for the same are one want: how many there are, and what is free or on its way for them already.
+
+    Whatever somebody waits for, only machines are programmed that a pool is about: others are nobody's to change, such as those
+    of another project. Where there is no pool at all, the file is about all of them.
+    """
     groups: dict[tuple[str, str], list[Demand]] = {}
     for demand in demands:
         groups.setdefault((demand.function, (demand.resource_class or '').casefold()), []).append(demand)
@@ -308,7 +316,7 @@ def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterato
             function=function,
             waits=True,
             goal=len(found),
-            machines=meant,
+            machines=tuple(m for m in meant if shelf.ours(m)),
             missing=max(0, len(found) - there),
             limit=limit,
         )
