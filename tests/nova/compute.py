@@ -34,6 +34,7 @@ transport_url = fake:/
 [api_database]
 connection = sqlite:///{state}/nova_api.sqlite
 [compute]
+provider_config_location = {state}/providers
 resource_provider_association_refresh = {refresh}
 [database]
 connection = sqlite:///{state}/nova.sqlite

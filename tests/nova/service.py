@@ -41,7 +41,7 @@ class Answer:
 class Nova:
     """A nova-compute, and Nova's scheduler.
 
-    :ivar state: a folder for its databases.
+    :ivar state: a folder for its databases; ``providers`` in it is where it looks for provider.yaml when it starts.
     :ivar refresh: ``[compute] resource_provider_association_refresh``, seconds.
     """
 
@@ -71,6 +71,7 @@ class Nova:
         return found
 
     def __enter__(self) -> Self:
+        (self.state / 'providers').mkdir(exist_ok=True)
         environ = {k: v for k, v in os.environ.items() if not k.startswith(('OS_', 'http', 'HTTP'))}
         with open(self.state / 'nova.log', 'wb') as log:
             self._process = subprocess.Popen(

@@ -6,6 +6,7 @@ Nova looks at its nodes three times, and forgets before each what it remembers o
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,3 +212,37 @@ def test_a_provider_that_is_deleted_keeps_nova_from_its_node_for_five_minutes(si
         site.look()
     site.check({})
     assert 404 == site.asked.ask('GET', f'/resource_providers/{gone}').status_code
+
+
+PROVIDER = """\
+meta:
+  schema_version: '1.0'
+providers:
+  - identification:
+      uuid: '{uuid}'
+    inventories:
+      additional:
+        - CUSTOM_RACK_SLOT:
+            total: 1
+"""
+
+
+def test_a_provider_of_ours_in_nova_s_provider_yaml_breaks_the_update_of_its_node(
+    placement: str, asked: Http, make: Make, tmp_path: Path
+) -> None:
+    """Nova adds to it once, and cannot update the node from then on: never name them there."""
+    node = make('gpu-server', machines.SINGLE, gpus=1)
+    tree, _ = node.wanted()
+    [device] = of(tree)
+    (tmp_path / 'providers').mkdir()
+    (tmp_path / 'providers' / 'provider.yaml').write_text(PROVIDER.format(uuid=device))
+    with Nova(tmp_path, placement) as nova:
+        site = Site(nova, placement, asked, {'gpus': node})
+        assert [] == site.look(startup=True).errors
+        site.publish('gpus')
+        nova.do('later')
+        assert [] == site.look().errors
+        assert {'PGPU', 'CUSTOM_RACK_SLOT'} == set(site.whole(device)[1]['inventories'])
+        nova.do('later')
+        with pytest.raises(AssertionError, match='owned by the virt driver'):
+            site.look()
