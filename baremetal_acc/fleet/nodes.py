@@ -111,8 +111,8 @@ def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None
     holder = _text(raw.get('reservation'))
     reasons = (
         (f'claimed by instance {node.instance}', node.instance is not None, False),
-        ('in maintenance', node.maintenance, False),
         (f'not available: {node.state}' + (f': {node.last_error}' if node.last_error else ''), node.state != AVAILABLE, False),
+        ('in maintenance', node.maintenance, False),
         ('it is protected', raw.get('protected') is True, False),
         ('it is retired', raw.get('retired') is True, False),
         (f'its last error has to be looked at: {node.last_error}', node.last_error is not None, False),

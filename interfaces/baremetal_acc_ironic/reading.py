@@ -31,7 +31,7 @@ from baremetal_acc_ironic import (
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.target import target as target_of
-from baremetal_acc_ironic.tools import seen, show
+from baremetal_acc_ironic.tools import counted, seen, show
 from baremetal_acc_ironic.tools import tools as tools_of
 
 
@@ -52,6 +52,7 @@ def take_stock(task: Any, by: str) -> Inventory:
         inventory, verdict = run.check(target_of(task), tools, evidence, work.now(), lifecycle=mind.lifecycle, measure=False)
         mind, known = drift.tell(task, mind, inventory, by, work.done(mind))
         memory.store(task.node, mind)
+        mind = counted(task, mind, tools, inventory, verdict)
         memory.store(task.node, show(task, mind, tools, inventory, known, verdict, evidence))
     return known
 

@@ -53,7 +53,10 @@ def tools(
     :raises DocumentError: baseline or catalogue is missing or wrong.
     :raises AccError: a plugin is broken.
     """
-    made = assemble.tools(CONF, assemble.documents(CONF, images=images))
+    read = assemble.documents(CONF, images=images)
+    for remark in read.remarks:
+        _remarked(remark)
+    made = assemble.tools(CONF, read)
     hooks: dict[str, Any] = {'save': save} if save is not None else {}
     if observed is not None:
         hooks['observed'] = observed
@@ -79,6 +82,12 @@ def tools(
     )
 
 
+@functools.lru_cache(maxsize=1000)
+def _remarked(remark: str) -> None:
+    """Tell it once: the files are read anew at each turn."""
+    LOG.warning('%s', remark)
+
+
 def seen(
     task: Any,
     mind: Memory,
@@ -97,6 +106,8 @@ def seen(
     :returns: what is remembered, with the traits that are ours.
     """
     try:
+        # First: a pool counts on it, and what Ironic shows may fail for a moment of its database.
+        mind = counted(task, mind, with_tools, inventory, verdict)
         mind, known = drift.tell(task, mind, inventory, by, done)
         return show(task, mind, with_tools, inventory, known, verdict, proof)
     except Exception:
@@ -135,9 +146,19 @@ def show(
         missing = ', '.join(sorted(wanted - fitting))
         LOG.warning('Node %s: flavors that require one of these traits cannot be deployed on it: %s', task.node.uuid, missing)
     traits = record.sync_traits(task, fitting, mind.traits)
-    can = able(inventory, with_tools.baseline, node, with_tools.catalogue)
-    there = regions.seen(inventory, verdict, made.functions, can, mind.regions)
-    return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory), regions=there)
+    return replace(mind, traits=traits, looked=inventory.at, digest=record.digest(inventory))
+
+
+def counted(task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, verdict: Verdict) -> Memory:
+    """What is remembered, with what its regions hold and can be given, for pools. Nothing but the memory is touched.
+
+    :raises AccError: rules make an offer that cannot be made.
+    """
+    node, catalogue = target_of(task).node, with_tools.catalogue
+    verdict = withheld(verdict, suspects(mind.quarantined, inventory))
+    made = supply(inventory, verdict, with_tools.baseline, node, catalogue, left=handed.left(task, mind))
+    can = able(inventory, with_tools.baseline, node, catalogue)
+    return replace(mind, regions=regions.seen(inventory, verdict, made.functions, can, mind.regions))
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:

@@ -6,11 +6,13 @@ import random
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from unittest import mock
 
 from ironic.common import states
 
 from baremetal_acc.decide import regions
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import record
 from tests.ironic.case import IronicCase
 
 BASELINE = """\
@@ -66,6 +68,15 @@ class TestRegions(IronicCase):
             assert {'Slot0': function} == {s: f for s, f in self.held().items() if f is not None}
         [override] = self.mind.overrides
         assert (('Slot0', 'aes'),) == override.functions
+
+    def test_they_are_remembered_though_ironic_could_not_show_what_was_seen(self) -> None:
+        """Its database is busy for a moment: the pool that had them programmed must learn of it all the same."""
+        self.clean({'step': 'reconcile_accelerators'})
+        self.settle()
+        with mock.patch.object(record, 'sync_traits', side_effect=RuntimeError('database is locked')):
+            self.clean({'step': 'program_accelerators', 'args': {'functions': {'Slot1': 'aes'}}})
+            assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert 'aes' == self.held()['Slot1']
 
     def test_what_cannot_be_read_is_forgotten_and_no_job_fails_for_it(self) -> None:
         """Of another version, or tampered with; the next look remembers anew."""

@@ -26,7 +26,7 @@ def meddle(what: str) -> None:
     if what == 'kill':
         os.kill(os.getpid(), signal.SIGKILL)
     for url, body in json.loads(what).items():
-        headers = {'X-Auth-Token': 'admin', 'OpenStack-API-Version': 'placement 1.37'}
+        headers = {'X-Auth-Token': 'admin', 'OpenStack-API-Version': 'placement 1.38'}
         answer = requests.put(url, json=body, headers=headers, timeout=30)
         sys.stderr.write(f'meddled: {answer.status_code}\n')
 

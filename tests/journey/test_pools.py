@@ -172,9 +172,11 @@ def test_a_pool_is_filled_and_what_is_claimed_is_left_alone(enrol: Enrol, servic
     process = operator.start('watch', '--interval', '0.3')
     operator.pools(limit, *goal, 'free = 6')
     last = next(n for n in others if n is not done)
-    last.until_offers(AES, AES)
-    process.terminate()
-    _, said = process.communicate(timeout=60)
+    try:
+        last.until_offers(AES, AES)
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=60)
     assert 0 == process.returncode, said
     assert 'pool pool-1: 2 aes short: every machine that could is claimed or busy' in said
     assert f'{last.name}: done: Slot0 holds aes, Slot1 holds aes' in said
@@ -189,7 +191,7 @@ def test_a_claim_that_comes_in_between_cancels_the_move(stocked: Node, services:
     operator.pools('[[pool]]', 'function = "aes"', 'free = 2', 'resource_class = "functions"')
     region, machine = (offering(services, stocked, GZIP), GZIP), (stocked.uuid, 'CUSTOM_BAREMETAL')
     for moment, what, told in (
-        ('before:withdraw', region, 'was claimed right now'),
+        ('before:withdraw', region, 'claimed right now'),
         ('before:withdraw', machine, 'it was claimed meanwhile'),
         ('after:withdraw', machine, 'it was claimed meanwhile'),
         ('after:manage', machine, 'back into use: it was claimed meanwhile'),

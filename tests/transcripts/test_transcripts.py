@@ -19,7 +19,7 @@ from tests.cli.desk import Desk, Done, target_of
 HERE = Path(__file__).parent
 
 SESSIONS = {
-    'help': ('--help', 'apply --help', 'emulate --help', 'demo --help'),
+    'help': ('--help', 'apply --help', 'pool apply --help', 'pool watch --help', 'emulate --help', 'demo --help'),
     'life': (
         'inventory',
         'plan OPTIONS',
@@ -46,6 +46,10 @@ SESSIONS = {
         'publish OPTIONS',
         'reshape plan OPTIONS --class gpu',
         'reshape apply OPTIONS',
+        'pool plan --pools pools.toml',
+        'pool plan --pools wrong.toml',
+        'pool apply',
+        'pool watch --pools pools.toml --interval 0',
         'inventry',
         'plan OPTIONS --exposed=tenant',
     ),
@@ -85,6 +89,8 @@ def test_the_command_says_what_it_said(name, tmp_path, emulated_machine):
     )
     two = {'dead': target_of(machine, address='https://127.0.0.1:9'), 'node-1': target_of(machine)}
     desk.write('fleet.yaml', yaml.safe_dump({'format': 1, 'targets': two}, sort_keys=False))
+    desk.write('pools.toml', 'format = 1\n[[pool]]\nfunction = "gzip"\nfree = 2\n')
+    desk.write('wrong.toml', 'format = 1\n[[pool]]\nfunction = "gzip"\nfre = 2\n')
     desk.write('typo.jsonl', '{"target": "node-1", "redfish_adress": "https://192.0.2.1"}\n')
     found = transcript(desk, SESSIONS[name])
     stored = HERE / f'{name}.txt'

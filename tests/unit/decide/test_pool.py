@@ -423,6 +423,15 @@ def test_a_pool_file_says_goals_and_limits():
     ) == parse(full, 'pools.toml')
 
 
+def test_the_sample_is_a_pool_file(tree):
+    """An operator copies it, and changes it; what it says of what is usual is so."""
+    found = parse((tree / 'etc/baremetal_acc/pools.toml').read_text(), 'pools.toml')
+    assert [('gzip on gold', 8, 2, 'gold*', 2), ('aes', 4, 0, None, None)] == [
+        (p.name, p.free, p.spare, p.resource_class, p.at_a_time) for p in found.pools
+    ]
+    assert Pools(pools=found.pools) == found
+
+
 @pytest.mark.parametrize(
     ('text', 'what'),
     [

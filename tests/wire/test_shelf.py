@@ -1,0 +1,217 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Does a real placement let a whole machine be taken off the shelf or nothing of it, and put back exactly as it was?"""
+
+import uuid
+from threading import Thread
+
+import pytest
+from keystoneauth1 import exceptions
+
+from baremetal_acc.decide import providers
+from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable
+from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.publish import Publisher
+from baremetal_acc.placement.shelf import Shelf
+from tests.unit.decide.values import FPGA, fpga, gpu, inventory
+from tests.wire.test_placement import Adapter, Cloud
+
+GOLD, GZIP, AES = 'CUSTOM_BAREMETAL_GOLD', 'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_AES'
+RESHAPER = ('/reshaper', 'POST')
+
+
+@pytest.fixture
+def cloud(placement: str) -> Cloud:
+    return Cloud(placement)
+
+
+@pytest.fixture
+def sending(placement: str) -> Adapter:
+    return Adapter(placement)
+
+
+@pytest.fixture
+def shelf(sending: Adapter) -> Shelf:
+    return Shelf(PlacementClient(sending), sleep=lambda _: None)
+
+
+@pytest.fixture
+def root(cloud: Cloud, placement: str) -> str:
+    """A node with a GPU and two functions on offer."""
+    made = cloud.root()
+    functions = {(FPGA, 'Slot0'): 'gzip', (FPGA, 'Slot1'): 'aes'}
+    tree = providers.tree(inventory(gpu(), fpga()), Verdict(target='n', findings=()), made, functions)
+    Publisher(PlacementClient(Adapter(placement))).publish(tree)
+    return made
+
+
+def offers(cloud: Cloud, root: str) -> dict:
+    return {p: cloud.ask('GET', f'/resource_providers/{p}/inventories')['inventories'] for p in sorted(cloud.tree(root))}
+
+
+def of(root: str, slot: str) -> str:
+    return providers.slot_uuid(root, AcceleratorId(FPGA), slot)
+
+
+def writes(sending: Adapter) -> list[str]:
+    return [sent for sent in sending.sent if not sent.startswith('GET')]
+
+
+def test_a_machine_is_taken_off_and_put_back_as_it_was(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
+    """One call each: whatever somebody had set of an inventory comes back, the root and what is not ours stay."""
+    theirs = cloud.child(root)
+    cloud.offer(of(root, 'Slot0'), GZIP, total=4, reserved=1, max_unit=3, step_size=1, allocation_ratio=2.0)
+    before = offers(cloud, root)
+    on = shelf.look(root)
+    assert (True, (), {theirs, root}) == (on.root, on.claims, cloud.tree(root) - {o.uuid for o in on.ours})
+    shelf.withdraw(root, on)
+    now = offers(cloud, root)
+    assert {theirs, root} == {p for p, found in now.items() if found}
+    assert (before[theirs], before[root]) == (now[theirs], now[root])
+    assert () == shelf.look(root).offered
+    assert 3 == len(shelf.put_back(root, on.offered))
+    assert before == offers(cloud, root)
+    assert 3 == len(shelf.put_back(root, on.offered)), 'twice does no harm'
+    assert ['POST /reshaper'] * 2 == writes(sending)
+
+
+@pytest.mark.parametrize('when', ['before the look', 'after the look', 'while it is sent'])
+def test_what_is_claimed_refuses_all_of_it(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str, when: str) -> None:
+    """Whoever claims first has it, and nothing was changed."""
+    consumer = str(uuid.uuid4())
+    if when == 'before the look':
+        cloud.claim(consumer, of(root, 'Slot1'), AES)
+    on = shelf.look(root)
+    before = offers(cloud, root)
+    if when == 'after the look':
+        cloud.claim(consumer, of(root, 'Slot1'), AES)
+    if when == 'while it is sent':
+        sending.before = lambda method, url: cloud.claim(consumer, of(root, 'Slot1'), AES) if url == '/reshaper' else None
+    with pytest.raises(InventoryInUse, match='claimed right now'):
+        shelf.withdraw(root, on)
+    assert before == offers(cloud, root)
+    assert [of(root, 'Slot1')] == list(cloud.ask('GET', f'/allocations/{consumer}')['allocations'])
+    cloud.free(consumer)
+
+
+def test_claims_and_withdrawals_never_both_succeed(cloud: Cloud, shelf: Shelf, root: str, placement: str) -> None:
+    """Twenty times at the same moment: there is a claim and everything is offered, or nothing of either."""
+    for _ in range(20):
+        consumer = str(uuid.uuid4())
+        on = shelf.look(root)
+        body = {of(root, 'Slot0'): {'resources': {GZIP: 1}}}
+        claim = {'allocations': body, 'project_id': 'p', 'user_id': 'u', 'consumer_generation': None}
+        other = Cloud(placement)
+        claimer = Thread(target=other.ask, args=('PUT', f'/allocations/{consumer}', claim), kwargs={'ok': False})
+        claimer.start()
+        try:
+            shelf.withdraw(root, on)
+            withdrawn = True
+        except InventoryInUse:
+            withdrawn = False
+        claimer.join()
+        claimed = bool(cloud.ask('GET', f'/allocations/{consumer}')['allocations'])
+        assert claimed is not withdrawn
+        assert bool(shelf.look(root).offered) is not withdrawn
+        cloud.free(consumer, ok=False)
+        shelf.put_back(root, on.offered)
+
+
+def test_every_claim_of_a_machine_is_told(cloud: Cloud, shelf: Shelf, root: str) -> None:
+    """Of its root, of a region, and of what is not ours; a machine without a root cannot be judged."""
+    assert None is shelf.busy(root)
+    for provider, name in ((root, GOLD), (of(root, 'Slot0'), GZIP), (cloud.child(root), 'PCI_DEVICE')):
+        consumer = str(uuid.uuid4())
+        cloud.claim(consumer, provider, name)
+        told = f'{name} of provider {provider} by consumer {consumer}'
+        assert (f'claimed: {told}', (told,)) == (shelf.busy(root), shelf.look(root).claims)
+        cloud.free(consumer)
+    gone = str(uuid.uuid4())
+    assert 'placement has no root provider of it' == shelf.busy(gone)
+    assert not shelf.look(gone).root
+
+
+def test_what_somebody_has_published_meanwhile_is_left_as_it_is(cloud: Cloud, shelf: Shelf, root: str) -> None:
+    """He has looked at the cards since: what he does not offer does not come back, by however old a journal."""
+    on = shelf.look(root)
+    shelf.withdraw(root, on)
+    cloud.offer(of(root, 'Slot1'), AES)
+    assert 1 == len(shelf.put_back(root, on.offered))
+    assert [{AES}] == [set(found) for p, found in offers(cloud, root).items() if found and p != root]
+
+
+def test_what_others_do_to_providers_meanwhile_is_seen(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
+    """A provider that is gone stays so, and a conflict is read anew."""
+    on = shelf.look(root)
+    shelf.withdraw(root, on)
+    cloud.ask('DELETE', f'/resource_providers/{of(root, "Slot0")}')
+    calls = []
+
+    def disturb(method: str, url: str) -> None:
+        if (url, method) == RESHAPER and not calls:
+            calls.append(url)
+            cloud.ask('PUT', f'/resource_providers/{providers.card_uuid(root, on_gpu)}/inventories', disturbed)
+
+    on_gpu = next(a.id for a in (gpu(),))
+    card = providers.card_uuid(root, on_gpu)
+    disturbed = {'resource_provider_generation': cloud.all_of(card)[0]['generation'], 'inventories': {}}
+    sending.before = disturb
+    assert 2 == len(shelf.put_back(root, on.offered))
+    assert ['PGPU'] == list(cloud.offers(card))
+    assert [AES] == list(cloud.offers(of(root, 'Slot1')))
+    assert 1 == len(calls)
+
+
+def test_a_lost_answer_is_looked_after(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
+    """Whether it was withdrawn is not known then; putting it back looks, and does what is missing."""
+    before = offers(cloud, root)
+    on = shelf.look(root)
+
+    def lose(method: str, url: str) -> None:
+        if (url, method) == RESHAPER:
+            raise exceptions.ConnectFailure('cut')
+
+    sending.after = lose
+    with pytest.raises(PlacementUnreachable):
+        shelf.withdraw(root, on)
+    assert () == shelf.look(root).offered
+    assert 3 == len(shelf.put_back(root, on.offered))
+    assert before == offers(cloud, root)
+
+
+def test_who_may_not_reshape_is_told_which_role_is_missing(placement: str, root: str, cloud: Cloud) -> None:
+    """Nothing was changed."""
+    before = offers(cloud, root)
+
+    class WithoutService(Adapter):
+        def request(self, url: str, method: str, **kwargs):
+            kwargs['headers'] = kwargs.get('headers', {}) | {'X-Roles': 'admin'}
+            return super().request(url, method, **kwargs)
+
+    shelf = Shelf(PlacementClient(WithoutService(placement)))
+    on = shelf.look(root)
+    with pytest.raises(PlacementRefused, match='openstack role add --user USER --project service service'):
+        shelf.withdraw(root, on)
+    with pytest.raises(PlacementRefused, match='status 403'):
+        shelf.put_back(root, _emptied(cloud, root, on))
+    assert {p: o for p, o in before.items() if p == root} == {p: o for p, o in offers(cloud, root).items() if p == root}
+
+
+def _emptied(cloud: Cloud, root: str, on) -> tuple:
+    Shelf(PlacementClient(cloud.adapter)).withdraw(root, on)
+    return on.offered
+
+
+def test_of_a_machine_that_somebody_has_got_meanwhile_nothing_is_put_back(cloud: Cloud, shelf: Shelf, root: str) -> None:
+    """A process stood still: the node was claimed and deployed, and Ironic had nothing to withdraw that was not withdrawn."""
+    on = shelf.look(root)
+    shelf.withdraw(root, on)
+
+    def still() -> None:
+        raise PlacementUnreachable('it is active')
+
+    with pytest.raises(PlacementUnreachable, match='it is active'):
+        shelf.put_back(root, on.offered, still=still)
+    assert () == shelf.look(root).offered
