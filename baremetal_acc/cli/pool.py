@@ -183,8 +183,7 @@ def _signals(stop: threading.Event) -> Iterator[None]:
     def ending(number: int, frame: object) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        if not stop.is_set():
-            text.note('ends: what is under way stays stored, and goes on with the next pool apply or pool watch')
+        # Nothing is printed here: the line that is interrupted may be in the middle of printing, which Python does not allow.
         stop.set()
 
     before = {number: signal.signal(number, ending) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -193,6 +192,8 @@ def _signals(stop: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if stop.is_set():
+            text.note('ends: what is under way stays stored, and goes on with the next pool apply or pool watch')
 
 
 def _code(ended: Ended) -> Exit:

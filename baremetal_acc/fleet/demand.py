@@ -11,6 +11,7 @@ Whoever watches the fleet does at each turn::
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,11 @@ from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.fleet.spool import FOREVER, Spool, over
 
 LOG = logging.getLogger(__name__)
+
+
+CALM = 2.0
+"""Seconds between the beginning of a turn and the next one that somebody calls for: each asks Ironic and placement of all
+machines, and a flood is no reason to ask them all the time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +48,7 @@ class Desk:
     catalogue: Callable[[], frozenset[str]] | None = None
     places: Mapping[str, str] = field(default_factory=dict)
     _seen: frozenset[str] = frozenset()
+    _turned: float = -CALM
 
     def tell(self, asked: Asked, request: str, at: datetime, *, source: str, asker: str | None = None) -> tuple[Demand, ...]:
         """Keep what a request asks for.
@@ -81,7 +88,7 @@ class Desk:
         """
         self.lasts = lasts
         self.read_catalogue()
-        self._seen = self.spool.names()
+        self._seen, self._turned = self.spool.names(), time.monotonic()
         self.places = {r.provider: f'{r.slot_id} of {r.accelerator} in {m.name}' for m in machines for r in m.regions}
         before = {t.demand.id: t for t in self.spool.told(now, lasts)}
         after = demand.progress(before.values(), machines, now)
@@ -103,8 +110,8 @@ class Desk:
         return self.spool.told(datetime.now(UTC), FOREVER)
 
     def called(self) -> bool:
-        """Somebody has told something since the last turn. It is cheap to ask: a folder is listed."""
-        return bool(self.spool.names() - self._seen)
+        """Somebody has told something since the last turn, and that was a while ago. It is cheap to ask: a folder is listed."""
+        return time.monotonic() - self._turned >= CALM and bool(self.spool.names() - self._seen)
 
     def _report(self, told: Told) -> None:
         where = self.places.get(told.provider or '', told.provider)
