@@ -507,7 +507,7 @@ def test_what_runs_beside_peers_imports_nothing_of_ours(name: str):
 
 def published(client: str, seconds: float, *, calls: int = 1) -> list[publishing.Found]:
     """One round of a client, in which every case took the same."""
-    usual = {'client': client, 'served': 0.0, 'asked': {}, 'failed': {}}
+    usual = {'client': client, 'cpu': 0.0, 'asked': {}, 'failed': {}}
     return [publishing.Found(case=case, seconds=seconds, calls=calls, **usual) for case in publishing.CASES]
 
 
@@ -563,7 +563,7 @@ def test_our_publisher_takes_the_calls_that_the_page_says(tmp_path: Path):
     with publishing.Placement(tmp_path, database=None, threads=1) as placement:
         client = publishing.Client(publishing.OURS, placement.url)
         try:
-            list(publishing.measure(client, placement, warm=True))
+            list(publishing.measure(client, placement, nodes=0))
             found = {one.case: one.calls for one in publishing.measure(client, placement, nodes=2)}
         finally:
             client.close()

@@ -43,7 +43,9 @@ def serve(make: Callable[[str], Client]) -> None:
                 client = make(url)
             else:
                 assert client is not None
+                cpu = time.process_time()
                 found['seconds'] = turn(client, asked)
+                found['cpu'] = time.process_time() - cpu
         except Exception as exc:  # noqa: BLE001 - whatever it is, it is told
             found['error'] = f'{type(exc).__name__}: {exc}'[:500]
         answers.write(json.dumps(found) + '\n')
