@@ -144,7 +144,9 @@ class Shelf:
     def put_back(
         self, root_uuid: str, offered: Iterable[Offered], *, still: Callable[[], None] = lambda: None
     ) -> tuple[str, ...]:
-        """Offer again what was withdrawn, exactly as it was. What somebody offers there by now stays as that is.
+        """Offer again what was withdrawn, exactly as it was, unless somebody has published the machine since.
+
+        Whoever did has looked at it: what he does not offer is not to be had any more, whatever it was when it was withdrawn.
 
         :param still: raises when the machine must not be on offer any more. It is asked right before each write: of one that
             somebody has got meanwhile placement would take it, for nothing of ours below it has changed by that.
@@ -157,7 +159,7 @@ class Shelf:
             now = self.look(root_uuid)
             generations = dict(now.generations)
             back = [wanted[o.uuid] for o in now.ours if o.uuid in wanted and not o.stocks]
-            if not back:
+            if not back or now.offered:
                 return tuple(wanted[o.uuid].name for o in now.ours if o.uuid in wanted and o.stocks == wanted[o.uuid].stocks)
             body = {
                 'inventories': {
