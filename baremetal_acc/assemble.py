@@ -23,6 +23,7 @@ from baremetal_acc.conf import GROUP, check_names
 from baremetal_acc.decide import baseline
 from baremetal_acc.decide.advance import Patience
 from baremetal_acc.decide.baseline import Baseline
+from baremetal_acc.decide.offer import unknown
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.locks import find as find_locks
 from baremetal_acc.model.certificate import Paper
@@ -38,6 +39,7 @@ class Documents:
     :ivar path: of the catalogue, for messages; ``expires`` when it does, None for never; ``denials`` its deny-list.
     :ivar trust: who may sign images; None where there are no trust roots for them.
     :ivar papers: the files of baseline and catalogue, by which certificates name them; None where one was not read.
+    :ivar remarks: what is no error in them, and seems not to be meant.
     """
 
     baseline: Baseline
@@ -49,6 +51,7 @@ class Documents:
     denials: tuple[Denial, ...] = ()
     trust: Trusting | None = None
     papers: tuple[Paper, Paper] | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
@@ -78,6 +81,10 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
         papers=(
             Paper(name=Path(group.baseline).name, digest=f'sha256:{hashlib.sha256(text.encode()).hexdigest()}'),
             Paper(name=Path(found.path).name, digest=loaded.digest),
+        ),
+        remarks=tuple(
+            f'{group.baseline}: rule {rule}: takes names {name!r}, and {found.path} has no such function: it promises nothing'
+            for rule, name in unknown(rules, found.images)
         ),
     )
 

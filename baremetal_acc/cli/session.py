@@ -114,6 +114,8 @@ class Session:
         """
         if documents:
             read = self._documents(images=images)
+            for remark in read.remarks:
+                text.note(remark)
         else:
             read = assemble.Documents(baseline=Baseline(rules=()), catalogue=(), folders=())
         return assemble.tools(self.conf, read)

@@ -121,6 +121,15 @@ def goes(accelerator: Accelerator, wanted: Demands) -> bool:
     return how is Offering.FUNCTION and wanted.on_leave is OnLeave.REMOVE
 
 
+def unknown(baseline: Baseline, catalogue: Iterable[Image]) -> tuple[tuple[str, str], ...]:
+    """What rules let slots be given that no image of the catalogue is: it promises nothing, and may be misspelt.
+
+    :returns: pairs of a rule and a function.
+    """
+    known = {i.function for i in catalogue if i.kind is ImageKind.FUNCTION}
+    return tuple((rule.name, name) for rule in baseline.rules for name in rule.takes or () if name not in known)
+
+
 def slots(inventory: Inventory) -> frozenset[Place]:
     """All slots of a machine."""
     return frozenset((a.id, s.slot_id) for a in inventory.accelerators for s in a.slots)

@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import NodeFacts, Offering, demands, parse
-from baremetal_acc.decide.offer import Offer, able, offer, supply, usual
+from baremetal_acc.decide.offer import Offer, able, offer, supply, unknown, usual
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
@@ -347,3 +347,15 @@ def test_every_kind_can_be_counted_together():
     for kind, resource_class in CLASSES.items():
         (found,) = published('offer = "together"', cards=gpus(2, kind=kind)).values()
         assert (ProviderInventory(resource_class=resource_class, total=2),) == found.inventories
+
+
+def test_names_of_functions_that_no_image_is_are_told():
+    """A name that is misspelt promises nothing; its rule is told with it. What a plan demands is refused elsewhere."""
+    baseline = parse(
+        'format = 1\n[[rule]]\nname = "a"\ntakes = ["gzip", "zgip"]\n'
+        '[[rule]]\nname = "b"\nfunctions = { "*" = "else" }\n[[rule]]\nname = "c"\ntakes = ["sea", "GZIP"]\n',
+        'baseline.toml',
+    )
+    firmware = replace(GZIP, name='other', kind=ImageKind.FIRMWARE, function='sea')
+    assert (('a', 'zgip'), ('c', 'sea'), ('c', 'GZIP')) == unknown(baseline, (GZIP, AES, firmware))
+    assert () == unknown(parse('format = 1\n', 'baseline.toml'), ())
