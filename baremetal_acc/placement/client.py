@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is placement spoken to? One microversion, answers judged by status and code, and nothing sent twice.
+"""How is placement spoken to? One microversion, answers judged by status and code, and no write sent twice.
 
 Errors never quote placement's own text: it differs between its databases, and could hold what somebody else sent.
 """
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -23,6 +25,12 @@ DUPLICATE_NAME = 'placement.duplicate_name'
 CANNOT_DELETE_PARENT = 'placement.resource_provider.cannot_delete_parent'
 
 RESHAPER = '/reshaper'
+
+READS = 4
+"""How often a question is asked while its answer is lost, or is 5xx. A reshape asks twenty, and begins anew with each lost one."""
+
+READ_SECONDS = 5.0
+"""A question that took longer than that is not asked again: whoever asks holds the lock of a node."""
 
 _VERSION_CHARACTERS = 20
 
@@ -64,10 +72,19 @@ class PlacementClient:
 
     :param adapter: with authentication and endpoint. It may repeat requests that never arrived (``connect_retries``) and
         those that were answered with 503, and no others: a body holds a generation that is stale the second time.
+    :param sleep: how to pause before a question is asked again; ``clock`` is seconds that only go up.
     """
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._adapter = adapter
+        self._sleep = sleep
+        self._clock = clock
         self._checked = False
 
     def check(self) -> None:
@@ -116,15 +133,23 @@ class PlacementClient:
         return answer
 
     def get(self, path: str, **query: str) -> Answer:
-        """Read.
+        """Read, again where an answer was lost.
 
         :returns: an answer of 200, 204 or 404.
         :raises PlacementError: any other.
         """
-        answer = self.request('GET', path, query=query)
-        if answer.ok or answer.status == HTTPStatus.NOT_FOUND:
-            return answer
-        raise refusal('GET', path, answer)
+        for attempt in range(1, READS + 1):
+            began = self._clock()
+            try:
+                answer = self.request('GET', path, query=query)
+                if answer.ok or answer.status == HTTPStatus.NOT_FOUND:
+                    return answer
+                raise refusal('GET', path, answer)
+            except PlacementUnreachable:
+                if attempt == READS or self._clock() - began >= READ_SECONDS:
+                    raise
+            self._sleep(0.05 * 2**attempt * (0.5 + random.random() / 2))  # noqa: S311 - no secret
+        raise AssertionError('unreachable')
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Answer:
         where = f'{method} {path.partition("?")[0]}'

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What placement answers is judged by status and code; errors say what was asked and what to do, and quote nobody."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import requests_mock
 from keystoneauth1 import adapter, plugin, session, token_endpoint
 
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
-from baremetal_acc.placement.client import PlacementClient
+from baremetal_acc.placement.client import READ_SECONDS, READS, PlacementClient
 from baremetal_acc.placement.publish import Publisher
 
 URL = 'http://placement.example/placement'
@@ -19,9 +20,10 @@ SECRET = 'gAAAAABlongtoken'
 ROOT = '7b9a3a3e-3f4d-4a0e-9d53-0d1f0a3f8a01'
 
 
-def client(auth: plugin.BaseAuthPlugin | None = None) -> PlacementClient:
+def client(auth: plugin.BaseAuthPlugin | None = None, **other: Any) -> PlacementClient:
     auth = auth or token_endpoint.Token(URL, SECRET)
-    return PlacementClient(adapter.Adapter(session=session.Session(auth=auth), service_type='placement'))
+    made = adapter.Adapter(session=session.Session(auth=auth), service_type='placement')
+    return PlacementClient(made, **{'sleep': lambda seconds: None} | other)
 
 
 @pytest.fixture
@@ -122,6 +124,41 @@ def test_a_server_error_is_worth_waiting(placement: Any, status: int) -> None:
     placement.get(f'{URL}/resource_providers', status_code=status, text='<html>')
     with pytest.raises(PlacementUnreachable, match=f'status {status}'):
         client().get('/resource_providers')
+
+
+def test_a_question_whose_answer_was_lost_is_asked_again(placement: Any) -> None:
+    """It changes nothing. A pause comes before each, and the last answer counts."""
+    lost = {'exc': requests.exceptions.ConnectionError('cut')}
+    placement.get(f'{URL}/x', [lost, {'status_code': 503}, {'status_code': 500}, {'json': {'a': 1}}])
+    pauses: list[float] = []
+    assert {'a': 1} == client(sleep=pauses.append).get('/x').body
+    assert 3 == len(pauses)
+    assert all(0.05 * 2**n <= pause <= 0.1 * 2**n for n, pause in enumerate(pauses))
+
+
+def test_a_question_is_given_up_in_the_end(placement: Any) -> None:
+    """Four times, and the last error is told."""
+    placement.get(f'{URL}/x', status_code=503)
+    with pytest.raises(PlacementUnreachable, match='GET /x: status 503'):
+        client(sleep=lambda seconds: None).get('/x')
+    assert 1 + READS == len(placement.request_history)
+
+
+def test_a_question_that_took_long_is_not_asked_again(placement: Any) -> None:
+    """A timeout of a minute is waited for once."""
+    ticks = itertools.count(0.0, READ_SECONDS)
+    placement.get(f'{URL}/x', exc=requests.exceptions.Timeout('a minute'))
+    with pytest.raises(PlacementUnreachable):
+        client(clock=lambda: next(ticks)).get('/x')
+    assert 2 == len(placement.request_history)
+
+
+def test_a_write_whose_answer_was_lost_is_not_sent_again(placement: Any) -> None:
+    """It may have been done; who asked looks first."""
+    placement.put(f'{URL}/x', exc=requests.exceptions.ConnectionError('cut'))
+    with pytest.raises(PlacementUnreachable):
+        client().request('PUT', '/x', body={})
+    assert ['GET', 'PUT'] == [request.method for request in placement.request_history]
 
 
 @pytest.mark.parametrize(('status', 'hint'), [(401, 'credentials'), (403, 'role service or admin')])
