@@ -75,9 +75,28 @@ def going_back(task: Any, mind: Memory, inventory: Inventory) -> tuple[Memory, t
     if before is None:
         return mind, ()
     mind = _without_overrides(mind, before)
-    attached, gives = _way_back(task, mind, inventory, before, decide.in_reverse(before))
+    there = {a.id for a in inventory.accelerators}
+    # A card may be away for a while, and then comes back with what it holds.
+    away = {a.provider: _AWAY for a in decide.in_reverse(before) if a.accelerator not in there}
+    which = tuple(a for a in decide.in_reverse(before) if a.provider not in away)
+    attached, gives = _way_back(task, mind, inventory, before, which, failed=away)
     mind = _withheld(replace(mind, attached=attached), inventory)
     return _asking(task, mind, inventory, gives, baseline_too=False), gives
+
+
+def without_refused(
+    mind: Memory, made: Plan, gives: tuple[Give, ...], inventory: Inventory
+) -> tuple[Memory, Plan, tuple[Give, ...]]:
+    """What is remembered, planned and given without the devices of which something is refused: they cannot be brought back."""
+    made, why = decide.without_refused(made, gives)
+    attached = mind.attached
+    if attached is None or not why:
+        return mind, made, gives
+    gives = tuple(g for g in gives if g.accelerator not in why)
+    failed = {a.provider: why[a.accelerator] for a in decide.in_reverse(attached) if a.accelerator in why}
+    mind = _withheld(replace(mind, attached=decide.returned(attached, gives, failed=failed)), inventory)
+    theirs = tuple(o for o in mind.overrides if o.device not in why)
+    return replace(mind, overrides=theirs), made, gives
 
 
 def is_going_back(mind: Memory) -> bool:
@@ -250,6 +269,7 @@ def _cleaned(task: Any, mind: Memory, attached: Attached, reasons: tuple[str, ..
 # ---------------------------------------------------------------------------------------------------------------- parts
 
 _TOLD = 20
+_AWAY = 'its BMC does not show the card any more'
 _BEGIN, _READY = AttachEvent.BEGIN, AttachEvent.READY
 
 
@@ -302,12 +322,14 @@ def _way_back(
     attached: Attached,
     which: tuple[Attachment, ...],
     kept: dict[str, str] | None = None,
+    failed: dict[str, str] | None = None,
 ) -> tuple[Attached, tuple[Give, ...]]:
     """How some of them are brought back, as their drivers say it; the others stay as they are."""
     way = drive.unprepare(drivers(), which, _around(task, mind, inventory, attached.instance))
     for driver in sorted({a.driver for a in which if a.provider in way.failed}):
         outcome.told(task.node, next(way.failed[a.provider] for a in which if a.driver == driver and a.provider in way.failed))
-    return decide.returned(attached, way.undo.gives, {**(kept or {}), **way.undo.kept}, way.failed), way.undo.gives
+    kept, failed = {**(kept or {}), **way.undo.kept}, {**(failed or {}), **way.failed}
+    return decide.returned(attached, way.undo.gives, kept, failed), way.undo.gives
 
 
 def _asking(
@@ -343,9 +365,10 @@ def _withheld(mind: Memory, inventory: Inventory) -> Memory:
     new = {}
     for one in decide.stuck(mind.attached):
         accelerator = inventory.accelerator(one.accelerator)
-        if accelerator is None or one.accelerator in known:
+        if one.accelerator in known:
             continue
-        refs = tuple(s.item.ref for s in accelerator.slots if s.item is not None and s.slot_id == one.slot)
+        slots = () if accelerator is None else accelerator.slots
+        refs = tuple(s.item.ref for s in slots if s.item is not None and s.slot_id == one.slot)
         why = f'{one.accelerator} is quarantined: {one} could not be brought back: {one.why}'
         new[one.accelerator] = Quarantine(device=one.accelerator, since=inventory.at, why=why, firmware=False, refs=refs)
     return replace(mind, quarantined=(*mind.quarantined, *new.values()))
@@ -364,5 +387,6 @@ __all__ = [
     'prepare',
     'tell',
     'unsaid',
+    'without_refused',
     'worked_on',
 ]

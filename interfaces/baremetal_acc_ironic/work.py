@@ -203,6 +203,7 @@ def _planned(
         blockable=tools.blockable,
     )
     if back:
+        mind, made, gives = attach.without_refused(mind, made, gives, inventory)
         made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
     if flow is Flow.SERVICE:

@@ -104,6 +104,21 @@ class TestRollBack(AttachCase):
         )
         assert 'was left as it is: zstd cannot be had any more, which was in it before' in self.node.last_error
 
+    def test_a_card_that_is_away_is_not_taken_for_brought_back(self) -> None:
+        """It comes back with what it holds, and cleaning sees to that."""
+        self.machine.fault('task-fails', uri='*_Slot1', count=1)
+        self.deploy()
+        while not any('is brought back' in event for event in self.history()):
+            self.poll()
+        self.machine.fault('device-absent', device='FPGA1')
+        assert states.DEPLOYFAIL == self.settle()
+        assert 'was not rolled back: its BMC does not show the card any more' in self.node.last_error
+        assert {'Slot0': 'not-rolled-back', 'Slot1': 'not-rolled-back'} == self.attached()
+        assert (1, True) == (len(self.mind.quarantined), self.node.maintenance)
+        self.machine.clear_faults()
+        assert states.AVAILABLE == self.undeploy(self.instance), self.node.last_error
+        assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.mind.quarantined)
+
     def test_a_driver_that_cannot_bring_back_is_named_and_nobody_gets_the_card(self) -> None:
         """Until its package is repaired: then cleaning brings it back."""
         acme = Acme()
