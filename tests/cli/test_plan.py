@@ -246,3 +246,15 @@ def test_nothing_of_a_refused_plan_looks_as_if_it_were_to_come(desk, emulated_ma
     opened = desk.run('unlock', '--keep-host-running', *desk.options, '-f', 'value', '-c', 'Action', '-c', 'State')
     assert (3, 'release planned') == (opened.code, opened.out.splitlines()[0])
     assert 'will be opened' in opened.err
+
+
+@pytest.mark.parametrize('verb', ['plan', 'verify'])
+def test_a_function_that_a_rule_lets_slots_be_given_and_that_no_image_is_is_told(desk, emulated_machine, verb):
+    """A misspelt name promises nothing: rule, file and name are said, and nothing fails for it."""
+    desk.prepare(emulated_machine('gpu-server', gpus=1))
+    before = desk.run(verb, *desk.options).code
+    desk.write('baseline.toml', BASELINE + '\n[[rule]]\nname = "shelf"\ntakes = ["gzip", "zgip"]\n')
+    found = desk.run(verb, *desk.options)
+    assert "baseline.toml: rule shelf: takes names 'zgip', and" in found.err
+    assert "takes names 'gzip'" not in found.err
+    assert before == found.code

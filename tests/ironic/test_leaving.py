@@ -4,11 +4,13 @@
 
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 from ironic.common import states
 
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import placement as told_by
+from baremetal_acc_ironic import tools
 from tests.ironic.placement_case import PlacementCase
 
 RULES = """\
@@ -145,3 +147,17 @@ class TestKept(LeavingCase):
         self.clean_up()
         self.one_tenant()
         assert [GZIP] == self.offers()
+
+
+class TestMisspelt(LeavingCase):
+    """A rule lets slots be given a function that the catalogue does not know."""
+
+    baseline = RULES + '[[rule]]\nname = "shelf"\ntakes = ["zgip"]\n'
+
+    def test_the_log_of_the_conductor_says_so_once(self) -> None:
+        """With rule, file and name; the step goes on."""
+        with mock.patch.object(tools, 'LOG') as log:
+            self.clean_up()
+        path = self._folder / 'baseline.toml'
+        told = [str(call.args) for call in log.warning.call_args_list]
+        assert 1 == sum(f"{path}: rule shelf: takes names 'zgip'" in text for text in told)
