@@ -11,7 +11,7 @@
     VERIFY    wait until what it offers is what was asked for             DONE
 
     RETURN    have Ironic put it in use again, as it was                  then RESTORE
-    RESTORE   put back what was offered, exactly as it was                CANCELLED
+    RESTORE   put back what was offered, exactly as it was                CANCELLED; in maintenance: when that is over
 
 A stage is stored before anything of it is done. A process that takes a move up again, after another one was killed, knows the
 stage and not whether anything of it was done: what is seen says so. What Ironic still has in use goes back, all else goes on.
@@ -105,7 +105,7 @@ def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
         case Stage.WITHDRAW:
             if done:
                 return following(Stage.MANAGE, seen, done=False)
-            if seen.standing is not Standing.AVAILABLE or seen.maintenance:
+            if seen.standing is not Standing.AVAILABLE or seen.maintenance or seen.claimed:
                 return following(Stage.RESTORE, seen, done=False)
             return stage, Act.WITHDRAW
         case Stage.MANAGE:
@@ -121,7 +121,8 @@ def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
         case Stage.RESTORE:
             # What it holds is not what it offered: whoever looks at it next offers what it holds.
             back = seen.standing is Standing.AVAILABLE and seen.holds is Holds.BEFORE and not done
-            return stage, Act.PUT_BACK if back else Act.CANCELLED
+            # Nothing of a machine in maintenance is on offer.
+            return stage, Act.CANCELLED if not back else Act.WAIT if seen.maintenance else Act.PUT_BACK
         case _:
             assert_never(stage)
 

@@ -149,6 +149,12 @@ class Mover:
             if act.ends:
                 self._journal.drop(entry)
                 raise _Over(act, _text(entry, act, node, seen))
+            if act is Act.WAIT and stage is Stage.RESTORE:
+                if not entry.offered:
+                    self._journal.drop(entry)
+                    raise _Over(Act.CANCELLED, 'it is in maintenance')
+                self._journal.write(entry)
+                raise _Over(None, 'it is in maintenance, and offers what it offered when that is over')
             if act is Act.WAIT:
                 verifying = None if stage is not Stage.VERIFY else verifying or self._now()
                 if verifying is not None and self._now() - verifying > self._settles:
@@ -231,7 +237,7 @@ class Mover:
         """
         raw = self._ironic.node(uuid)
         node = None if raw is None else parse(raw)
-        if node is None or node.standing is not Standing.AVAILABLE:
+        if node is None or node.standing is not Standing.AVAILABLE or node.maintenance:
             raise IronicUnreachable(f'{name} is available no more')
 
     def _withdraw(self, entry: Entry) -> Entry:

@@ -142,13 +142,13 @@ class Steering:
             if ended.act is not Act.DONE:
                 self._tried[uuid] = (self.now(), ended.why)
             (self.say if ended.act is not None else self.warn)(str(ended))
+        self._tried = {uuid: (at, why) for uuid, (at, why) in self._tried.items() if self.now() - at < TRIED}
         pools = self.pools()
         mover = self._mover(pools)
         for entry in self.journal.read():
             # One that was given up waiting for.
-            if entry.move.machine not in moves:
+            if entry.move.machine not in moves and entry.move.machine not in self._tried:
                 self._begin(workers, running, moves, mover, entry)
-        self._tried = {uuid: (at, why) for uuid, (at, why) in self._tried.items() if self.now() - at < TRIED}
         look = self._plan(pools, tuple(self._rested(m) for m in fleet(self.ironic, self.shelf.busy, dict(moves))))
         short = frozenset(f'{s.who}: {s.missing} {s.function} short: {s.why}' for s in look.plan.short)
         for line in sorted(short - told):

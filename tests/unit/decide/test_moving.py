@@ -62,8 +62,10 @@ def test_a_move_that_nothing_disturbs(stage, done, what, then, act):
         (S.PROVIDE, True, seen(N.TAKEN, H.AFTER), S.VERIFY, A.DONE),
         # Somebody else has it: it is his.
         (S.WITHDRAW, False, seen(N.TAKEN), S.RESTORE, A.CANCELLED),
-        (S.WITHDRAW, False, seen(N.AVAILABLE, maintenance=True), S.RESTORE, A.PUT_BACK),
-        (S.MANAGE, False, seen(N.AVAILABLE, maintenance=True), S.RESTORE, A.PUT_BACK),
+        (S.WITHDRAW, False, seen(N.AVAILABLE, claimed=True), S.RESTORE, A.PUT_BACK),
+        (S.WITHDRAW, False, seen(N.AVAILABLE, maintenance=True), S.RESTORE, A.WAIT),
+        (S.MANAGE, False, seen(N.AVAILABLE, maintenance=True), S.RESTORE, A.WAIT),
+        (S.RESTORE, False, seen(N.AVAILABLE, maintenance=True), S.RESTORE, A.WAIT),
         (S.MANAGE, False, seen(N.TAKEN), S.MANAGE, A.LEFT),
         (S.MANAGE, False, seen(N.FAILED), S.MANAGE, A.LEFT),
         (S.MANAGE, False, seen(N.GONE), S.MANAGE, A.LEFT),
@@ -113,7 +115,7 @@ def test_whatever_is_seen_there_is_an_answer(stage, done):
             assert (N.MANAGEABLE, False) == (what.standing, what.claimed)
             assert what.holds is not H.AFTER
         if act is A.PUT_BACK:
-            assert (N.AVAILABLE, H.BEFORE) == (what.standing, what.holds)
+            assert (N.AVAILABLE, H.BEFORE, False) == (what.standing, what.holds, what.maintenance)
         if act in (A.WITHDRAW, A.MANAGE):
             assert what.standing is N.AVAILABLE
         if act is A.PROVIDE:
