@@ -90,6 +90,7 @@ class Spool:
     most_of_one: int = MOST_OF_ONE
     most_of_an_asker: int = MOST_OF_AN_ASKER
     _reported: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _known: dict[str, tuple[tuple[int, ...], Told]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def put(self, demand: Demand, source: str = 'file', asker: str | None = None) -> bool:
         """Keep a demand.
@@ -142,6 +143,11 @@ class Spool:
         with self._explained():
             self._check_root()
             names = self._names(foreign=True)
+        there = set(names)
+        # A copy: other threads read, too.
+        for name in list(self._known):
+            if name not in there:
+                self._known.pop(name, None)
         for name in names:
             one = self._read(name)
             if one is None:
@@ -219,7 +225,10 @@ class Spool:
     def _read(self, name: str) -> Told | None:
         """What a file holds; None: it has gone, or nobody can tell, which is reported."""
         path = self.root / name
+        known = self._known.get(name)
         try:
+            if known is not None and known[0] == _state(path.lstat()):
+                return known[1]
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
                 found = os.fstat(stream.fileno())
                 if not stat.S_ISREG(found.st_mode) or _others_may_write(found):
@@ -242,6 +251,7 @@ class Spool:
             self._report(name, f'cannot be used: {exc}')
             return None
         self._reported.discard(name)
+        self._known[name] = (_state(found), kept.told)
         return kept.told
 
     def _report(self, name: str, what: str) -> None:
@@ -365,6 +375,11 @@ def _count(lock: int) -> None:
 def _counted(data: bytes) -> int:
     word = data.strip()
     return int(word) if word.isdigit() else 0
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    """What is another one when a file is: one that is as it was is not read again."""
+    return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode, found.st_uid, found.st_ctime_ns
 
 
 def _others_may_write(found: os.stat_result) -> bool:

@@ -1,0 +1,275 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is each demand told, held, reported and forgotten as the fleet goes on, and does a flood change each region once?"""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from oslo_config import cfg
+
+from baremetal_acc import conf as options
+from baremetal_acc.decide import demand as decide
+from baremetal_acc.decide.demand import Asked, Progress
+from baremetal_acc.decide.pool import Machine, Pool, Pools, Region, plan
+from baremetal_acc.errors import DemandRefused, DocumentError, UsageError
+from baremetal_acc.fleet import demand as desks
+from baremetal_acc.fleet import sources
+from baremetal_acc.fleet.demand import Desk
+from baremetal_acc.fleet.spool import Spool
+from baremetal_acc.model.ref import AcceleratorId
+
+NOW = datetime.now(UTC)
+LASTS = timedelta(minutes=15)
+MINUTE = timedelta(minutes=1)
+FUNCTIONS = frozenset({'aes', 'gzip', 'dedup'})
+AES = Asked(functions=('aes',))
+
+
+def machine(name: str, *holds: str | None, busy: str | None = None, coming: str | None = None) -> Machine:
+    """A machine whose regions hold these functions, and can be given any."""
+    regions = tuple(
+        Region(
+            provider=f'{name}-{n}', accelerator=AcceleratorId('uuid:1'), slot_id=f'Slot{n}', function=function,
+            takes=FUNCTIONS, coming=coming,
+        )
+        for n, function in enumerate(holds)
+    )  # fmt: skip
+    return Machine(uuid=name, name=name, regions=regions, busy=busy)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What was told."""
+    return []
+
+
+@pytest.fixture
+def desk(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """With an empty folder. No power fails here: a thousand files need not be on the disk."""
+    monkeypatch.setattr(os, 'fsync', lambda _: None)
+    return Desk(spool=Spool(root=tmp_path / 'demands'), functions=FUNCTIONS, say=said.append)
+
+
+def test_a_demand_from_its_beginning_to_its_end(desk: Desk, said: list[str]) -> None:
+    """Each change is told once, with where and how long it took; when somebody has taken it no plan counts it any more."""
+    desk.tell(AES, 'req-1', NOW, source='http')
+    desk.tell(AES, 'req-1', NOW, source='http')
+    rounds = (
+        (machine('m', 'gzip'), 1),
+        (machine('m', 'gzip', busy='x', coming='aes'), 1),
+        (machine('m', 'gzip', busy='x', coming='aes'), 1),
+        (machine('m', 'aes'), 1),
+        (machine('m', 'aes'), 1),
+        (machine('m', 'aes', busy='claimed'), 0),
+        (machine('m', 'aes'), 0),
+    )
+    for minutes, (there, counts) in enumerate(rounds):
+        assert counts == len(desk.turn([there], NOW + minutes * MINUTE, LASTS))
+    assert [
+        'demand req-1 for aes: told by http',
+        'demand req-1 for aes: being programmed: Slot0 of uuid:1 in m',
+        'demand req-1 for aes: schedulable after 180 s: Slot0 of uuid:1 in m',
+        'demand req-1 for aes: no longer held: Slot0 of uuid:1 in m',
+    ] == said
+    assert () == desk.turn([], NOW + 30 * MINUTE, LASTS)
+    assert () == desk.told()
+
+
+def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
+    """It waits again, and counts."""
+    desk.tell(Asked(functions=('aes',), resource_class='gold'), 'req-1', NOW, source='nova', asker='p')
+    there = replace(machine('m', 'gzip', busy='x', coming='aes'), resource_class='gold')
+    desk.turn([there], NOW, LASTS)
+    [counted] = desk.turn([replace(machine('m', 'gzip'), resource_class='gold')], NOW + MINUTE, LASTS)
+    assert 'CUSTOM_GOLD' == counted.resource_class
+    assert 'demand req-1 for aes on machines of class gold: waits again' == said[-1]
+
+
+def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
+    """pool plan counts the same demands, reports none, and forgets none; what is over does not count."""
+    desk.tell(AES, 'old', NOW - 20 * MINUTE, source='file')
+    desk.tell(AES, 'new', NOW, source='file')
+    before = {p.name: p.read_bytes() for p in desk.spool.root.glob('*.json')}
+    told = len(said)
+    assert ['new'] == [d.id for d in desk.look([machine('m', 'aes')], NOW, LASTS)]
+    assert before == {p.name: p.read_bytes() for p in desk.spool.root.glob('*.json')}
+    assert told == len(said)
+
+
+def test_a_request_that_is_refused_half_way_keeps_what_was_told(tmp_path: Path) -> None:
+    """The folder is full after its first function: that one waits, and the refusal is told."""
+    desk = Desk(spool=Spool(root=tmp_path / 'demands', most=1), functions=FUNCTIONS)
+    with pytest.raises(DemandRefused):
+        desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='http')
+    assert ['req/1'] == [t.demand.id for t in desk.told()]
+
+
+def test_somebody_who_waits_calls_but_not_all_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn is called for when something was told since the last one, and that was two seconds ago."""
+    clock = [100.0]
+    monkeypatch.setattr(time, 'monotonic', lambda: clock[0])
+    assert not desk.called()
+    desk.tell(AES, 'a', NOW, source='file')
+    assert desk.called()
+    desk.turn([], NOW, LASTS)
+    assert not desk.called()
+    Desk(spool=Spool(root=desk.spool.root)).tell(AES, 'b', NOW, source='file')
+    clock[0] += desks.CALM - 0.1
+    assert not desk.called()
+    clock[0] += 0.1
+    assert desk.called(), 'also when another process has told it'
+
+
+def test_a_catalogue_that_cannot_be_read_keeps_what_was_known(desk: Desk, said: list[str]) -> None:
+    """Demands go on being taken, for what it held before; what it has got new counts from the next turn on."""
+    desk.catalogue = lambda: frozenset({'aes', 'brotli'})
+    desk.turn([], NOW, LASTS)
+    assert 'brotli' == desk.function('BROTLI')
+
+    def broken() -> frozenset[str]:
+        raise DocumentError(path='catalogue.toml', what='is not there')
+
+    desk.catalogue = broken
+    desk.turn([], NOW, LASTS)
+    assert 'brotli' == desk.function('CUSTOM_ACC_FN_BROTLI')
+    assert 'the catalogue cannot be read' in said[-1]
+    with pytest.raises(UsageError, match=r'function: .gzip.: the catalogue knows no such function \(it knows aes, brotli\)'):
+        desk.function('gzip')
+
+
+def programmed(machines: Sequence[Machine], desk: Desk, pools: Pools, now: datetime) -> tuple[list[Machine], int]:
+    """The fleet after one round, all of whose moves succeed at once, and how many regions were changed."""
+    made = plan(machines, pools, desk.turn(machines, now, pools.demand_lasts), now)
+    changes = {c.provider: c.function for move in made.moves for c in move.changes}
+    return [
+        replace(
+            m,
+            regions=tuple(
+                replace(r, function=changes[r.provider], changed=now) if r.provider in changes else r for r in m.regions
+            ),
+        )
+        for m in machines
+    ], len(changes)
+
+
+@pytest.mark.parametrize('claimed', [False, True])
+def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: Desk, *, claimed: bool) -> None:
+    """Told within a quarter of an hour, for three functions: one reprogram for each region, claimed meanwhile or not."""
+    machines = [machine(f'm-{n}', None, None) for n in range(10)]
+    pools = Pools(pools=())
+    changed = 0
+    for minute in range(15):
+        now = NOW + minute * MINUTE
+        for n in range(67):
+            function = sorted(FUNCTIONS)[n % 3]
+            desk.tell(Asked(functions=(function,)), f'req-{minute}-{n}', now, source='http')
+        machines, more = programmed(machines, desk, pools, now)
+        changed += more
+        if claimed and minute == 5:
+            machines = [replace(m, busy='claimed') for m in machines]
+        if claimed and minute == 10:
+            machines = [replace(m, busy=None) for m in machines]
+    assert 20 == changed
+    states = [t.progress for t in desk.told()]
+    # Those whose machines were claimed are served; twenty others get the same regions, as they are, when these are free again.
+    assert (40 if claimed else 20, 1005) == (sum(s is not Progress.WAITING for s in states), len(states))
+
+
+def test_a_flood_leaves_a_pool_its_goal(desk: Desk) -> None:
+    """Whoever asks for aes a thousand times gets what no pool has as its goal."""
+    machines = [machine(f'm-{n}', 'gzip', 'gzip') for n in range(10)]
+    pools = Pools(pools=(Pool(name='gzips', function='gzip', free=12),))
+    for n in range(1000):
+        desk.tell(AES, f'req-{n}', NOW, source='http')
+    changed = 0
+    for minute in range(14):
+        machines, more = programmed(machines, desk, pools, NOW + minute * MINUTE)
+        changed += more
+    assert 8 == changed
+    assert 12 == sum(r.function == 'gzip' for m in machines for r in m.regions)
+
+
+def test_who_got_his_region_is_not_served_again(desk: Desk) -> None:
+    """He claims it, and his demand is over: the same demand programs no second region."""
+    machines = [machine('a', None), machine('b', None)]
+    desk.tell(AES, 'req', NOW, source='http')
+    machines, first = programmed(machines, desk, Pools(pools=()), NOW)
+    machines, again = programmed(machines, desk, Pools(pools=()), NOW + MINUTE)
+    assert (1, 0) == (first, again)
+    machines = [replace(m, busy='claimed' if m.regions[0].function else None) for m in machines]
+    for minutes in range(2, 14):
+        machines, more = programmed(machines, desk, Pools(pools=()), NOW + minutes * MINUTE)
+        assert 0 == more
+
+
+# ----------------------------------------------------------------------------------------------------------------- sources
+
+
+def configured(path: Path, text: str) -> cfg.ConfigOpts:
+    """The options of a file."""
+    (path / 'acc.conf').write_text(text)
+    made = cfg.ConfigOpts()
+    options.register(made)
+    made([], project='baremetal_acc', default_config_files=[str(path / 'acc.conf')])
+    return made
+
+
+def test_nothing_is_listened_to_unless_it_is_configured(desk: Desk, tmp_path: Path) -> None:
+    """Neither a port nor a message bus, and the catalogue is not asked for."""
+    desk.catalogue = lambda: pytest.fail('it was read')
+    conf = configured(tmp_path, '')
+    assert Spool(root=tmp_path / 'demands') == sources.spool(conf, tmp_path)
+    with sources.listening(conf, desk) as heard:
+        assert () == heard
+
+
+def test_what_is_configured_is_listened_to_and_ended(desk: Desk, tmp_path: Path) -> None:
+    """Both; when it ends no thread of ours is left."""
+    token = tmp_path / 'token'
+    token.write_text('0123456789abcdef')
+    token.chmod(0o600)
+    text = f'[baremetal_acc_demand]\nhttp_listen = 127.0.0.1:0\nhttp_token_file = {token}\nnova_transport_url = fake:/sources\n'
+    before = set(threading.enumerate())
+    desk.catalogue = lambda: frozenset({'aes'})
+    conf = configured(tmp_path, f'{text}folder = {tmp_path}/elsewhere\nproject_limit = 3\n')
+    spool = sources.spool(conf, tmp_path)
+    assert (tmp_path / 'elsewhere', 3) == (spool.root, spool.most_of_an_asker)
+    with sources.listening(conf, desk) as heard:
+        assert ['demands by HTTP at http://127.0.0.1:', "Nova's notifications (versioned_notifications, notifications)"] == [
+            heard[0].rpartition(':')[0] + ':', heard[1],
+        ]  # fmt: skip
+        assert frozenset({'aes'}) == desk.functions
+    until = time.monotonic() + 10
+    while (left := [t for t in threading.enumerate() if t not in before and not t.daemon]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert [] == left
+
+
+def test_a_source_that_cannot_start_leaves_none_running(desk: Desk, tmp_path: Path) -> None:
+    """The hook is closed again where the URL of the bus is wrong."""
+    token = tmp_path / 'token'
+    token.write_text('0123456789abcdef')
+    token.chmod(0o600)
+    text = f'[baremetal_acc_demand]\nhttp_listen = 127.0.0.1:0\nhttp_token_file = {token}\nnova_transport_url = nosuch:/\n'
+    with pytest.raises(UsageError, match='nova_transport_url'), sources.listening(configured(tmp_path, text), desk):
+        pass
+
+
+def test_a_hundred_regions_and_thousands_who_wait_are_quickly_looked_at() -> None:
+    """A flood costs a part of a second for each turn, not minutes."""
+    machines = [machine(f'm-{n}', 'aes', 'gzip') for n in range(50)]
+    told = [
+        decide.Told(demand=one, source='http', since=NOW)
+        for n in range(4000)
+        for one in Asked(functions=(('aes', 'gzip')[n % 2],)).demands(f'req-{n}', NOW)
+    ]
+    begun = time.monotonic()
+    found = decide.progress(told, machines, NOW)
+    assert time.monotonic() - begun < 5
+    assert 100 == sum(t.progress is Progress.SCHEDULABLE for t in found)
