@@ -110,6 +110,7 @@ class Placement:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
+            start_new_session=True,  # Ctrl-C is for us
         )
         self._wait(folder)
 
@@ -194,8 +195,9 @@ class Client:
             env=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
         self.begin()
 
@@ -214,7 +216,7 @@ class Client:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f'{self.name} ended: {self._process.communicate()[1][-500:]}')
+            raise RuntimeError(f'{self.name} ended with {self._process.wait(60)}')
         found = json.loads(line)
         if 'error' in found:
             raise RuntimeError(f'{self.name}, {verb}: {found["error"]}')
@@ -362,12 +364,13 @@ def _word(case: str) -> str:
 
 
 def run(names: Sequence[str], rounds: int, *, database: str | None, threads: int) -> list[Found]:
-    """Let clients take turns. In each round another one is the first."""
+    """Let clients take turns. In each round another one is the first. Ctrl-C ends it, and what was found is kept."""
     found: list[Found] = []
     with (
         tempfile.TemporaryDirectory(prefix='bench-placement-') as folder,
         Placement(Path(folder), database=database, threads=threads) as placement,
         contextlib.ExitStack() as stack,
+        contextlib.suppress(KeyboardInterrupt),
     ):
         clients = []
         for name in names:
@@ -378,7 +381,8 @@ def run(names: Sequence[str], rounds: int, *, database: str | None, threads: int
         for number in range(rounds):
             turn = number % len(clients)
             for client in (*clients[turn:], *clients[:turn]):
-                found += measure(client, placement, nodes=0 if number % SELDOM or client.name == SAME else NODES)
+                seldom = number % SELDOM == min(1, rounds - 1) and client.name != SAME
+                found.extend(measure(client, placement, nodes=NODES if seldom else 0))
             print(f'  round {number + 1} of {rounds}', file=sys.stderr)
     return found
 
