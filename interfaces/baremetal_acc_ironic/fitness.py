@@ -11,6 +11,7 @@ node that somebody has had, and that was not cleaned since, is not offered, what
 shelf is no business of this: only what was withdrawn here, or by a step, is offered again.
 """
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -66,10 +67,14 @@ class Rounds:
 
     :ivar mine: nodes of this conductor of which placement may have been told something.
     :ivar gone: nodes that were deleted, and of which placement may still have something.
+    :ivar others: nodes that have another firmware interface by now, with their instance, of which placement may still offer
+        something: none of our steps will ever withdraw it. ``quiet`` are those of which that was seen to.
     """
 
     mine: set[str] = field(default_factory=set)
     gone: dict[str, Late | None] = field(default_factory=dict)
+    others: dict[str, str | None] = field(default_factory=dict)
+    quiet: set[str] = field(default_factory=set)
     late: dict[str, Late] = field(default_factory=dict)
     burying: bool = False
 
@@ -109,12 +114,16 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
         'driver_internal_info',
     ]
     mine: set[str] = set()
+    others: dict[str, str | None] = {}
     waiting = []
     for uuid, _driver, _group, name, state, maintenance, retired, instance, reservation, info in manager.iter_nodes(
         fields=fields
     ):
-        if name != opts.HARDWARE_TYPE or memory.KEY not in (info or {}):
+        if memory.KEY not in (info or {}):
             continue  # nothing was ever told of it
+        if name != opts.HARDWARE_TYPE:
+            others[uuid] = instance
+            continue
         mine.add(uuid)
         if reservation is not None or memory.busy(info):
             continue
@@ -130,7 +139,9 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
         workers(manager).hand_out(
             interface, manager, context, waiting[:AT_A_TIME], turn, 'telling placement what is on offer', watching=True
         )
-    if rounds.gone and not rounds.burying:
+    rounds.quiet &= others.keys()
+    rounds.others = {uuid: instance for uuid, instance in others.items() if uuid not in rounds.quiet}
+    if (rounds.gone or any(not _later(rounds.late.get(u), _GONE, now) for u in rounds.others)) and not rounds.burying:
         _begin_burial(manager, rounds, now)
 
 
@@ -300,7 +311,7 @@ def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
     """Tell nodes that were deleted from those that another conductor has now."""
     missing = rounds.mine - mine
     rounds.mine = mine
-    for uuid in rounds.late.keys() - mine:
+    for uuid in rounds.late.keys() - mine - rounds.others.keys():
         rounds.late.pop(uuid, None)
     if not missing:
         return
@@ -308,6 +319,21 @@ def _forget(manager: Any, rounds: Rounds, mine: set[str]) -> None:
     for uuid in missing - left:
         LOG.info('Node %s was deleted: what placement has of its accelerators is taken away', uuid)
         rounds.gone.setdefault(uuid, None)
+
+
+def _silence(rounds: Rounds, now: datetime) -> None:
+    """Withdraw what is on offer of nodes that have another firmware interface by now: they are deployed without us."""
+    ready = [(uuid, instance) for uuid, instance in rounds.others.items() if not _later(rounds.late.get(uuid), _GONE, now)]
+    for uuid, instance in ready[:AT_A_TIME]:
+        try:
+            with contextlib.suppress(InventoryInUse):  # that is reserved
+                if placement.withdraw(uuid, instance, lambda: None):
+                    LOG.warning('Node %s has another firmware interface now: nothing of its accelerators is on offer', uuid)
+        except AccError as exc:
+            rounds.late[uuid] = _failed(uuid, _GONE, Due.WITHDRAW, str(exc), rounds.late.get(uuid))
+        else:
+            rounds.late.pop(uuid, None)
+            rounds.quiet.add(uuid)
 
 
 def _begin_burial(manager: Any, rounds: Rounds, now: datetime) -> None:
@@ -330,5 +356,6 @@ def _bury(rounds: Rounds, now: datetime) -> None:
                 rounds.gone[uuid] = _failed(uuid, _GONE, Due.WITHDRAW, str(exc), rounds.gone[uuid])
             else:
                 del rounds.gone[uuid]
+        _silence(rounds, now)
     finally:
         rounds.burying = False

@@ -378,3 +378,54 @@ class TestDeleted(FitnessCase):
         with mock.patch.object(self.service, '_mapped_to_this_conductor', return_value=False):
             self.round()
         assert ({}, [GPU, GPU]) == (fitness.rounds_of(self.service).gone, self.offers())
+
+
+class TestAnotherInterface(FitnessCase):
+    """An operator gives the node another firmware interface: no step of ours runs on it any more."""
+
+    def round(self, *, later: timedelta = timedelta(0)) -> None:
+        """One round of the periodic."""
+        self.at += later
+        self.asked.clear()
+        with self.counting():
+            fitness.hand_out(self._interface, self.service, self.context, self.at)
+
+    def switched(self) -> None:
+        """From ours to none."""
+        self.cleaned()
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            self._interface = task.driver.firmware
+        self.round()
+        self.change(firmware_interface='no-firmware')
+
+    def test_nothing_is_on_offer_of_a_node_that_is_deployed_without_us(self) -> None:
+        """What its instance has claimed is reserved; it is seen to once, and no other node is taken for it."""
+        self.switched()
+        held = self.providers()[0]
+        consumer = self.claim((self.node.uuid, ROOT_CLASS), (held, GPU))
+        self.change(instance_uuid=consumer, provision_state=states.ACTIVE)
+        self.round()
+        assert [f'({GPU})'] == self.offers()
+        self.round()
+        assert [] == self.asked
+
+    def test_placement_that_is_away_is_asked_again_later(self) -> None:
+        """After a pause."""
+        self.switched()
+        with mock.patch.object(PlacementClient, '_send', side_effect=PlacementUnreachable('placement: no answer')):
+            fitness.hand_out(self._interface, self.service, self.context, self.at)
+        self.round()
+        assert ([], [GPU, GPU]) == (self.asked, self.offers())
+        self.at = fitness.rounds_of(self.service).late[self.node.uuid].at
+        self.round()
+        assert [] == self.offers()
+        assert {} == fitness.rounds_of(self.service).late
+
+    def test_with_our_interface_again_it_is_offered_when_it_was_cleaned(self) -> None:
+        """Nobody knows what was done to it meanwhile."""
+        self.switched()
+        self.round()
+        self.change(firmware_interface='redfish-acc')
+        self.round()
+        assert [] == self.offers()
+        self.cleaned()
