@@ -272,8 +272,8 @@ def test_a_flood_programs_each_region_once(enrol: Enrol, services: Services, wat
             while (status := watched.ask('POST', '/v1/demands', body)[0]) == 429:
                 time.sleep(0.2)
             assert 202 == status
-        until(lambda: 20 == sum(len(n.uploads()) for n in nodes), 180, 'twenty uploads')
-        until(lambda: 20 == sum(d['state'] == 'schedulable' for d in demands(watched)), 60, 'twenty that are schedulable')
+        until(lambda: 20 == sum(len(n.uploads()) for n in nodes), 300, 'twenty uploads')
+        until(lambda: 20 == sum(d['state'] == 'schedulable' for d in demands(watched)), 300, 'twenty')
         # Whoever has it may claim it: the others are not served by taking it away from them.
         time.sleep(10)
         assert 20 == sum(len(n.uploads()) for n in nodes)

@@ -38,6 +38,14 @@ SESSIONS = {
         'inventory --bmcs fleet.yaml node-1 -f csv',
         'inventory --bmcs typo.jsonl',
     ),
+    'demand': (
+        'pool demand add --help',
+        'pool demand add --config-file acc.conf --catalogue catalogue.toml aes --resource-class gold --id req-1',
+        'pool demand add --config-file acc.conf --catalogue catalogue.toml brotli',
+        'pool demand list -c Id -c Function -c Class -c State',
+        'pool demand drop req-1 req-2 -f value -c Id',
+        'pool demand list -f json',
+    ),
     'refused': (
         'program OPTIONS --slot Slot7=gzip',
         'program OPTIONS --slot Slot0=bzip',
