@@ -6,12 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.conftest import TREE
+
+LIFE_SECONDS = 900.0
+"""How long it may live. A whole life of a node took 40 s, and 300 s where seven others worked on the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,7 @@ class Nova:
     ironic: str | None = None
     refresh: int = 300
     _process: Any = field(default=None, init=False)
+    _late: Any = field(default=None, init=False)
 
     def do(self, verb: str, **more: Any) -> Answer:
         """Let it do something.
@@ -83,6 +88,9 @@ class Nova:
                 stderr=log,
                 text=True,
             )
+        self._late = threading.Timer(LIFE_SECONDS, self._process.kill)
+        self._late.daemon = True
+        self._late.start()
         told = {'state': str(self.state), 'placement': self.placement, 'ironic': self.ironic, 'refresh': self.refresh}
         self._process.stdin.write(json.dumps(told) + '\n')
         self._process.stdin.flush()
@@ -90,6 +98,7 @@ class Nova:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._late.cancel()
         self._process.stdin.close()
         try:
             self._process.wait(30)
