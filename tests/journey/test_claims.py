@@ -13,14 +13,15 @@ fully dynamic with trait                                          test_a_region_
                                                                   test_regions.py
 single program: an empty region yields no candidates,             test_an_empty_region_is_a_candidate_once_it_was_programmed
 programming makes it a candidate
-flat to nested with live allocations, 8 claimers                  ../wire/test_reshape.py (eight_claimers, and all others there)
+flat to nested with live allocations, 8 claimers                  ../wire/test_reshape.py, ../race/hammer.py
+names that Cyborg uses                                            test_a_flavor_by_the_names_that_cyborg_uses_is_deployed
 names are known before they are needed                            test_vocabulary.py
 race: 16 publishers and 16 claimers, injected faults              ../race/
 calls of a publication                                            ../wire/test_placement.py, ../../benchmarks/placement
 Nova's report client and resource tracker beside the tree         ../nova/, test_nova.py
-pools and demand                                                  test_pools.py and what lies beside it
+pools and demand, a flood of demands                              test_pools.py, test_demand.py
 attach lifecycle, rollback                                        test_attach.py
-operator page: every message provoked                             test_stuck.py
+operator page: every message provoked, every flavor asked for     ../wire/test_stuck.py, ../nova/test_flavors.py
 ================================================================  ===========================================================
 """
 
@@ -50,11 +51,9 @@ def candidates(node: Node, groups: str) -> list[dict[str, Any]]:
 
 def regions(node: Node, resource_class: str) -> list[str]:
     """Who offers a class below a node."""
-    placement, found = node.services.placement, []
-    for provider in placement.take('GET', f'/resource_providers?in_tree={node.uuid}')['resource_providers']:
-        if resource_class in placement.take('GET', f'/resource_providers/{provider["uuid"]}/inventories')['inventories']:
-            found.append(provider['uuid'])
-    return found
+    placement = node.services.placement
+    tree = [p['uuid'] for p in placement.take('GET', f'/resource_providers?in_tree={node.uuid}')['resource_providers']]
+    return [p for p in tree if resource_class in placement.take('GET', f'/resource_providers/{p}/inventories')['inventories']]
 
 
 def hold(services: Services, resources: dict[str, dict[str, int]]) -> str:
@@ -120,9 +119,8 @@ def test_what_somebody_has_claimed_is_not_written(enrol: Enrol, services: Servic
     [first] = regions(node, GZIP)
     other = hold(services, {first: {GZIP: 1}})
     node.to('manage', 'manageable')
-    rule(
-        f'[[rule]]\nname = "newer"\nmatch = {{ resource_class = "functions", kind = "FPGA" }}\nfirmware = {{ FPGA1_FW = "{FPGA_NEW}" }}\n'
-    )
+    only = '{ resource_class = "functions", kind = "FPGA" }'
+    rule(f'[[rule]]\nname = "newer"\nmatch = {only}\nfirmware = {{ FPGA1_FW = "{FPGA_NEW}" }}\n')
     before, versions = contents(node), node.versions()
     assert FPGA_NEW not in versions.values()
     node.machine.reset_log()
@@ -222,3 +220,16 @@ def test_an_empty_region_is_a_candidate_once_it_was_programmed(enrol: Enrol, ser
     assert [] == candidates(node, asked)
     assert [region] == regions(node, GZIP)
     assert providers == contents(node).keys()
+
+
+def test_a_flavor_by_the_names_that_cyborg_uses_is_deployed(enrol: Enrol, services: Services) -> None:
+    """Placement finds the device by it, and the node has it, without which Ironic refuses what Nova hands on."""
+    node = enrol('gpu-server', 'locks', parameters={'gpus': 1})
+    node.to('provide', 'available')
+    name = 'CUSTOM_NVIDIA_2330'
+    assert name in services.ironic.take('GET', f'{node.path}/traits')['traits']
+    [wanted] = candidates(node, f'&resources_ACC=PGPU:1&required_ACC={name}')
+    node.patch(instance_uuid=hold(services, wanted), instance_info__traits=[name])
+    found = node.deploy()
+    assert 'active' == found['provision_state'], found['last_error']
+    assert name in services.ironic.take('GET', f'{node.path}/traits')['traits']

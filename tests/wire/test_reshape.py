@@ -583,12 +583,52 @@ class Claimers:
             self.errors.append(f'{consumer} holds {holds} and {there}')
 
 
+class Watcher:
+    """Claims nothing, and looks all the time: placement serves one request after the other, so each is one moment."""
+
+    def __init__(self, url: str, root: str) -> None:
+        self.root = root
+        self.errors: list[str] = []
+        self.seen: set[str] = set()
+        self.stop = Event()
+        self.thread = Thread(target=self._run, args=(FlatCloud(url),))
+
+    def __enter__(self) -> 'Watcher':
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop.set()
+        self.thread.join()
+
+    def _run(self, cloud: FlatCloud) -> None:
+        try:
+            while not self.stop.wait(0.5):
+                self._look(cloud)
+        except Exception as exc:  # noqa: BLE001 - shown by the test
+            self.errors.append(repr(exc))
+
+    def _look(self, cloud: FlatCloud) -> None:
+        """Who has room offers it on the root or on the cards, never on both, and nobody gives away more than there is."""
+        found = cloud.ask('GET', f'/allocation_candidates?limit=1000&resources=PGPU:1&in_tree={self.root}')
+        units = {p: s['resources']['PGPU'] for p, s in found['provider_summaries'].items() if 'PGPU' in s['resources']}
+        where = {'root' if p == self.root else 'cards' for p in units}
+        self.seen |= where
+        capacity = {p: 8 if p == self.root else 1 for p in units}
+        if len(where) > 1 or {p: u['capacity'] for p, u in units.items()} != capacity:
+            self.errors.append(f'on offer at one moment: {units}')
+        for provider in sorted(cloud.tree(self.root)):
+            used = cloud.ask('GET', f'/resource_providers/{provider}/usages')['usages'].get('PGPU', 0)
+            if used > (8 if provider == self.root else 1):
+                self.errors.append(f'{provider} gives away {used}')
+
+
 def test_eight_claimers_lose_nothing_and_get_nothing_twice(url: str, cloud: FlatCloud) -> None:
     """Flat to nested and back while they claim and free: all or nothing, no claim lost, none too many."""
     root, other = cloud.flat(PGPU=8), cloud.flat(VGPU=1000)
     cards = {card(root, n) for n in range(8)}
     reshaper = made(Adapter(url), sleep=time.sleep)
-    with Claimers(url, root, other, 8) as claimers:
+    with Claimers(url, root, other, 8) as claimers, Watcher(url, root) as watcher:
         for wish in (forth(root, 8), back(root), forth(root, 8)):
             time.sleep(0.5)
             reshaper.apply(wish)
@@ -597,10 +637,17 @@ def test_eight_claimers_lose_nothing_and_get_nothing_twice(url: str, cloud: Flat
     for number, consumer in claimers.held.items():
         claimers.check(cloud, consumer, number)
     assert [] == claimers.errors
+    assert [] == watcher.errors
+    assert {'root', 'cards'} == watcher.seen
     assert 8 < claimers.claims
     used = usages(cloud, root)
     assert len(claimers.held) == sum(used.values())
     assert (0, {0, 1}) == (used[root], {0, 1} | {used[c] for c in cards})
+    # By the other way round: who placement says has something of the cards is just who was told to have it, one each.
+    holders = [c for p in cards for c in cloud.ask('GET', f'/resource_providers/{p}/allocations')['allocations']]
+    assert sorted(claimers.held.values()) == sorted(holders)
+    elsewhere = cloud.ask('GET', f'/resource_providers/{other}/allocations')['allocations']
+    assert {c: {'VGPU': n + 1} for n, c in claimers.held.items()} == {c: a['resources'] for c, a in elsewhere.items()}
 
 
 def usages(cloud: FlatCloud, root: str) -> dict[str, int]:
