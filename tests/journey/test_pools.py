@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from tests.cli.test_schemas import closed
 from tests.journey.api import Node, Services
 from tests.journey.conftest import Enrol
 
@@ -34,6 +36,9 @@ endpoint = {placement}
 endpoint_override = {placement}
 token = admin
 """
+
+
+SCHEMA = closed(json.loads((Path(__file__).parents[2] / 'doc/source/schemas/pool.json').read_text()))
 
 
 @dataclass(kw_only=True)
@@ -70,7 +75,10 @@ class Operator:
         """Run ``pool ... -f json``: exit code, document, what it said."""
         process = self.start(*arguments, '-f', 'json', **more)
         out, err = process.communicate(timeout=120)
-        return process.returncode, json.loads(out) if out else None, err
+        document = json.loads(out) if out else None
+        if document is not None:
+            jsonschema.validate(document, SCHEMA)
+        return process.returncode, document, err
 
 
 @pytest.fixture
@@ -172,14 +180,20 @@ def test_a_pool_is_filled_and_what_is_claimed_is_left_alone(enrol: Enrol, servic
     process = operator.start('watch', '--interval', '0.3')
     operator.pools(limit, *goal, 'free = 6')
     last = next(n for n in others if n is not done)
+    done_then = f'{last.name}: done: Slot0 holds aes, Slot1 holds aes'
+    said = ''
     try:
         last.until_offers(AES, AES)
+        for line in process.stderr or ():
+            said += line
+            if done_then in line:
+                break
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=60)
+        said += process.communicate(timeout=60)[1]
     assert 0 == process.returncode, said
     assert 'pool pool-1: 2 aes short: every machine that could is claimed or busy' in said
-    assert f'{last.name}: done: Slot0 holds aes, Slot1 holds aes' in said
+    assert done_then in said
     assert ([], [None, None]) == (tenants.uploads(), held(tenants))
     assert [2, 2] == [len(n.uploads()) for n in others]
     assert nothing_under_way(operator)
