@@ -82,9 +82,11 @@ def begin(
     read(path)  # before anybody is asked anything
     group = conf[GROUP]
     desk = pool_demand.desk(conf, environ)
+    shelf = Shelf(publisher.client(conf))
+    desk.on_offer = shelf.on_offer
     steering = Steering(
         ironic=connect(conf),
-        shelf=Shelf(publisher.client(conf)),
+        shelf=shelf,
         journal=Journal(root=state_folder(conf, environ) / 'pool'),
         pools=lambda: read(path),
         say=text.note,

@@ -37,6 +37,7 @@ class Desk:
     :ivar lasts: how long somebody is taken to wait (``demand_seconds`` of the pool file).
     :ivar functions: names of the functions that the catalogue knows: nothing else can be asked for.
     :ivar catalogue: reads the functions anew, at each turn; None: they stay as they are.
+    :ivar on_offer: whether placement has a region on offer, by its provider: one that is not is not called schedulable.
     :ivar say: told what becomes of demands, a line each.
     :ivar places: what the regions are called for people, by provider: of the last turn.
     """
@@ -44,6 +45,7 @@ class Desk:
     spool: Spool
     lasts: timedelta = DEMAND_LASTS
     functions: frozenset[str] = frozenset()
+    on_offer: Callable[[str], bool] = lambda _: True
     say: Callable[[str], object] = LOG.info
     catalogue: Callable[[], frozenset[str]] | None = None
     places: Mapping[str, str] = field(default_factory=dict)
@@ -91,11 +93,16 @@ class Desk:
         self._seen, self._turned = self.spool.names(), time.monotonic()
         self.places = {r.provider: f'{r.slot_id} of {r.accelerator} in {m.name}' for m in machines for r in m.regions}
         before = {t.demand.id: t for t in self.spool.told(now, lasts)}
-        after = demand.progress(before.values(), machines, now)
+        after = tuple(self._sure(before[t.demand.id], t) for t in demand.progress(before.values(), machines, now))
         for told in after:
             if told != before[told.demand.id] and self.spool.mark(told):
                 self._report(told)
         return demand.counting(after)
+
+    def _sure(self, before: Told, after: Told) -> Told:
+        """What it has come to, as it was before where placement does not have on offer what is verified."""
+        new = after.progress is Progress.SCHEDULABLE and before.progress is not Progress.SCHEDULABLE
+        return before if new and not self.on_offer(after.provider or '') else after
 
     def read_catalogue(self) -> None:
         """Which functions can be asked for now. Where it cannot be read, those that were known stay, and it is said."""

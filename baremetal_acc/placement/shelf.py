@@ -92,6 +92,14 @@ class Shelf:
         found = list(itertools.islice(self._claims((root_uuid, *lower)), _TOLD))
         return f'claimed: {"; ".join(found)}' if found else None
 
+    def on_offer(self, provider_uuid: str) -> bool:
+        """Whether a provider offers anything at all.
+
+        :raises PlacementError: placement cannot be asked.
+        """
+        answer = self._client.get(f'/resource_providers/{provider_uuid}/inventories')
+        return answer.status != HTTPStatus.NOT_FOUND and any(s.total > s.reserved for s in wire.stocks(answer))
+
     def look(self, root_uuid: str) -> OnShelf:
         """What a machine offers, and what of it is claimed.
 

@@ -59,6 +59,16 @@ def writes(sending: Adapter) -> list[str]:
     return [sent for sent in sending.sent if not sent.startswith('GET')]
 
 
+def test_what_is_on_offer_is_known(cloud: Cloud, shelf: Shelf, root: str) -> None:
+    """A provider that offers nothing, has reserved all of it, or is not there, is not on offer."""
+    assert shelf.on_offer(of(root, 'Slot0'))
+    cloud.offer(of(root, 'Slot0'), GZIP, total=1, reserved=1)
+    assert not shelf.on_offer(of(root, 'Slot0'))
+    shelf.withdraw(root, shelf.look(root))
+    assert not shelf.on_offer(of(root, 'Slot1'))
+    assert not shelf.on_offer(str(uuid.uuid4()))
+
+
 def test_a_machine_is_taken_off_and_put_back_as_it_was(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:
     """One call each: whatever somebody had set of an inventory comes back, the root and what is not ours stay."""
     theirs = cloud.child(root)

@@ -91,6 +91,22 @@ def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
     assert 'demand req-1 for aes on machines of class gold: waits again' == said[-1]
 
 
+def test_what_is_not_on_offer_is_not_called_schedulable(desk: Desk, said: list[str]) -> None:
+    """A region that is verified and withdrawn cannot be claimed: it waits until it is on offer."""
+    desk.tell(AES, 'req-1', NOW, source='http')
+    offered: list[str] = []
+    desk.on_offer = offered.__contains__
+    desk.turn([machine('m', 'aes')], NOW, LASTS)
+    assert ['demand req-1 for aes: told by http'] == said
+    assert [Progress.WAITING] == [t.progress for t in desk.told()]
+    offered.append('m-0')
+    desk.turn([machine('m', 'aes')], NOW + MINUTE, LASTS)
+    assert 'demand req-1 for aes: schedulable after 60 s: Slot0 of uuid:1 in m' == said[-1]
+    offered.clear()
+    desk.turn([machine('m', 'aes')], NOW + 2 * MINUTE, LASTS)
+    assert [Progress.SCHEDULABLE] == [t.progress for t in desk.told()], 'it is asked once'
+
+
 def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
     """pool plan counts the same demands, reports none, and forgets none; what is over does not count."""
     desk.tell(AES, 'old', NOW - 20 * MINUTE, source='file')
