@@ -15,8 +15,8 @@ from keystoneauth1 import exceptions as ksa
 
 from baremetal_acc.errors import IronicError, IronicRefused, IronicUnreachable
 
-MICROVERSION = '1.61'
-"""Of Ironic 13.0 (Train) and later: the first that tells whether a node is retired."""
+MICROVERSION = '1.70'
+"""Of Ironic 17.0 (Wallaby) and later: the first that can clean without a ramdisk."""
 
 FIELDS = (
     'uuid', 'name', 'provision_state', 'target_provision_state', 'maintenance', 'instance_uuid',
@@ -93,14 +93,14 @@ class Ironic:
             return None
 
     def provision(self, uuid: str, target: str, *, clean_steps: Sequence[Json] = ()) -> None:
-        """Ask for a change of the provision state.
+        """Ask for a change of the provision state. A cleaning boots no ramdisk: none of our steps needs one.
 
         :raises IronicRefused: it may not be done now, by us, or at all. Nothing was changed.
         :raises IronicUnreachable: no answer; whether it was done has to be looked at.
         """
         body: dict[str, Any] = {'target': target}
         if clean_steps:
-            body['clean_steps'] = list(clean_steps)
+            body |= {'clean_steps': list(clean_steps), 'disable_ramdisk': True}
         self._take('PUT', f'/nodes/{uuid}/states/provision', body)
 
     def _take(self, method: str, path: str, body: Json | None = None) -> Json:

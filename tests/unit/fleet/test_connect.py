@@ -83,7 +83,7 @@ def test_a_standalone_ironic_is_asked(service, tmp_path, path, lines, authorizat
     assert [] == list(connect(configured(tmp_path, *lines, f'endpoint_override = {url}{path}')).nodes())
     where, headers = seen[-1]
     assert where.startswith('/v1/nodes?')
-    assert ('1.61', authorization) == (headers['x-openstack-ironic-api-version'], headers.get('authorization'))
+    assert ('1.70', authorization) == (headers['x-openstack-ironic-api-version'], headers.get('authorization'))
 
 
 def test_what_is_missing_or_wrong_is_told(tmp_path):

@@ -258,7 +258,7 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
     [
         (Reply(401, {}), IronicRefused, 'check the credentials in [ironic]'),
         (Reply(403, {'error_message': 'no\nrights'}), IronicRefused, 'status 403: no rights (the user in [ironic] needs'),
-        (Reply(406, {}), IronicRefused, 'microversion 1.61 is needed'),
+        (Reply(406, {}), IronicRefused, 'microversion 1.70 is needed'),
         (Reply(400, {'error_message': json.dumps({'faultstring': 'bad'})}), IronicRefused, 'status 400: bad'),
         (Reply(400, {'error_message': {'faultstring': 'bad'}}), IronicRefused, 'status 400: bad'),
         (Reply(500, b'<html>'), IronicUnreachable, 'status 500'),
