@@ -507,8 +507,8 @@ def test_what_runs_beside_peers_imports_nothing_of_ours(name: str):
 
 def published(client: str, seconds: float, *, calls: int = 1) -> list[publishing.Found]:
     """One round of a client, in which every case took the same."""
-    usual = {'client': client, 'cpu': 0.0, 'asked': {}, 'failed': {}}
-    return [publishing.Found(case=case, seconds=seconds, calls=calls, **usual) for case in publishing.CASES]
+    usual = {'client': client, 'asked': {}, 'failed': {}}
+    return [publishing.Found(case=case, seconds=seconds, cpu=seconds, calls=calls, **usual) for case in publishing.CASES]
 
 
 def test_placement_counts_requests_by_what_they_are_and_begins_anew_when_it_told():
