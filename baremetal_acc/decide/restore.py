@@ -295,7 +295,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
     for (identity, ref), written in _writes(job).items():
         _, last, action = written[-1]
         accelerator = None if inventory is None else inventory.accelerator(identity)
-        component = _component(accelerator, ref)
+        component = None if accelerator is None else part_of(accelerator, ref)
         name = identity if accelerator is None else f'{accelerator.label} ({identity})'
         good = last.state in (ItemState.DONE, ItemState.STAGED)
         # What a slot holds is the verdict's business.

@@ -8,7 +8,7 @@ instance any more. What the drivers want done, the jobs do (:mod:`baremetal_acc_
 """
 
 import glob
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,12 +20,13 @@ from baremetal_acc.attach.find import drivers
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import attach as decide
 from baremetal_acc.decide import claims, images, restore
+from baremetal_acc.decide.advance import describe
 from baremetal_acc.decide.baseline import OnLeave, demands
 from baremetal_acc.decide.offer import supply
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.attach import Attached, AttachEvent, Attachment, AttachState, Give, Place
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, Job, Plan, Verdict
+from baremetal_acc.model.job import Flow, ItemState, Job, Plan, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.run import Tools
 from baremetal_acc_ironic import outcome, placement, quarantine
@@ -220,8 +221,9 @@ def ended(
     if not attached.reasons:
         attached = decide.prepared(attached, job, reasons)
         if reasons:
-            why = set(restore.judge(job, inventory).why)
-            attached = decide.going_back(attached, [r for r in reasons if r not in why] or reasons)
+            # What is about to be put right is no reason any more: that a card is spoilt, and the host therefore stays off.
+            passing = {*restore.judge(job, inventory).why, *_not_given_back(job)}
+            attached = decide.going_back(attached, [r for r in reasons if r not in passing] or reasons)
         return replace(mind, attached=attached), reasons
     attached = decide.brought_back(attached, job, None if inventory is None else _holds(task, mind, inventory))
     if decide.in_reverse(attached):
@@ -234,6 +236,13 @@ def ended(
         quarantine.maintain(task.node, [q for q in mind.quarantined if q.device in spoilt], job.flow)
     first, *rest = attached.reasons or ('it was interrupted',)
     return mind, tuple(dict.fromkeys((first, *decide.told(attached), *rest, *reasons)))
+
+
+def _not_given_back(job: Job) -> Iterator[str]:
+    """Why a job has left the host off, as it is among its reasons."""
+    for item in job.items:
+        if isinstance(item.action, Reset) and item.action.purpose is ResetPurpose.RESUME and item.state is ItemState.FAILED:
+            yield f'{describe(item.action)}: {item.message}'
 
 
 def must_go_back(mind: Memory, job: Job) -> bool:

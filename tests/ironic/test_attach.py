@@ -60,6 +60,7 @@ class TestRollBack(AttachCase):
         assert states.DEPLOYFAIL == self.settle()
         assert (BEFORE, {'Slot0': 'gone', 'Slot1': 'gone'}) == (self.holds(), self.attached())
         assert ((), (), False) == (self.mind.quarantined, self.mind.overrides, self.node.maintenance)
+        assert [] == [w for w in ('quarantined', 'stays powered off') if w in self.node.last_error], self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert {'Slot0': 'plugged', 'Slot1': 'plugged'} == self.attached()
