@@ -211,7 +211,7 @@ def node_traits(
     unless the node has the trait too (nova 34.0.0, virt/ironic/patcher.py; ironic 39.0.0, conductor/utils.py).
 
     :param others: traits that the node has and keeps.
-    :raises UsageError: those that begin with ``CUSTOM_ACC_`` alone would be more than Ironic takes; of all see :func:`room_for`.
+    :raises UsageError: those that begin with ``CUSTOM_ACC_`` are more than Ironic takes. All of them: :func:`room_for`.
     """
     traits: set[str] = set()
     names = _classes(functions, offers)

@@ -52,7 +52,7 @@ def test_names_are_known_before_any_node_offers_them(documents: Path, tmp_path: 
             until(lambda: known('GZIP'))
             until(lambda: 'Made known to placement:' in log.read_text())
             # What Nova asks for a flavor is answered, with nothing, instead of being refused.
-            asked = 'resources_ACC=FPGA:1&required_ACC=CUSTOM_ACC_CAN_AES&resources=CUSTOM_ACC_FN_GZIP:1&required=CUSTOM_ACC_PROGRAM'
+            asked = 'resources_ACC=FPGA:1&required_ACC=CUSTOM_ACC_CAN_AES&resources=CUSTOM_ACC_FN_GZIP:1'
             assert [] == placement.take('GET', f'/allocation_candidates?{asked}')['allocation_requests']
             assert not known('BROTLI')
             path = build(folder, 'brotli', kind='function', model='d5005', component='slot', version='1.0', function='brotli')
