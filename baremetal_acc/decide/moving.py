@@ -19,7 +19,6 @@ stage and not whether anything of it was done: what is seen says so. What Ironic
 
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import assert_never
 
 
 class Stage(StrEnum):
@@ -123,8 +122,6 @@ def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
             back = seen.standing is Standing.AVAILABLE and seen.holds is Holds.BEFORE and not done
             # Nothing of a machine in maintenance is on offer.
             return stage, Act.CANCELLED if not back else Act.WAIT if seen.maintenance else Act.PUT_BACK
-        case _:
-            assert_never(stage)
 
 
 def resumed(stage: Stage, seen: Seen) -> Stage:
@@ -148,8 +145,6 @@ def _managed(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
             return Stage.MANAGE, Act.WAIT
         case Standing.FAILED | Standing.TAKEN | Standing.GONE:
             return Stage.MANAGE, Act.LEFT
-        case _:
-            assert_never(seen.standing)
 
 
 def _cleaned(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
@@ -168,8 +163,6 @@ def _cleaned(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
             return following(Stage.RESTORE, seen, done=False)
         case Standing.TAKEN | Standing.GONE:
             return Stage.CLEAN, Act.LEFT
-        case _:
-            assert_never(seen.standing)
 
 
 def _provided(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
@@ -186,8 +179,6 @@ def _provided(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
             return _verified(seen)
         case Standing.GONE:
             return Stage.PROVIDE, Act.LEFT
-        case _:
-            assert_never(seen.standing)
 
 
 def _verified(seen: Seen) -> tuple[Stage, Act]:
@@ -202,8 +193,6 @@ def _verified(seen: Seen) -> tuple[Stage, Act]:
             return Stage.VERIFY, Act.FAILED
         case Standing.TAKEN | Standing.MANAGEABLE | Standing.BETWEEN | Standing.GONE:
             return Stage.VERIFY, Act.LEFT
-        case _:
-            assert_never(seen.standing)
 
 
 def _returned(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
@@ -220,5 +209,3 @@ def _returned(seen: Seen, *, done: bool) -> tuple[Stage, Act]:
             return following(Stage.RESTORE, seen, done=False)
         case Standing.TAKEN | Standing.GONE:
             return Stage.RETURN, Act.LEFT
-        case _:
-            assert_never(seen.standing)
