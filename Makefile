@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation mariadb
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-guards soak-mutation mariadb postgresql
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -40,7 +40,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-guards soak-mutation
+soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -71,6 +71,14 @@ soak-mutation: .venv/.installed-test
 soak-takeover: .venv/.installed-test mariadb
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_takeover.py $(TAKEOVER_ARGS)
 
+# Publishers and claimers at one placement, with faults (see doc/source/soak.rst). RACE_ARGS: --operations N, --seed N, --faults 0.3.
+RACE_DATABASES ?= mariadb postgresql
+soak-race: .venv/.installed-test $(RACE_DATABASES:sqlite=)
+	for database in $(RACE_DATABASES); do \
+		$(BIN)/python -m tests.race.soak --database $$database $(RACE_ARGS) && \
+		$(BIN)/python -m tests.race.hammer --database $$database $(HAMMER_ARGS) || exit 1; \
+	done
+
 # Its server is started by the tests, in a folder of theirs; these packages start none (mariadb-server would).
 mariadb:
 	@if PATH="$$PATH:/usr/sbin" command -v mariadbd mariadb-install-db >/dev/null; then :; \
@@ -78,6 +86,17 @@ mariadb:
 		echo 'Installing mariadb-server-core'; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mariadb-server-core mariadb-client-core >/dev/null; \
 	else echo 'mariadbd is not here: apt-get install mariadb-server-core mariadb-client-core' >&2; exit 1; fi
+
+# Debian's package makes a cluster and starts it, unless it is told not to.
+postgresql:
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing postgresql'; \
+		mkdir -p /etc/postgresql-common; \
+		[ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+			-o Dpkg::Options::=--force-confold postgresql >/dev/null; \
+	else echo 'initdb is not here: apt-get install postgresql' >&2; exit 1; fi
 
 .venv/.made: constraints.txt
 	@echo 'Making .venv with $(PYTHON)'

@@ -27,7 +27,7 @@ class NotInstalled(Exception):
 def _program(name: str) -> str:
     found = shutil.which(name, path=_PATH)
     if found is None:
-        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or run make soak-takeover as root')
+        raise NotInstalled(f'{name} is not on this machine: apt-get install {PACKAGES}, or run make mariadb as root')
     return found
 
 
@@ -44,18 +44,20 @@ class MariaDb:
     """One server with one empty database.
 
     :param folder: for all of it; made with mode 0700.
+    :param name: of database and user.
     """
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, name: str = 'ironic') -> None:
         self._folder = folder
         self._port = port
+        self._name = name
         self._password = secrets.token_urlsafe(24)
         self._first = folder / 'first.sql'
 
     @property
     def url(self) -> str:
         """For SQLAlchemy, password included: for files of mode 0600 only."""
-        return f'mysql+pymysql://ironic:{self._password}@127.0.0.1:{self._port}/ironic?charset=utf8mb3'
+        return f'mysql+pymysql://{self._name}:{self._password}@127.0.0.1:{self._port}/{self._name}?charset=utf8mb3'
 
     def prepare(self) -> list[str]:
         """Make its files.
@@ -72,9 +74,9 @@ class MariaDb:
         )
         assert 0 == made.returncode, made.stdout + made.stderr
         text = (
-            'CREATE DATABASE ironic CHARACTER SET utf8mb3;\n'
-            f"CREATE USER 'ironic'@'127.0.0.1' IDENTIFIED BY '{self._password}';\n"
-            "GRANT ALL PRIVILEGES ON ironic.* TO 'ironic'@'127.0.0.1';\n"
+            f'CREATE DATABASE {self._name} CHARACTER SET utf8mb3;\n'
+            f"CREATE USER '{self._name}'@'127.0.0.1' IDENTIFIED BY '{self._password}';\n"
+            f"GRANT ALL PRIVILEGES ON {self._name}.* TO '{self._name}'@'127.0.0.1';\n"
         )
         with open(self._first, 'w', opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(text)
@@ -100,7 +102,8 @@ class MariaDb:
     def answers(self) -> bool:
         """Our user can log in. The file with its password is gone then."""
         try:
-            with pymysql.connect(host='127.0.0.1', port=self._port, user='ironic', password=self._password, database='ironic'):
+            login = {'user': self._name, 'password': self._password, 'database': self._name}
+            with pymysql.connect(host='127.0.0.1', port=self._port, **login):
                 pass
         except pymysql.Error:
             return False
