@@ -27,7 +27,7 @@ CANNOT_DELETE_PARENT = 'placement.resource_provider.cannot_delete_parent'
 RESHAPER = '/reshaper'
 
 READS = 4
-"""How often a question is asked while its answer is lost, or is 5xx. A reshape asks twenty, and begins anew with each lost one."""
+"""How often a question is asked while its answer is lost, or is 5xx. A reshape asks twenty, and begins anew with each lost."""
 
 READ_SECONDS = 5.0
 """A question that took longer than that is not asked again: whoever asks holds the lock of a node."""
