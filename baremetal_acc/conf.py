@@ -270,7 +270,7 @@ DEMAND_OPTIONS = [
     cfg.StrOpt(
         'nova_pool',
         default='baremetal-acc',
-        regex='[A-Za-z0-9_.-]{1,64}',
+        regex='^[A-Za-z0-9_.-]{1,64}$',
         help=(
             'Name of the listeners that share the notifications among them. Those of other names, such as those of ceilometer, '
             'get copies of their own.'

@@ -5,12 +5,12 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from baremetal_acc.conf import DEMAND_GROUP, register_demand
-from baremetal_acc.errors import UsageError
+from baremetal_acc.conf import DEMAND_GROUP, DEMAND_OPTIONS, register_demand
+from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.fleet.demand import Desk
 from baremetal_acc.fleet.spool import Spool
 
@@ -22,9 +22,9 @@ def spool(conf: cfg.ConfigOpts, state: Path) -> Spool:
     """Where demands are kept.
 
     :param state: what is remembered lies there, unless the configuration names a folder for demands.
+    :raises DocumentError: an option is wrong.
     """
-    register_demand(conf)
-    group = conf[DEMAND_GROUP]
+    group = _group(conf)
     root = state / 'demands' if group.folder is None else Path(group.folder).expanduser()
     return Spool(root=root, most_of_an_asker=group.project_limit)
 
@@ -36,8 +36,7 @@ def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[tuple[str, ...]]:
     :returns: what is listened to, for people.
     :raises UsageError: an option is wrong, or a library is missing. ``StateError``: the token cannot be read.
     """
-    register_demand(conf)
-    group = conf[DEMAND_GROUP]
+    group = _group(conf)
     heard = []
     if (group.http_listen or group.nova_transport_url) and desk.catalogue is not None:
         desk.functions = desk.catalogue()
@@ -62,6 +61,21 @@ def listening(conf: cfg.ConfigOpts, desk: Desk) -> Iterator[tuple[str, ...]]:
             stack.callback(listener.stop)
             heard.append(f"Nova's notifications ({', '.join(bus.topics)})")
         yield tuple(heard)
+
+
+def _group(conf: cfg.ConfigOpts) -> Any:
+    """The options. All are read now, so that a wrong value is told now.
+
+    :raises DocumentError: one is.
+    """
+    register_demand(conf)
+    for option in DEMAND_OPTIONS:
+        try:
+            conf[DEMAND_GROUP][option.name]
+        except (cfg.Error, ValueError) as exc:
+            what = f'[{DEMAND_GROUP}] {option.name}: {str(exc).rpartition(" is not valid: ")[2]}'
+            raise DocumentError(path=', '.join(conf.default_config_files), what=what, hint=option.help) from None
+    return conf[DEMAND_GROUP]
 
 
 def _hook(group: Mapping[str, str | None], desk: Desk) -> 'Hook':

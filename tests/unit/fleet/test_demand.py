@@ -267,6 +267,14 @@ def test_what_is_configured_is_listened_to_and_ended(desk: Desk, tmp_path: Path)
     assert [] == left
 
 
+@pytest.mark.parametrize(('line', 'said'), [('project_limit = 0', 'project_limit'), ('nova_pool = a b', 'nova_pool')])
+def test_a_wrong_option_is_told_with_its_file(tmp_path: Path, line: str, said: str) -> None:
+    """Before anything is listened to."""
+    conf = configured(tmp_path, f'[baremetal_acc_demand]\n{line}\n')
+    with pytest.raises(DocumentError, match=rf'acc.conf: .baremetal_acc_demand. {said}: '):
+        sources.spool(conf, tmp_path)
+
+
 def test_a_source_that_cannot_start_leaves_none_running(desk: Desk, tmp_path: Path) -> None:
     """The hook is closed again where the URL of the bus is wrong."""
     token = tmp_path / 'token'
