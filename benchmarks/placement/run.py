@@ -67,7 +67,7 @@ CASES = (FIRST, NEW, UNCHANGED, COLD, CHANGED, WITHDRAWN, ALL)
 CALLS = {FIRST: 19, UNCHANGED: 1, CHANGED: 4}
 """How many calls ours may take, at most, with eight devices."""
 
-TIMES = {FIRST: 0.75, CHANGED: 1.0, ALL: 1.0}
+TIMES = {FIRST: 0.6, CHANGED: 0.75, ALL: 0.6}
 """How much of Cyborg's processor time ours may take. An unchanged node is one call for both, a withdrawn device two."""
 
 
