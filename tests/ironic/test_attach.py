@@ -175,6 +175,20 @@ class TestLeaving(AttachCase):
         assert (BEFORE, {}, ()) == (self.holds(), self.attached(), self.mind.quarantined)
         assert any(f'what instance {self.instance} had is brought back' in event for event in self.history())
 
+    def test_what_nobody_can_bring_back_is_offered_to_nobody(self) -> None:
+        """Its driver does not load any more: the cleaning fails and names it, though all that the rules demand holds."""
+        (self._folder / 'baseline.toml').write_text(f'{BASELINE}on_leave = "remove"\n')
+        broken = Found(drivers=(), broken=(('region', 'it cannot be loaded: ImportError: no such thing'),))
+        with mock.patch.object(attach, 'drivers', return_value=broken):
+            assert states.CLEANFAIL == self.undeploy(self.instance)
+        words = ['attach driver region', 'no such thing', 'could not be brought back after instance']
+        assert [] == [w for w in words if w not in self.node.last_error], self.node.last_error
+        assert [] == self.offers()
+        self.clear()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert (BEFORE, ['FPGA', 'FPGA']) == (self.holds(), self.offers())
+
     def test_the_rules_of_the_operator_come_before_what_was_there(self) -> None:
         """A slot that has to hold something else by now gets that."""
         (self._folder / 'baseline.toml').write_text(f'{BASELINE}on_leave = "remove"\nfunctions = {{ "Slot0" = "aes" }}\n')

@@ -1296,7 +1296,7 @@ GUARDS = (
         file='interfaces/baremetal_acc_ironic/attach.py',
         guard='    return replace(mind, quarantined=(*mind.quarantined, *new.values()))\n',
         gone='    return mind\n',
-        tests='tests/ironic/test_attach.py::TestRollBack::test_a_driver_that_cannot_bring_back_is_named_and_nobody_gets_the_card',
+        tests='tests/ironic/test_attach.py::TestLeaving::test_what_nobody_can_bring_back_is_offered_to_nobody',
     ),
     Guard(
         name='call a glance at nothing quiet',
