@@ -67,7 +67,9 @@ def publish(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
             what = f'placement, node {tree.root_uuid}: the machine was claimed or freed while it was published'
             raise PlacementUnreachable(what, hint='the same command looks who has it now, and goes on')
 
-    return to.publish(_on_offer(tree, holders), consumer=_one(holders), still=still).calls
+    calls = to.publish(_on_offer(tree, holders), consumer=_one(holders), still=still).calls
+    _warn_of_flat(to, tree)
+    return calls
 
 
 def plan(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
@@ -76,7 +78,16 @@ def plan(to: Publisher, tree: ProviderTree) -> tuple[Call, ...]:
     :raises PlacementError: placement cannot be asked.
     """
     holders = to.holders(tree.root_uuid)
-    return to.plan(_on_offer(tree, holders), consumer=_one(holders))
+    calls = to.plan(_on_offer(tree, holders), consumer=_one(holders))
+    _warn_of_flat(to, tree)
+    return calls
+
+
+def _warn_of_flat(to: Publisher, tree: ProviderTree) -> None:
+    flat = ', '.join(sorted(to.flat(tree)))
+    if flat:
+        what = f'its root provider offers {flat} itself, and devices do not begin to offer that beside it'
+        text.note(f'node {tree.root_uuid}: {what}: baremetal-acc reshape moves it to them')
 
 
 def _on_offer(tree: ProviderTree, holders: tuple[str, ...]) -> ProviderTree:

@@ -308,6 +308,21 @@ def prepared(wanted: ProviderTree, actual: ProviderTree) -> ProviderTree:
     return replace(wanted, providers=_parents_first((*wants, *others)))
 
 
+def beside(wanted: ProviderTree, actual: ProviderTree, flat: frozenset[str]) -> ProviderTree:
+    """The wanted tree without what its root offers itself: it would be offered twice, until a reshape has moved it.
+
+    What is on offer already stays: who holds it is in nobody's way, and a reshape ends it.
+
+    :param flat: the classes that the root offers.
+    """
+    now = {p.uuid: {i.resource_class for i in p.inventories} for p in actual.providers}
+    made = tuple(
+        replace(p, inventories=tuple(i for i in p.inventories if i.resource_class not in flat - now.get(p.uuid, set())))
+        for p in wanted.providers
+    )
+    return replace(wanted, providers=made)
+
+
 def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> ProviderTree:
     """The wanted tree, with what a consumer holds of one provider kept and wholly reserved, so that nobody else can claim it.
 

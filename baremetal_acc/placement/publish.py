@@ -167,6 +167,8 @@ class Publisher:
         self._attempts = attempts
         self._declared: set[str] = set()
         self._memories: dict[str, _Memory] = {}
+        self._roots: dict[str, int | None] = {}
+        self._flat: dict[str, tuple[int | None, frozenset[str]]] = {}
         self._unanswered: dict[str, int | None] = {}  # the generations of writes that may be taken still, by provider
         self._settled: dict[str, int | None] = {}  # the generations that our own writes made: nothing sent before is taken
         self._may_reshape = True
@@ -188,7 +190,8 @@ class Publisher:
         known = frozenset(p.uuid for p in tree.providers)
         held = {} if consumer is None else self.claims(consumer)
         actual = self._persist(tree.root_uuid, lambda: self._read(tree.root_uuid, known))
-        return providers.diff(_with_held(tree, actual, held), actual, delete_gone=delete_gone)
+        wanted = providers.beside(_with_held(tree, actual, held), actual, self.flat(tree))
+        return providers.diff(wanted, actual, delete_gone=delete_gone)
 
     def holders(self, root_uuid: str) -> tuple[str, ...]:
         """The consumers that hold something of the root itself, which is the machine: whoever has it; none if there is no root.
@@ -290,7 +293,24 @@ class Publisher:
         :raises PlacementError: placement cannot be asked, or refuses.
         """
         known = frozenset(p.uuid for p in tree.providers)
-        return self._converge(tree.root_uuid, lambda _: tree, known, consumer=consumer, delete_gone=delete_gone, still=still)
+        return self._converge(
+            tree.root_uuid, lambda _: tree, known, consumer=consumer, delete_gone=delete_gone, beside_root=True, still=still
+        )
+
+    def flat(self, tree: ProviderTree) -> frozenset[str]:
+        """The classes of a tree that its root offers itself, so that they would be offered twice. As of the last look at it.
+
+        :raises PlacementError: placement cannot be asked.
+        """
+        wanted = frozenset(i.resource_class for p in tree.providers for i in p.inventories)
+        known = self._flat.get(tree.root_uuid)
+        if known is None or known[0] is None or known[0] != self._roots.get(tree.root_uuid):
+            answer = self._client.get(f'/resource_providers/{tree.root_uuid}/inventories')
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return frozenset()
+            known = (wire.generation(answer), frozenset(i.resource_class for i in wire.inventories(answer)))
+            self._flat[tree.root_uuid] = known
+        return wanted & known[1]
 
     # ---------------------------------------------------------------------------------------------------------- converging
 
@@ -339,20 +359,26 @@ class Publisher:
         *,
         consumer: str | None,
         delete_gone: bool = False,
+        beside_root: bool = False,
         closed: Callable[[ProviderTree], frozenset[str]] = lambda _: frozenset(),
         still: Callable[[], None] = _always,
     ) -> PublishResult:
         """Read, compare and send until there is nothing left to send.
 
+        :param beside_root: what the root offers itself is not offered anew.
         :param closed: UUIDs of the providers that nothing that was sent before may offer afterwards, whoever sent it.
         """
         done: list[Call] = []
         held = {} if consumer is None else self.claims(consumer)
         busy: dict[str, _Busy] = {}
         remembered = self._remembered(root)
+        flat: frozenset[str] | None = None
+        warned: set[str] = set()
 
         def missing(actual: ProviderTree) -> list[Call]:
             wanted = _with_held(wanted_of(actual), actual, held)
+            if flat:
+                wanted = providers.beside(wanted, actual, flat)
             same = overlapping(busy, actual, wanted)
             return [
                 c
@@ -363,13 +389,28 @@ class Publisher:
 
         def turn() -> bool | None:
             """Read, compare, send. True when there was nothing left to send."""
-            nonlocal remembered
+            nonlocal remembered, flat
             # What is remembered will do to begin with: placement takes no write that carries an old generation, and what
             # nothing was sent for is read at the end.
             actual, remembered = remembered, None
+            from_memory = actual is not None
             calls = [] if actual is None else missing(actual)
             if actual is None or not calls:
                 actual = self._read(root, known)
+                from_memory, flat = False, None  # the root was looked at anew
+                calls = missing(actual)
+            if beside_root and flat is None and providers.offers(calls, actual):
+                flat = self.flat(wanted_of(actual))
+                if flat and from_memory:
+                    return None  # it may have been moved since
+                if flat - warned:
+                    warned.update(flat)
+                    LOG.warning(
+                        'node %s: its root provider offers %s itself, so its devices do not offer that: '
+                        'baremetal-acc reshape moves it to them',
+                        root,
+                        ', '.join(sorted(flat)),
+                    )
                 calls = missing(actual)
             old = self._late(actual, calls, closed(actual))
             if not calls and not old:
@@ -501,7 +542,9 @@ class Publisher:
     def _read(self, root: str, known: frozenset[str]) -> ProviderTree:
         """Our providers below a root, and those of the given UUIDs, which may lack the owner trait yet."""
         answer = self._client.get('/resource_providers', in_tree=root)
-        below = wire.below(root, wire.summaries(answer))
+        summaries = tuple(wire.summaries(answer))
+        self._roots[root] = next((p.generation for p in summaries if p.uuid == root), None)
+        below = wire.below(root, summaries)
         if below is None:
             self._memories.pop(root, None)
             raise RootMissing(

@@ -241,8 +241,8 @@ def gpus(count: int, **changes: Any) -> Any:
     return tuple(gpu(id=AcceleratorId(f'uuid:gpu-{n}'), **changes) for n in range(count))
 
 
-def test_eight_devices_are_published_by_nineteen_calls(publisher: Publisher, sending: Adapter, cloud: Cloud) -> None:
-    """One look, eight providers, their traits, one call for all offers, and one look to see that it is so.
+def test_eight_devices_are_published_by_twenty_calls(publisher: Publisher, sending: Adapter, cloud: Cloud) -> None:
+    """A look at the tree and at its root, eight providers, their traits, one call for all offers, and a look that it is so.
 
     A process asks once what placement has of names, whatever the number of nodes.
     """
@@ -252,7 +252,7 @@ def test_eight_devices_are_published_by_nineteen_calls(publisher: Publisher, sen
     publisher.publish(wanted(node, {}, accelerators=gpus(8)))
     assert 8 == sum(1 for line in sending.sent if line == 'POST /resource_providers')
     assert 1 == sum(1 for line in sending.sent if line == 'POST /reshaper')
-    assert 19 == len(sending.sent), sending.sent
+    assert 20 == len(sending.sent), sending.sent
     assert 8 * [{'PGPU': (1, 0)}] == [cloud.offers(p) for p in sorted(cloud.tree(node) - {node})]
 
 
@@ -858,3 +858,44 @@ def test_all_names_are_made_known_with_few_questions(publisher: Publisher, sendi
     cloud.ask('DELETE', f'/resource_classes/{classes[7]}')
     assert () == publisher.declare(classes, traits)
     assert (traits[7], classes[7]) == publisher.declare(classes, traits, anew=True)
+
+
+def test_what_the_root_offers_itself_is_not_offered_a_second_time(
+    publisher: Publisher, sending: Adapter, cloud: Cloud, root: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A root that is still flat: a warning names what moves it, all else is offered, and the rest once it was moved."""
+    own = cloud.ask('GET', f'/resource_providers/{root}/inventories')
+    flat = {
+        'resource_provider_generation': own['resource_provider_generation'],
+        'inventories': own['inventories'] | {'PGPU': {'total': 1}},
+    }
+    cloud.ask('PUT', f'/resource_providers/{root}/inventories', flat)
+    caplog.clear()
+    publisher.publish(wanted(root))
+    assert frozenset({'PGPU'}) == publisher.flat(wanted(root))
+    assert {} == cloud.offers(gpu_of(root))
+    assert {HELD: (1, 0)} == cloud.offers(slot_of(root))
+    assert f'node {root}: its root provider offers PGPU itself' in caplog.text
+    assert 'baremetal-acc reshape' in caplog.text
+    assert all('PGPU' not in str(call) for call in publisher.plan(wanted(root)))
+    own = cloud.ask('GET', f'/resource_providers/{root}/inventories')
+    gone = {k: v for k, v in own['inventories'].items() if k != 'PGPU'}
+    body = {'resource_provider_generation': own['resource_provider_generation'], 'inventories': gone}
+    cloud.ask('PUT', f'/resource_providers/{root}/inventories', body)
+    publisher.publish(wanted(root))
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
+    sending.sent.clear()
+    publisher.publish(wanted(root))
+    assert ['GET /resource_providers'] == sending.sent
+
+
+def test_what_is_on_offer_already_stays_when_the_root_offers_it_too(publisher: Publisher, cloud: Cloud, root: str) -> None:
+    """Somebody may hold it; a reshape ends that."""
+    publisher.publish(wanted(root))
+    own = cloud.ask('GET', f'/resource_providers/{root}/inventories')
+    body = own | {'inventories': own['inventories'] | {'PGPU': {'total': 1}}}
+    cloud.ask('PUT', f'/resource_providers/{root}/inventories', body)
+    publisher.publish(
+        wanted(root, {(FPGA, 'Slot0'): 'gzip', (FPGA, 'Slot1'): 'aes'}, accelerators=(gpu(), fpga(slots=(slot(0), slot(1)))))
+    )
+    assert {'PGPU': (1, 0)} == cloud.offers(gpu_of(root))
