@@ -82,10 +82,10 @@ def begin(
     read(path)  # before anybody is asked anything
     group = conf[GROUP]
     desk = pool_demand.desk(conf, environ)
-    shelf = Shelf(publisher.client(conf))
+    ironic, shelf = connect(conf), Shelf(publisher.client(conf))
     desk.on_offer = shelf.on_offer
     steering = Steering(
-        ironic=connect(conf),
+        ironic=ironic,
         shelf=shelf,
         journal=Journal(root=state_folder(conf, environ) / 'pool'),
         pools=lambda: read(path),

@@ -40,6 +40,9 @@ EXAMPLES = (
     (errors.PlacementRefused('x'), Exit.REFUSED),
     (errors.StateError('x'), Exit.USAGE),
     (errors.DemandRefused('x'), Exit.REFUSED),
+    (errors.IronicError('x'), Exit.REFUSED),
+    (errors.IronicRefused('x'), Exit.REFUSED),
+    (errors.IronicUnreachable('x'), Exit.UNREACHABLE),
     (errors.CertificateInvalid('x'), Exit.NOT_MET),
     (errors.AccError('x'), Exit.OUR_FAULT),
 )
