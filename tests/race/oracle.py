@@ -75,6 +75,7 @@ class Oracle:
         self.snapshots: list[Snapshot] = []
         self.looks = 0
         self.compared = 0
+        self.kept = 0
         self.wrong: list[tuple[float, int | None, str]] = []
         self._suspects: dict[str, Any] = {}
         self._stop = threading.Event()
@@ -171,11 +172,21 @@ class Oracle:
             if before.get(consumer) != (holding.version, 0) or holding.busy or holding.unknown:
                 continue
             self.compared += 1
+            if not holding.claims and has and self._moved(consumer):
+                # Placement 16.0.0 deletes what it found of a consumer by row, and a reshape in between has made other rows.
+                self.kept += 1
+                holding.unknown = True
+                continue
             if self._said(has) != self._said(holding.claims):
                 text = f'consumer {consumer} holds {self._told(has)}; by its own calls it has {self._told(holding.claims)}'
                 machine = next((self._of[p].number for p, _ in {**has, **holding.claims} if p in self._of), None)
                 self._say(snapshot, machine, text)
                 holding.unknown = True  # once is enough
+
+    def _moved(self, consumer: str) -> bool:
+        """A reshape of this round has named it."""
+        notes = list(self._proxy.deliveries)
+        return any(n.path == '/reshaper' and n.status == 204 and consumer in n.body['allocations'] for n in notes)
 
     def _said(self, claims: Mapping[Place, int]) -> dict[Place, int]:
         """Claims as they can be compared: a reshape moves them within a flat machine."""

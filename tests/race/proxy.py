@@ -257,7 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length) if length else b''
         kept = ('accept', 'content-type', 'openstack-api-version', 'x-auth-token', 'x-roles')
         headers = {k: v for k, v in self.headers.items() if k.lower() in kept}
-        found = proxy.answer(self.headers.get('X-Race', '?'), self.command, self.path, headers, body)
+        try:
+            found = proxy.answer(self.headers.get('X-Race', '?'), self.command, self.path, headers, body)
+        except (OSError, http.client.HTTPException):  # placement is gone: so is the connection
+            found = None
         if found is None:
             self.close_connection = True
             return

@@ -268,6 +268,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     break
         finally:
             race.end()
+    race.figures['claims that a reshape kept while they were deleted'] = race.oracle.kept
     for name, number in sorted({**race.figures, **{f'fault: {k}': n for k, n in race.proxy.faults.items()}}.items()):
         print(f'{number:10,} {name}')
     for text, number in race.refusals.most_common(8):
