@@ -94,7 +94,7 @@ def begin(
         sources=(desk.turn if writes else desk.look,),
         called=desk.called,
         poll=timedelta(seconds=min(group.poll_interval, 5.0)),
-        settles=timedelta(seconds=max(group.settle_timeout, 30.0)),
+        settles=timedelta(seconds=max(group.settle_timeout, 120.0)),
     )
     return steering, desk, conf
 

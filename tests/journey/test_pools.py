@@ -186,7 +186,7 @@ def test_a_pool_is_filled_and_what_is_claimed_is_left_alone(enrol: Enrol, servic
         last.until_offers(AES, AES)
         for line in process.stderr or ():
             said += line
-            if done_then in line:
+            if line.startswith(f'baremetal-acc: {last.name}: done') or 'failed' in line or 'left alone' in line:
                 break
     finally:
         process.terminate()
