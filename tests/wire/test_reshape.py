@@ -321,9 +321,12 @@ def test_what_a_tenant_claims_elsewhere_in_between_is_kept(reshaper: Reshaper, s
 
 
 def test_a_claim_of_a_device_in_between_is_counted(reshaper: Reshaper, sending: Adapter, cloud: FlatCloud) -> None:
-    """A node that offers both: the card that somebody takes now is not given to somebody else."""
-    root = cloud.flat(PGPU=2)
+    """A node that offers both, for provider.yaml came later: the card that somebody takes now is not given to somebody else."""
+    root = cloud.flat()
     Publisher(PlacementClient(Adapter(sending.get_endpoint()))).publish(gpus(root))
+    own = cloud.ask('GET', f'/resource_providers/{root}/inventories')
+    own['inventories']['PGPU'] = {'total': 2}
+    cloud.ask('PUT', f'/resource_providers/{root}/inventories', own)
     tenant = cloud.tenant(**{root: {'PGPU': 1}})
     late: list[str] = []
     before_the_call(sending, lambda: late.append(cloud.tenant(**{card(root, 0): {'PGPU': 1}})))
