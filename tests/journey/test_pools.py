@@ -180,7 +180,7 @@ def test_a_pool_is_filled_and_what_is_claimed_is_left_alone(enrol: Enrol, servic
     process = operator.start('watch', '--interval', '0.3')
     operator.pools(limit, *goal, 'free = 6')
     last = next(n for n in others if n is not done)
-    done_then = f'{last.name}: done: Slot0 holds aes, Slot1 holds aes'
+    done_then = f'{last.name}: done: '
     said = ''
     try:
         last.until_offers(AES, AES)
