@@ -99,6 +99,9 @@ _OTHERS = ('COMPUTE_', 'MISC_', 'OWNER_', 'CUSTOM_OWNER_')
 """Traits with a meaning that others give them: COMPUTE_MANAGED_PCI_DEVICE ends nova-compute at its start, and
 MISC_SHARES_VIA_AGGREGATE lends the device to other nodes."""
 
+_VERIFIED = (FUNCTION_PREFIX, CAN_PREFIX, TOGETHER, PROGRAM)
+"""Traits that say what was verified, or what a rule offers: no list of known devices may say so."""
+
 
 # ------------------------------------------------------------------------------------------------------------------ names
 
@@ -518,7 +521,7 @@ def _one_more(inventories: tuple[ProviderInventory, ...], resource_class: str) -
 
 def _own_traits(accelerator: Accelerator) -> frozenset[str]:
     for trait in sorted(accelerator.traits):
-        if not _TRAIT.fullmatch(trait) or trait.startswith(_OTHERS):
+        if not _TRAIT.fullmatch(trait) or trait.startswith((*_OTHERS, *_VERIFIED)):
             raise UsageError(
                 argument=f'trait {trait[:80]!r} of {accelerator.label}',
                 what='cannot be set on a device: no valid name, or a name that others give a meaning',

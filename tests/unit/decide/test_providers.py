@@ -622,6 +622,10 @@ def test_what_placement_can_have_no_name_for_is_refused_word_by_word():
     what = 'cannot be set on a device: no valid name, or a name that others give a meaning'
     hint = 'the lists of known devices name it: use CUSTOM_ and capital letters, digits and underlines'
     assert (f"trait '{'x' * 80}' of H100 GPU_0", what, hint) == told(exc)
+    for trait in ('CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_CAN_GZIP', 'CUSTOM_ACC_TOGETHER', 'CUSTOM_ACC_PROGRAM'):
+        with pytest.raises(UsageError) as exc:
+            wanted(v.gpu(traits=frozenset({trait})), functions={})
+        assert (f"trait '{trait}' of H100 GPU_0", what, hint) == told(exc), 'it says what nobody has verified'
     others = frozenset(f'CUSTOM_{n}' for n in range(providers.NODE_TRAITS))
     with pytest.raises(UsageError) as exc:
         node_traits(v.inventory(v.gpu()), verdict(), {}, others=others)
