@@ -119,7 +119,7 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
     for uuid, _driver, _group, name, state, maintenance, retired, instance, reservation, info in manager.iter_nodes(
         fields=fields
     ):
-        if memory.KEY not in (info or {}):
+        if not memory.known(info):
             continue  # nothing was ever told of it
         if name != opts.HARDWARE_TYPE:
             others[uuid] = instance

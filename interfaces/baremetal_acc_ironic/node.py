@@ -447,6 +447,11 @@ def settled_before(mind: Memory) -> bool:
     return mind.taken is None and mind.resource_class is not None
 
 
+def known(driver_internal_info: Any) -> bool:
+    """Whether anything of a node is remembered; cheap, for periodics."""
+    return KEY in (driver_internal_info or {})
+
+
 def busy(driver_internal_info: Any) -> bool:
     """Whether a job is stored; cheap, for the predicates of periodics."""
     stored = (driver_internal_info or {}).get(KEY)

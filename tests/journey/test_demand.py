@@ -139,17 +139,17 @@ def until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
     return found
 
 
-def shelve(*nodes: Node, services: Services) -> None:
+def shelve(*nodes: Node, services: Services, of: str = CLASS) -> None:
     """Put machines on the shelf, and let their roots offer their own class as Nova does."""
     for node in nodes:
         node.provision('provide')
-    services.placement.take('PUT', f'/resource_classes/{CLASS}')
+    services.placement.take('PUT', f'/resource_classes/{of}')
     for node in nodes:
         assert 'available' == node.settle()['provision_state']
         node.machine.reset_log()
         path = f'/resource_providers/{node.uuid}/inventories'
         body = services.placement.take('GET', path)
-        body['inventories'] = {CLASS: {'total': 1, 'reserved': 0, 'min_unit': 1, 'max_unit': 1, 'step_size': 1}}
+        body['inventories'] = {of: {'total': 1, 'reserved': 0, 'min_unit': 1, 'max_unit': 1, 'step_size': 1}}
         services.placement.take('PUT', path, body)
 
 
@@ -261,14 +261,15 @@ def test_a_boot_that_found_no_host_is_served(enrol: Enrol, services: Services, w
 @pytest.mark.slow
 def test_a_flood_programs_each_region_once(enrol: Enrol, services: Services, watched: Watched) -> None:
     """A thousand demands for two functions, and twenty regions: twenty uploads at the machines' BMCs, and then quiet."""
-    nodes = [enrol('fpga-server', 'demand', parameters={'flash_seconds': 0.2}) for _ in range(10)]
-    shelve(*nodes, services=services)
+    nodes = [enrol('fpga-server', 'flood', parameters={'flash_seconds': 0.2}) for _ in range(10)]
+    shelve(*nodes, services=services, of='CUSTOM_FLOOD')
+    query = QUERY.replace(CLASS, 'CUSTOM_FLOOD')
     assert [[None, None]] * 10 == [held(n) for n in nodes]
     watched.pools('machines_at_a_time = 10')
     watched.listen()
     with watching(watched, seconds=2):
         for n in range(1000):
-            body = {'id': f'req-{n}', 'query': QUERY if n % 2 else QUERY.replace(AES, GZIP)}
+            body = {'id': f'req-{n}', 'query': query if n % 2 else query.replace(AES, GZIP)}
             while (status := watched.ask('POST', '/v1/demands', body)[0]) == 429:
                 time.sleep(0.2)
             assert 202 == status
