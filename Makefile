@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-guards soak-mutation mariadb postgresql
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation mariadb postgresql
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -31,16 +31,18 @@ lint: .venv/.installed-test
 docs: .venv/.installed-test
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --jobs auto --builder html doc/source doc/build/html
 
-# A file's tests stay together, one worker for each core, the longest files first: much of the time goes to waiting for real services.
+# A file's tests stay together, the longest files first. Much of the time goes to waiting for real services, so there is one
+# worker more than there are cores.
+TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)
 check: .venv/.installed-test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The tests that failed last, alone and one after the other.
 again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-guards soak-mutation
+soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -66,6 +68,10 @@ soak-guards: .venv/.installed-test
 # Every change that mutmut makes of decide/ and locks/: a test must fail, or mypy. MUTATION_ARGS: --only decide/flash.py, --sample N.
 soak-mutation: .venv/.installed-test
 	$(BIN)/python -m tests.mutants.trying --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(MUTATION_FOLDER),/tmp/baremetal-acc-mutation) $(MUTATION_ARGS)
+
+# A thousand demands for twenty regions of ten machines: each is programmed once (make test has three machines).
+soak-flood: .venv/.installed-test
+	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_demand.py -k flood
 
 # Two real conductors and MariaDB: one of them is killed or stopped, the other one takes over (see doc/source/soak.rst).
 soak-takeover: .venv/.installed-test mariadb

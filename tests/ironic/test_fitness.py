@@ -228,7 +228,7 @@ class TestTrouble(FitnessCase):
         with mock.patch.object(PlacementClient, '_send', side_effect=PlacementUnreachable('placement: no answer')):
             self.round()
             late = fitness.rounds_of(self.service).late[self.node.uuid]
-            for _ in range(12):
+            for _ in range(5):
                 self.at = max(self.at, fitness.rounds_of(self.service).late[self.node.uuid].at)
                 self.round_without_counting()
             assert timedelta(minutes=5) == fitness.rounds_of(self.service).late[self.node.uuid].pause

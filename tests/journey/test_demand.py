@@ -32,6 +32,9 @@ CLASS = 'CUSTOM_DEMAND'
 
 QUERY = f'resources={CLASS}:1&resources_ACC={AES}:1'
 
+MACHINES = 10 if os.environ.get('BAREMETAL_ACC_SOAK') else 3
+"""With two regions each. ``make soak-flood`` has a thousand demands for twenty regions."""
+
 PROGRAM = ('-m', 'baremetal_acc.cli.main')
 
 ON_FILES = """\
@@ -258,28 +261,28 @@ def test_a_boot_that_found_no_host_is_served(enrol: Enrol, services: Services, w
         assert 1 == len(node.uploads())
 
 
-@pytest.mark.slow
 def test_a_flood_programs_each_region_once(enrol: Enrol, services: Services, watched: Watched) -> None:
-    """A thousand demands for two functions, and twenty regions: twenty uploads at the machines' BMCs, and then quiet."""
-    nodes = [enrol('fpga-server', 'flood', parameters={'flash_seconds': 0.2}) for _ in range(10)]
+    """Demands for two functions, fifty times as many as there are regions: one upload for each region, and then quiet."""
+    regions, flood = 2 * MACHINES, 100 * MACHINES
+    nodes = [enrol('fpga-server', 'flood', parameters={'flash_seconds': 0.2}) for _ in range(MACHINES)]
     shelve(*nodes, services=services, of='CUSTOM_FLOOD')
     query = QUERY.replace(CLASS, 'CUSTOM_FLOOD')
-    assert [[None, None]] * 10 == [held(n) for n in nodes]
+    assert [[None, None]] * MACHINES == [held(n) for n in nodes]
     watched.pools('machines_at_a_time = 10')
     watched.listen()
     with watching(watched, seconds=2):
-        for n in range(1000):
+        for n in range(flood):
             body = {'id': f'req-{n}', 'query': query if n % 2 else query.replace(AES, GZIP)}
             while (status := watched.ask('POST', '/v1/demands', body)[0]) == 429:
                 time.sleep(0.2)
             assert 202 == status
-        until(lambda: 20 == sum(len(n.uploads()) for n in nodes), 300, 'twenty uploads')
-        until(lambda: 20 == sum(d['state'] == 'schedulable' for d in demands(watched)), 300, 'twenty')
+        until(lambda: regions == sum(len(n.uploads()) for n in nodes), 300, 'an upload for each region')
+        until(lambda: regions == sum(d['state'] == 'schedulable' for d in demands(watched)), 300, 'each on offer')
         # Whoever has it may claim it: the others are not served by taking it away from them.
-        time.sleep(10)
-        assert 20 == sum(len(n.uploads()) for n in nodes)
+        time.sleep(5)
+        assert regions == sum(len(n.uploads()) for n in nodes)
         states = [d['state'] for d in demands(watched)]
-        assert (1000, 20, 980) == (len(states), states.count('schedulable'), states.count('waiting'))
+        assert (flood, regions, flood - regions) == (len(states), states.count('schedulable'), states.count('waiting'))
         assert {'aes', 'gzip'} == {f for n in nodes for f in held(n)}
 
 
