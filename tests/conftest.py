@@ -12,6 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from oslo_service import backend
+
+# Before anything else that uses oslo.service, which would choose eventlet: Ironic's test code needs this one, and which file is
+# collected first depends on which tests have failed last.
+backend.init_backend(backend.BackendType.THREADING)
 
 TREE = Path(__file__).parents[1]
 
