@@ -3,18 +3,18 @@
 """What does the command line remember of a target from one run to the next? Its job, and what that proved."""
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
+from baremetal_acc import files
 from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
@@ -117,7 +117,7 @@ class Store:
         except OSError as exc:
             what = 'is a link' if exc.errno == errno.ELOOP else f'cannot be read: {exc.strerror}'
             raise StateError(f'{path}: {what}', hint=hint_of(exc)) from exc
-        if others_may_write(found):
+        if files.others_may_write(found):
             hint = f'see who did, then move {path} away'
             raise StateError(f'{path}: others may write it, and could forge what was proven', hint=hint)
         hint = f'move {path} away to begin anew; locks then count as verified only after they were engaged again'
@@ -141,23 +141,7 @@ class Store:
         data = json.dumps(encode(state), indent=1).encode()
         try:
             self._folder(path.parent)
-            temporary = path.with_name(f'.{path.name}.{os.getpid()}')
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
-                try:
-                    stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                except OSError:
-                    temporary.unlink()
-                    raise
-            temporary.replace(path)
-            at = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(at)
-            finally:
-                os.close(at)
+            files.write(path, data)
         except OSError as exc:
             raise StateError(f'{path}: cannot be written: {exc.strerror}', hint=hint_of(exc)) from exc
 
@@ -186,27 +170,15 @@ class Store:
     @contextmanager
     def _held(self, name: str, refusal: str) -> Iterator[None]:
         path = self.root / self.LOCKS / f'{name}.lock'
-        try:
-            self._folder(path.parent)
-            at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as exc:
-            raise StateError(f'{path}: cannot be opened: {exc.strerror}', hint=hint_of(exc)) from exc
-        try:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                pid = os.pread(at, 20, 0).decode('ascii', 'replace').strip()
-                who = f'process {pid}' if pid.isdigit() else 'another process'
-                raise Refused([refusal.format(who)], hint='wait until it has ended') from None
-            # Who holds it is told to whoever comes second; the lock is good without, on a disk that is full.
-            with suppress(OSError):
-                os.ftruncate(at, 0)
-                os.pwrite(at, f'{os.getpid()}\n'.encode(), 0)
+                self._folder(path.parent)
+                stack.enter_context(files.alone(path))
+            except files.Held as exc:
+                raise Refused([refusal.format(exc.who)], hint='wait until it has ended') from None
+            except OSError as exc:
+                raise StateError(f'{path}: cannot be opened: {exc.strerror}', hint=hint_of(exc)) from exc
             yield
-            with suppress(OSError):
-                os.ftruncate(at, 0)
-        finally:
-            os.close(at)
 
     def path(self, target: str) -> Path:
         """The file of a target."""
@@ -225,7 +197,7 @@ def _check_folders(*folders: Path) -> None:
     :raises OSError: there is none, or it cannot be asked for.
     """
     for folder in folders:
-        if others_may_write(folder.stat()):
+        if files.others_may_write(folder.stat()):
             hint = f'chmod 700 {folder}, or set XDG_STATE_HOME to a folder of yours'
             raise StateError(f'{folder}: others may write there, and could forge what was proven', hint=hint)
 
@@ -236,8 +208,3 @@ def hint_of(exc: OSError) -> str:
         return ELSEWHERE
     # Another folder would begin with an empty memory, beside a job that may be writing.
     return 'see to that, then give the same command again'
-
-
-def others_may_write(found: os.stat_result) -> bool:
-    """Somebody else than the user who runs this owns the file or folder, or may write it."""
-    return found.st_uid != os.geteuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

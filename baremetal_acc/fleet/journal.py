@@ -9,17 +9,16 @@
 """
 
 import errno
-import fcntl
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from baremetal_acc import files
 from baremetal_acc.decide.moving import Stage
 from baremetal_acc.decide.pool import Move
 from baremetal_acc.errors import Refused, StaleJob, StateError
@@ -101,20 +100,7 @@ class Journal:
         data = json.dumps(encode(entry), indent=1).encode()
         with _told(path):
             self._make(path.parent)
-            temporary = path.with_name(f'.{path.name}.{os.getpid()}')
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-            try:
-                with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
-                    stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                temporary.replace(path)
-            except OSError:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise
-            _sync(path.parent)
+            files.write(path, data)
 
     def drop(self, entry: Entry) -> None:
         """The move has ended.
@@ -124,7 +110,7 @@ class Journal:
         path = self._path(entry)
         with _told(path), suppress(FileNotFoundError):
             path.unlink()
-            _sync(path.parent)
+            files.sync(path.parent)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -133,25 +119,14 @@ class Journal:
         :raises Refused: another one does.
         """
         path = self.root / 'lock'
-        with _told(path):
-            self._make(self.root)
-            at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            try:
-                fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                pid = os.pread(at, 20, 0).decode('ascii', 'replace').strip()
-                who = f'process {pid}' if pid.isdigit() else 'another process'
-                raise Refused([f'{who} moves machines of the pools'], hint='wait until it has ended') from None
-            # Who holds it is told to whoever comes second; the lock is good without, on a disk that is full.
-            with suppress(OSError):
-                os.ftruncate(at, 0)
-                os.pwrite(at, f'{os.getpid()}\n'.encode(), 0)
+        with ExitStack() as stack:
+            with _told(path):
+                self._make(self.root)
+                try:
+                    stack.enter_context(files.alone(path))
+                except files.Held as exc:
+                    raise Refused([f'{exc.who} moves machines of the pools'], hint='wait until it has ended') from None
             yield
-            with suppress(OSError):
-                os.ftruncate(at, 0)
-        finally:
-            os.close(at)
 
     def _path(self, entry: Entry) -> Path:
         name = f'{entry.move.machine}.json'
@@ -165,16 +140,8 @@ class Journal:
             _check(each.stat(), each)
 
 
-def _sync(folder: Path) -> None:
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(at)
-    finally:
-        os.close(at)
-
-
 def _check(found: os.stat_result, path: Path) -> None:
-    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if files.others_may_write(found):
         raise StateError(
             f'{path}: others may write it, and could have machines moved', hint=f'see who did, then chmod go-w {path}'
         )

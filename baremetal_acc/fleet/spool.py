@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from baremetal_acc import files
 from baremetal_acc.decide.demand import Progress, Told
 from baremetal_acc.decide.pool import Demand
 from baremetal_acc.errors import DemandRefused, StaleJob, StateError, UsageError
@@ -231,7 +232,7 @@ class Spool:
                 return known[1]
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), 'rb') as stream:
                 found = os.fstat(stream.fileno())
-                if not stat.S_ISREG(found.st_mode) or _others_may_write(found):
+                if not stat.S_ISREG(found.st_mode) or files.others_may_write(found):
                     self._report(name, 'is no file of this user, or others may write it')
                     return None
                 data = stream.read(MAX_SIZE + 1)
@@ -309,7 +310,7 @@ class Spool:
         found = self.root.lstat()
         if not stat.S_ISDIR(found.st_mode):
             raise StateError(f'{self.root}: is no folder')
-        if _others_may_write(found):
+        if files.others_may_write(found):
             raise StateError(f'{self.root}: others may write there', hint=f'chmod 700 {self.root}, as its owner')
 
     @contextmanager
@@ -380,7 +381,3 @@ def _counted(data: bytes) -> int:
 def _state(found: os.stat_result) -> tuple[int, ...]:
     """What is another one when a file is: one that is as it was is not read again."""
     return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode, found.st_uid, found.st_ctime_ns
-
-
-def _others_may_write(found: os.stat_result) -> bool:
-    return found.st_uid != os.geteuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

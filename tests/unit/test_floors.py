@@ -19,7 +19,7 @@ GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
 FLOOR_1 = ('decide',)
-FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf')
+FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf', 'files')
 FLOOR_3 = ('run', 'fleet', 'assemble')
 CONTRACTS = (
     'bmc.api',
@@ -32,6 +32,7 @@ CONTRACTS = (
     'placement',
     'handover',
     'conf',
+    'files',
 )
 """What floor 3 may know of floor 2: what a driver or a lock promises and how one is found, never a driver or a lock."""
 
@@ -47,6 +48,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'placement': (*FLOOR_0, *FLOOR_1, 'placement'),
     'handover': (*FLOOR_0, *FLOOR_1, 'handover'),
     'conf': (*FLOOR_0, *FLOOR_1),
+    'files': (),
     'run': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
     'fleet': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'fleet'),
     'assemble': (*FLOOR_0, *FLOOR_1, *CONTRACTS, 'run'),
@@ -58,7 +60,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 """Which rooms a room may import, by module prefix. ``cli`` starts the emulator as a program would: by its main alone."""
 
-STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'data')
+STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'data', 'files')
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),
