@@ -172,11 +172,17 @@ def _delivery(
     claim = note.method == 'PUT' and note.path.startswith('/allocations/')
     if not claim or note.status >= 300 or note.answered is None:
         return
-    had = _had(note)
+    if note.had is None:
+        verdict.count('claims of consumers of whom nobody knew what they had')
+        return
     for provider, own in note.body['allocations'].items():
         machine = of.get(provider)
         for name, amount in own['resources'].items():
-            if machine is None or machine.flat or provider == machine.root or (provider, name) in had:
+            if machine is None or machine.flat or provider == machine.root:
+                continue
+            if amount <= note.had.get((provider, name), 0):
+                # Placement lets everybody keep what he has, whatever became of its inventory.
+                verdict.count('claims that were kept')
                 continue
             verdict.count('claims that were taken')
             there = _within(timeline[machine.number], note.sent, note.answered)
@@ -187,13 +193,6 @@ def _delivery(
                 why = '; '.join(span.why for span in there)
                 what = f'{amount} {name} of {machine.told(provider)}'
                 verdict.wrong.append((note.sent, machine.number, f'a ghost was claimed: {what}, {why}: {note.told()}'))
-
-
-def _had(note: Delivery) -> set[Place]:
-    """A claim that is kept by a move was on offer when it was made."""
-    if note.body.get('consumer_generation') is None:
-        return set()
-    return {(p, c) for p, own in note.body['allocations'].items() for c in own['resources'] if c == NODE_CLASS}
 
 
 def _look(verdict: Verdict, snapshot: Snapshot, machines: list[Machine], timeline: Mapping[int, list[Span]]) -> None:

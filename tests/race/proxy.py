@@ -34,6 +34,7 @@ class Delivery:
     :ivar who: the client.
     :ivar sent: and ``answered``: on the monotonic clock; None while it is there.
     :ivar how: what happened to it on its way.
+    :ivar had: what the consumer of a claim had when it arrived; None: nobody knows, or it is no claim.
     """
 
     who: str
@@ -45,6 +46,7 @@ class Delivery:
     answered: float | None = None
     status: int = 0
     code: str | None = None
+    had: dict[tuple[str, str], int] | None = None
 
     def told(self) -> str:
         """One line for people."""
@@ -189,6 +191,7 @@ class Proxy:
         with holding.lock:
             holding.busy += 1
             note.sent = time.monotonic()
+            note.had = None if holding.unknown else holding.claims
             self.deliveries.append(note)
             found = self._noted(note, headers, body)
             if note.status >= 500:

@@ -27,9 +27,9 @@ def withdrawn(start: float, end: float, **other: Any) -> Op:
     return published(start, end, **{'kind': 'withdraw all', 'offers': None, 'scope': MACHINE.ours} | other)
 
 
-def claimed(at: float, place: Place, status: int = 204) -> Delivery:
-    body = {'allocations': {place[0]: {'resources': {place[1]: 1}}}, 'consumer_generation': None}
-    return Delivery('c00', 'PUT', '/allocations/x', body, at, '', answered=at + 0.1, status=status)
+def claimed(at: float, place: Place, status: int = 204, had: dict[Place, int] | None = {}) -> Delivery:  # noqa: B006
+    body = {'allocations': {place[0]: {'resources': {place[1]: 1}}}, 'consumer_generation': 1 if had else None}
+    return Delivery('c00', 'PUT', '/allocations/x', body, at, '', answered=at + 0.1, status=status, had=had)
 
 
 def seen(at: float, offers: dict[Place, int], generation: int = 1) -> Snapshot:
@@ -54,6 +54,19 @@ def test_a_claim_after_a_withdrawal_is_a_ghost() -> None:
     assert [] == wrong(ops, [claimed(21.95, GPU)])
     (text,) = wrong(ops, [claimed(22.5, GPU)])
     assert text.startswith('a ghost was claimed: 1 PGPU of GPU 0, after p00 withdraw all: ok')
+
+
+def test_what_a_consumer_has_it_may_claim_again_after_a_withdrawal() -> None:
+    """Placement asks for no more than it has; what it has of another device does not count, and of one it has too little."""
+    ops = [published(10, 12), withdrawn(20, 22, outcome='busy', left=(SLOT[0],))]
+    assert [] == wrong(ops, [claimed(30, GPU, had={GPU: 1})])
+    assert 1 == len(wrong(ops, [claimed(30, GPU, had={SLOT: 1})]))
+    assert 1 == len(wrong(ops, [claimed(30, GPU, had={GPU: 0})]))
+
+
+def test_nothing_is_said_of_a_consumer_that_nobody_knows() -> None:
+    """Placement stumbled over a claim of it: it may have what it claims now."""
+    assert [] == wrong([published(10, 12), withdrawn(20, 22)], [claimed(30, GPU, had=None)])
 
 
 def test_an_offer_after_a_withdrawal_is_a_ghost_before_anybody_claims_it() -> None:
