@@ -31,6 +31,8 @@ from tests.race import broken
 from tests.race.site import end_with_parent
 from tests.race.world import FIELDS, Machine, Place, Truth
 
+LOCKED_OUT = 0.05
+"""Seconds after which a publisher goes to another node."""
 OLD_SHARE = 0.12
 """Of the acts those of a conductor that does not have the node any more."""
 RETRIES = 4
@@ -162,20 +164,28 @@ class Player:
     def play(self) -> None:
         """Act until no operations are left."""
         while self.shared.take(self.who):
-            machine = self.rng.choice(self.shared.machines)
             if self.rng.random() < 0.03:
                 self._restart()
-            with self._lock(machine) as mine:
+            with self._lock() as (machine, mine):
                 self._act(machine, mine)
             time.sleep(self.rng.random() * PAUSE)
 
     @contextlib.contextmanager
-    def _lock(self, machine: Machine) -> Iterator[bool]:
-        """The node's lock; False: somebody else has it, and we work on the node all the same."""
-        mine = machine.flat or self.rng.random() >= OLD_SHARE
-        lock = (self.shared.mine if mine else self.shared.old)[machine.number]
-        with lock:
-            yield mine
+    def _lock(self) -> Iterator[tuple[Machine, bool]]:
+        """The lock of some node; False: somebody else has it, and we work on the node all the same.
+
+        One who is locked out goes to another node, as Ironic has it: else all would wait for those that are being reshaped.
+        """
+        while True:
+            machine = self.rng.choice(self.shared.machines)
+            mine = machine.flat or self.rng.random() >= OLD_SHARE
+            lock = (self.shared.mine if mine else self.shared.old)[machine.number]
+            if lock.acquire(timeout=LOCKED_OUT):
+                break
+        try:
+            yield machine, mine
+        finally:
+            lock.release()
 
     def _act(self, machine: Machine, mine: bool) -> None:
         if machine.flat:
