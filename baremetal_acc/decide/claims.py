@@ -154,9 +154,11 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
                 yield f'{c}: the instance has claimed {name}, and it holds {holds or "no function that is known"}'
 
 
-def keep(claimed: Iterable[Claimed], plan: Plan) -> None:
-    """See that a plan gives no region another function than the one that it is claimed as.
+def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], inventory: Inventory) -> None:
+    """See that a plan gives no region another function that is claimed as one, nor any that could be, while its node is in use.
 
+    :param single: what the slots hold that are claimed as the function that they hold. Of a machine that somebody has they are
+        not on offer, and their class is what was promised when it was claimed: another one waits until the machine is free.
     :raises UsageError: it does. A region that is claimed whatever it holds can be given any.
     """
     gets = {(a.accelerator, a.slot): a.function for a in plan.actions if isinstance(a, Program)}
@@ -167,6 +169,18 @@ def keep(claimed: Iterable[Claimed], plan: Plan) -> None:
                 argument=str(c),
                 what=f'the instance of the node has claimed {", ".join(sorted(names))}, and it would get {gets[c.place]}',
                 hint='it can get another function when the instance is gone',
+            )
+    for (device, slot), function in gets.items():
+        holds = single.get((device, slot))
+        if holds is not None and holds != function:
+            accelerator = inventory.accelerator(device)
+            raise UsageError(
+                argument=f'{slot} of {device if accelerator is None else accelerator.label}',
+                what=(
+                    f'it is offered as the function that it holds, {holds}, and would get {function} '
+                    'while the instance of the node has claimed something of the node'
+                ),
+                hint='it can get another function when the instance is gone; a region (offer = "region") can at any time',
             )
 
 

@@ -99,6 +99,20 @@ def able(
     return found
 
 
+def single(inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> dict[Place, str]:
+    """What slots hold, by name, that are claimed as the function that they hold.
+
+    Without those that hold nothing, and those of which nobody can tell what they hold: they promise nothing to anybody.
+    """
+    catalogue = tuple(catalogue)
+    found: dict[Place, str] = {}
+    for accelerator in inventory.accelerators:
+        if (demands(baseline, accelerator, node).offer or usual(accelerator)) is Offering.FUNCTION:
+            holds = {s.slot_id: images.held(catalogue, accelerator, s) for s in accelerator.slots}
+            found |= {(accelerator.id, slot): name for slot, name in holds.items() if name is not None}
+    return found
+
+
 def removed(inventory: Inventory, baseline: Baseline, node: NodeFacts, left: frozenset[Place]) -> frozenset[Place]:
     """The slots whose function is not offered any more, since somebody has left them and their rules say ``remove``.
 

@@ -1,20 +1,24 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May a region get another function while the instance of its node has claimed it? Not if it was claimed as a function."""
+"""May a region get another function while its node has an instance? Not if it is, or could have been, claimed as a function."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from ironic.conf import CONF
 
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import claims
+from baremetal_acc.decide.baseline import Baseline, NodeFacts
+from baremetal_acc.decide.offer import single
+from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Plan, Program
 from baremetal_acc_ironic import placement
 
 
-def keep(task: Any, plan: Plan, inventory: Inventory) -> None:
-    """See that a plan leaves the instance of a node the functions that it has claimed.
+def keep(task: Any, plan: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]) -> None:
+    """See that a plan leaves the instance of a node, and the regions beside it that are claimed as functions, what they have.
 
     :raises UsageError: it does not.
     :raises PlacementError: placement cannot be asked what is claimed.
@@ -22,4 +26,6 @@ def keep(task: Any, plan: Plan, inventory: Inventory) -> None:
     instance = task.node.instance_uuid
     if not CONF[GROUP].publish or instance is None or not any(isinstance(a, Program) for a in plan.actions):
         return
-    claims.keep(claims.regions(placement.claims(instance), task.node.uuid, inventory), plan)
+    held = placement.claims(instance)
+    fixed = single(inventory, baseline, node, catalogue) if held else {}
+    claims.keep(claims.regions(held, task.node.uuid, inventory), plan, fixed, inventory)

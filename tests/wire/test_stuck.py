@@ -97,7 +97,14 @@ def another_function(cloud: Cloud, url: str) -> None:
     seen = v.inventory(v.fpga())
     held = {slot_of(root): frozenset({HELD})}
     program = Program(accelerator=v.FPGA, slot='Slot0', ref=v.ref('x'), image='i', function='aes', version='1', expects=None)
-    claims.keep(claims.regions(held, root, seen), Plan(target='node-1', actions=(program,)))
+    claims.keep(claims.regions(held, root, seen), Plan(target='node-1', actions=(program,)), {}, seen)
+
+
+def another_function_beside(cloud: Cloud, url: str) -> None:
+    """A step of a deployment, or a service step, at a slot that the tenant has not claimed."""
+    seen = v.inventory(v.fpga())
+    program = Program(accelerator=v.FPGA, slot='Slot0', ref=v.ref('x'), image='i', function='aes', version='1', expects=None)
+    claims.keep((), Plan(target='node-1', actions=(program,)), {(v.FPGA, 'Slot0'): 'gzip'}, seen)
 
 
 def too_many_traits(cloud: Cloud, url: str) -> None:
@@ -117,6 +124,7 @@ PROVOKED: dict[str, Callable[[Cloud, str], None]] = {
     'placement does not know': unknown_trait,
     'placement: ...: no answer': away,
     'the instance of the node has claimed': another_function,
+    'it is offered as the function that it holds': another_function_beside,
     'traits of the node': too_many_traits,
 }
 """How a message begins on the page, and what brings it about. 401 takes a keystone: tests/ironic/test_roles.py has one."""

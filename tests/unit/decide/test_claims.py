@@ -282,11 +282,37 @@ def test_a_region_that_is_claimed_as_a_function_gets_no_other_one(classes, slot,
     """The tenant asked for that one; who claims a region whatever it holds may have any in it."""
     regions = claimed('Slot0', classes=frozenset(classes))
     if not refused:
-        keep(regions, gives(slot, function))
+        keep(regions, gives(slot, function), {}, v.inventory(v.fpga()))
         return
     with pytest.raises(UsageError) as failed:
-        keep(regions, gives(slot, function))
+        keep(regions, gives(slot, function), {}, v.inventory(v.fpga()))
     assert (
         'Slot0 of Stratix FPGA_1: the instance of the node has claimed CUSTOM_ACC_FN_GZIP, and it would get aes '
         '(it can get another function when the instance is gone)'
     ) == str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ('holds', 'refused'),
+    [({'Slot0': 'gzip'}, True), ({'Slot0': 'aes'}, False), ({'Slot1': 'gzip'}, False), ({}, False)],
+)
+def test_what_is_offered_as_its_function_keeps_it_while_anything_of_the_node_is_claimed(holds, refused):
+    """Though nobody has claimed that region; it is given again what it holds, and something where nothing is known to be."""
+    single = {(v.FPGA, slot): name for slot, name in holds.items()}
+    if not refused:
+        keep((), gives('Slot0', 'aes'), single, v.inventory(v.fpga()))
+        return
+    with pytest.raises(UsageError) as failed:
+        keep((), gives('Slot0', 'aes'), single, v.inventory(v.fpga()))
+    assert (
+        'Slot0 of Stratix FPGA1: it is offered as the function that it holds, gzip, and would get aes '
+        'while the instance of the node has claimed something of the node '
+        '(it can get another function when the instance is gone; a region (offer = "region") can at any time)'
+    ) == str(failed.value)
+
+
+def test_a_device_that_the_machine_does_not_show_is_told_by_its_identity():
+    """A plan is made of what was seen; should it not be, nothing fails but the plan."""
+    with pytest.raises(UsageError) as failed:
+        keep((), gives('Slot0', 'aes'), {(v.FPGA, 'Slot0'): 'gzip'}, v.inventory())
+    assert str(failed.value).startswith(f'Slot0 of {v.FPGA}: ')

@@ -8,7 +8,7 @@ import pytest
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import NodeFacts, Offering, demands, parse
-from baremetal_acc.decide.offer import Offer, able, offer, supply, unknown, usual
+from baremetal_acc.decide.offer import Offer, able, offer, single, supply, unknown, usual
 from baremetal_acc.decide.providers import CLASSES, OWNER, TOGETHER, tree, withdrawn
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.accelerator import Kind, PciIds
@@ -79,6 +79,19 @@ def test_what_slots_take_is_known_where_they_are_claimed_one_by_one(lines, expec
     """However that is; a card that is offered whole, or not at all, has none that a pool could count."""
     found = able(v.inventory(v.fpga(), v.gpu()), rules(*lines), v.NODE, iter((GZIP, AES)))
     assert found == ({} if expected is None else {(v.FPGA, s): frozenset(expected) for s in ('Slot0', 'Slot1')})
+
+
+@pytest.mark.parametrize('lines', [['count = 0'], ['offer = "function"'], ['functions = { "*" = "aes" }']])
+def test_a_slot_that_is_offered_as_its_function_has_it_whatever_the_rules_want_next(lines):
+    """By what the BMC says and the catalogue knows, as its tenant has it in hands; an empty slot has none."""
+    assert {(v.FPGA, 'Slot0'): 'gzip'} == single(v.inventory(v.fpga(), v.gpu()), rules(*lines), v.NODE, iter((GZIP, AES)))
+    assert {} == single(v.inventory(v.fpga()), rules(*lines), v.NODE, (AES,)), 'what nobody knows promises nothing'
+
+
+@pytest.mark.parametrize('how', ['region', 'device', 'nothing'])
+def test_what_is_not_claimed_as_its_function_is_bound_to_none(how):
+    """Its next tenant chooses, or nobody claims it."""
+    assert {} == single(v.inventory(v.fpga()), rules(f'offer = "{how}"'), v.NODE, (GZIP, AES))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A slot that is claimed as the function that it holds gets no other one while its node is in use, whoever asks for that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic.common import states
+
+from tests.ironic.placement_case import ROOT_CLASS, PlacementCase
+
+BASELINE = """\
+format = 1
+[[rule]]
+name = "functions"
+match = { kind = "FPGA" }
+functions = { "Slot0" = "gzip", "Slot1" = "aes" }
+[[rule]]
+name = "all"
+block = ["host-device"]
+"""
+
+OTHER = {'step': 'program_accelerators', 'args': {'functions': {'Slot1': 'gzip'}}}
+
+
+class TestSingleProgram(PlacementCase):
+    """A card with two slots, and an instance that has claimed the machine, and neither of them."""
+
+    product = 'fpga-server'
+    parameters: Mapping[str, Any] = {}
+    baseline = BASELINE
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.instance = self.claim((self.node.uuid, ROOT_CLASS))
+        self.node.instance_uuid = self.instance
+        self.node.save()
+
+    def functions(self) -> list[str]:
+        """What the slots hold."""
+        return [self.machine.truth()['components'][f'host/FPGA1_Slot{n}']['active']['function'] for n in (0, 1)]
+
+    def uploads(self) -> int:
+        """Images that were sent to the machine."""
+        return sum(1 for e in self.machine.log() if isinstance(e['body'], dict) and 'Targets' in e['body'])
+
+    def offer(self, how: str) -> None:
+        """Another way to claim it."""
+        (self._folder / 'baseline.toml').write_text(BASELINE.replace('functions =', f'offer = "{how}"\nfunctions ='))
+
+    def to_active(self) -> None:
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        self.machine.reset_log()
+
+    def test_a_service_step_gives_it_no_other_function(self) -> None:
+        """Nothing is written, and the error says what would change and when it can."""
+        self.to_active()
+        self.serve(OTHER)
+        assert states.SERVICEFAIL == self.settle()
+        assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
+        assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
+
+    def test_neither_does_a_deployment(self) -> None:
+        """The machine was claimed as it is: nothing is on offer that is not there when it was claimed."""
+        self.machine.reset_log()
+        steps = [OTHER | {'interface': 'firmware', 'priority': 150}]
+        self.service.do_node_deploy(self.context, self.node.uuid, False, None, steps)
+        assert states.DEPLOYFAIL == self.settle()
+        assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
+        assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
+
+    def test_a_region_can_be_given_any(self) -> None:
+        """It was not promised for what it holds."""
+        self.offer('region')
+        self.to_active()
+        self.serve(OTHER)
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert ['gzip', 'gzip'] == self.functions()
+
+    def test_a_node_of_whose_instance_placement_knows_nothing_is_the_operators_alone(self) -> None:
+        """Ironic without Nova: nobody has claimed anything of the node."""
+        self.to_active()
+        self.free(self.instance)
+        self.serve(OTHER)
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert ['gzip', 'gzip'] == self.functions()
+
+    def test_when_the_instance_is_gone_it_is_given_the_other_function(self) -> None:
+        """By the next cleaning, and it is offered as that then."""
+        self.to_active()
+        (self._folder / 'baseline.toml').write_text(BASELINE.replace('"aes"', '"gzip"'))
+        self.free(self.instance)
+        self.node.instance_uuid = None
+        self.node.save()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert ['gzip', 'gzip'] == self.functions()
+        assert ['CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_GZIP'] == self.offers()
