@@ -435,11 +435,14 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
 def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
     """Those that go on, and those that the job has made. An ``apply`` that ended well ends those that it has written."""
     ends = good and one.verb is Verb.APPLY
-    found = {m.accelerator: m for m in one.state.quarantined if not (ends and work.written_anew(m, one.job))}
+    inventory = None if one.last is None else one.last[0]
+    found = {m.accelerator: m for m in one.state.quarantined if not (ends and work.written_anew(m, one.job, inventory))}
     for device in one.job.quarantined:
         why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
-        firmware, refs = restore.spoilt(one.job, device)
-        found[device] = Quarantined(accelerator=device, at=datetime.now(UTC), why=why, firmware=firmware, refs=refs)
+        left = restore.spoilt(one.job, device, inventory)
+        found[device] = Quarantined(
+            accelerator=device, at=datetime.now(UTC), why=why, firmware=left.firmware, refs=left.places, anew=left.anew
+        )
     return tuple(found.values())
 
 

@@ -46,6 +46,7 @@ class Quarantined:
     :ivar why: device, what it showed and what to do, as the job said it.
     :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
     :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
+    :ivar anew: what of it has to be written well, if the device shows it still.
     """
 
     accelerator: AcceleratorId
@@ -53,6 +54,7 @@ class Quarantined:
     why: str
     firmware: bool = True
     refs: tuple[Ref, ...] = ()
+    anew: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -320,14 +320,16 @@ def suspects(mark: Quarantined, inventory: Inventory) -> frozenset[AcceleratorId
 
 def unmended(state: TargetState, job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
     """The devices of an inventory that are quarantined, and that a job has not written well."""
-    left = [m for m in state.quarantined if not written_anew(m, job)]
+    left = [m for m in state.quarantined if not written_anew(m, job, inventory)]
     there = {a.id for a in inventory.accelerators}
     return frozenset(device for mark in left for device in suspects(mark, inventory) if device in there)
 
 
-def written_anew(mark: Quarantined, job: Job) -> frozenset[AcceleratorId]:
+def written_anew(mark: Quarantined, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
     """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
-    return restore.written_anew(job, mark.accelerator, firmware=mark.firmware, places=mark.refs)
+    return restore.written_anew(
+        job, mark.accelerator, firmware=mark.firmware, places=mark.refs, anew=mark.anew, inventory=inventory
+    )
 
 
 def unfinished(job: Job) -> str:

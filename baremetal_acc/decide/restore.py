@@ -297,9 +297,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
         accelerator = None if inventory is None else inventory.accelerator(identity)
         component = None if accelerator is None else part_of(accelerator, ref)
         name = identity if accelerator is None else f'{accelerator.label} ({identity})'
-        good = last.state in (ItemState.DONE, ItemState.STAGED)
-        # What a slot holds is the verdict's business.
-        if good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None):
+        if _took(last, action, component, inventory):
             if last.restoring:
                 restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
             continue
@@ -311,6 +309,12 @@ def judge(job: Job, inventory: Inventory | None) -> End:
         why.append(sentence)
         quarantined.append(identity)
     return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))))
+
+
+def _took(last: Item, action: Flash | Program, component: Component | None, inventory: Inventory | None) -> bool:
+    """Whether the last write of a place is what the place shows. What a slot holds is the verdict's business."""
+    good = last.state in (ItemState.DONE, ItemState.STAGED)
+    return good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None)
 
 
 def lost(job: Job) -> tuple[AcceleratorId, ...]:
@@ -348,27 +352,79 @@ def _parts(accelerator: Accelerator) -> Iterator[Ref]:
     yield from (s.item.ref for s in accelerator.slots if s.item is not None)
 
 
-def spoilt(job: Job, device: AcceleratorId) -> tuple[bool, tuple[Ref, ...]]:
-    """What a job has written to of a device that nobody may use now: whether firmware is among it, and where it was."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoilt:
+    """What a job has left of a device that nobody may use now.
+
+    :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
+    :ivar places: all that was written to: whatever stands there later is not to be trusted, however it calls itself.
+    :ivar anew: what of it has to be written well before anybody may use the device: what does not show what was written last.
+    """
+
+    firmware: bool
+    places: tuple[Ref, ...]
+    anew: tuple[Ref, ...]
+
+
+def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoilt:
+    """What a job has written to of a device that nobody may use now.
+
+    :param inventory: the final look, None when there was none, or when it is not remembered.
+    """
     actions = [i.action for i in job.items if isinstance(i.action, Flash | Program) and (i.restoring or i.state.begun)]
     mine = [a for a in actions if a.accelerator == device]
-    return any(isinstance(a, Flash) for a in mine), tuple(sorted({a.ref for a in mine}))
+    accelerator = None if inventory is None else inventory.accelerator(device)
+    bad = set()
+    for (identity, ref), written in _writes(job).items():
+        _, last, action = written[-1]
+        component = None if accelerator is None else part_of(accelerator, ref)
+        if identity == device and not _took(last, action, component, inventory):
+            bad.add(ref)
+    return Spoilt(
+        firmware=any(isinstance(a, Flash) for a in mine),
+        places=tuple(sorted({a.ref for a in mine})),
+        anew=tuple(sorted(bad)),
+    )
 
 
-def written_anew(job: Job, device: AcceleratorId, *, firmware: bool, places: Iterable[Ref]) -> frozenset[AcceleratorId]:
+def written_anew(
+    job: Job,
+    device: AcceleratorId,
+    *,
+    firmware: bool,
+    places: Iterable[Ref],
+    anew: Iterable[Ref] = (),
+    inventory: Inventory | None = None,
+) -> frozenset[AcceleratorId]:
     """Who stands there, under whatever identity, if a job has written well what was spoilt. What was put back does not count.
 
     :param firmware: firmware was spoilt, and a function alone mends nothing.
+    :param anew: what has to be among it. What the device does not show any more cannot be: firmware that is called after its
+        version, or another card.
+    :param inventory: what is there now; None: nobody has looked, and all of ``anew`` has to be among it.
     """
     places = set(places)
+    found: dict[AcceleratorId, list[Flash | Program]] = {}
+    for item in job.items:
+        action = item.action
+        if isinstance(action, Flash | Program) and not item.restoring and item.state in (ItemState.DONE, ItemState.STAGED):
+            found.setdefault(action.accelerator, []).append(action)
     return frozenset(
-        i.action.accelerator
-        for i in job.items
-        if isinstance(i.action, Flash if firmware else Flash | Program)
-        and (i.action.accelerator == device or i.action.ref in places)
-        and not i.restoring
-        and i.state in (ItemState.DONE, ItemState.STAGED)
+        identity
+        for identity, actions in found.items()
+        if any(
+            isinstance(a, Flash if firmware else Flash | Program) and (identity == device or a.ref in places) for a in actions
+        )
+        and _shown(anew, identity, inventory) <= {a.ref for a in actions}
     )
+
+
+def _shown(places: Iterable[Ref], device: AcceleratorId, inventory: Inventory | None) -> frozenset[Ref]:
+    """Those of these places that a device shows; all of them where nobody has looked."""
+    if inventory is None:
+        return frozenset(places)
+    accelerator = inventory.accelerator(device)
+    return frozenset() if accelerator is None else frozenset(places).intersection(_parts(accelerator))
 
 
 def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:

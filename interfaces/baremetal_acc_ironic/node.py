@@ -104,6 +104,7 @@ class Quarantine:
     :ivar why: what it shows, and what was tried.
     :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
     :ivar refs: what was written to: whatever stands there later is quarantined, too, however it calls itself.
+    :ivar anew: what of it has to be written well, if the device shows it still.
     """
 
     device: AcceleratorId
@@ -111,6 +112,7 @@ class Quarantine:
     why: str
     firmware: bool = True
     refs: tuple[Ref, ...] = ()
+    anew: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *,
     :param whole: the job was the whole path, and everything holds; a device that is gone then was taken out.
     """
     new = _left(job, inventory, now)
-    lifted = {q.device for q in new} | {q.device for q in mind.quarantined if _put_right(q, job)}
+    lifted = {q.device for q in new} | {q.device for q in mind.quarantined if _put_right(q, job, inventory)}
     if whole and inventory is not None:
         there = {a.id for a in inventory.accelerators}
         lifted |= {q.device for q in mind.quarantined if there.isdisjoint(suspects([q], inventory))}
@@ -58,28 +58,28 @@ def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarant
     found = []
     for device in dict.fromkeys((*job.quarantined, *end.quarantined)):
         why = ' '.join(w for w in end.why if device in w and 'is quarantined' in w) or f'{device} is quarantined'
-        firmware, refs = restore.spoilt(job, device)
-        found.append(Quarantine(device=device, since=now, why=why, firmware=firmware, refs=refs))
+        left = restore.spoilt(job, device, inventory)
+        found.append(Quarantine(device=device, since=now, why=why, firmware=left.firmware, refs=left.places, anew=left.anew))
     return tuple(found)
 
 
-def _put_right(one: Quarantine, job: Job) -> bool:
+def _put_right(one: Quarantine, job: Job, inventory: Inventory | None) -> bool:
     """A job that ended well has written the device, what was spoilt of it, and found it as the baseline wants it."""
     if job.reasons or job.verdict is None:
         return False
     unmet = {f.accelerator for f in job.verdict.unmet}
-    return bool(_written(one, job) - unmet)
+    return bool(_written(one, job, inventory) - unmet)
 
 
 def unmended(mind: Memory, job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
     """The devices of an inventory that are quarantined, and that a job has not written well."""
-    left = [q for q in mind.quarantined if not _written(q, job)]
+    left = [q for q in mind.quarantined if not _written(q, job, inventory)]
     return suspects(left, inventory).intersection(a.id for a in inventory.accelerators)
 
 
-def _written(one: Quarantine, job: Job) -> frozenset[AcceleratorId]:
+def _written(one: Quarantine, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
     """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
-    return restore.written_anew(job, one.device, firmware=one.firmware, places=one.refs)
+    return restore.written_anew(job, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory)
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:

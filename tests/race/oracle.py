@@ -162,7 +162,7 @@ class Oracle:
 
     def _claims(self, snapshot: Snapshot, before: Mapping[str, tuple[int, int]]) -> None:
         """What nobody changed while we looked is as it was left."""
-        ledger = self._proxy.ledger
+        ledger, moving = self._proxy.ledger, self._moving()
         for consumer in {*before, *snapshot.held}:
             holding = ledger.get(consumer)
             has = snapshot.held.get(consumer, {})
@@ -170,6 +170,8 @@ class Oracle:
                 self._say(snapshot, None, f'consumer {consumer} holds {has}, and nobody claimed that')
                 continue
             if before.get(consumer) != (holding.version, 0) or holding.busy or holding.unknown:
+                continue
+            if consumer in moving:
                 continue
             self.compared += 1
             if not holding.claims and has and self._moved(consumer):
@@ -187,6 +189,11 @@ class Oracle:
         """A reshape of this round has named it."""
         notes = list(self._proxy.deliveries)
         return any(n.path == '/reshaper' and n.status == 204 and consumer in n.body['allocations'] for n in notes)
+
+    def _moving(self) -> set[str]:
+        """Those whom a reshape names that is at placement now; by a later look it has been answered."""
+        there = [n for n in list(self._proxy.deliveries) if n.path == '/reshaper' and n.answered is None]
+        return {consumer for n in there for consumer in n.body['allocations']}
 
     def _said(self, claims: Mapping[Place, int]) -> dict[Place, int]:
         """Claims as they can be compared: a reshape moves them within a flat machine."""

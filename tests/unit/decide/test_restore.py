@@ -42,10 +42,10 @@ def flash(name='GPU_0', card=v.GPU, **changes) -> Flash:
     return Flash(accelerator=card, component=name, ref=v.component(name).ref, **(values | changes))
 
 
-def program(card=v.FPGA) -> Program:
-    item = v.slot(0).item
+def program(card=v.FPGA, slot=0) -> Program:
+    ref = v.slot(slot).item.ref
     return Program(
-        accelerator=card, slot='Slot0', ref=item.ref, image='f', function='gzip', version=v.NEW, expects=None
+        accelerator=card, slot=f'Slot{slot}', ref=ref, image='f', function='gzip', version=v.NEW, expects=None
     )  # fmt: skip
 
 
@@ -555,11 +555,43 @@ def test_what_a_job_has_written_to_a_device_is_told_with_its_places():
     """Each once, in order; what was not begun does not count, but what was to be put back does."""
     refs = {name: v.component(name).ref for name in ('GPU_0', 'B')}
     value = job((flash(), 'failed'), (flash(), 'done'), (flash('B'), 'skipped'), (flash('D', OTHER), 'done'))
-    assert (True, (refs['GPU_0'],)) == restore.spoilt(value, v.GPU)
+    assert (True, (refs['GPU_0'],)) == told(restore.spoilt(value, v.GPU, None))
     value = job((flash(), 'failed'), (flash('B'), 'planned', {'restoring': True}))
-    assert (True, (refs['B'], refs['GPU_0'])) == restore.spoilt(value, v.GPU)
-    assert (False, (program().ref,)) == restore.spoilt(job((program(), 'failed'), (flash(), 'done')), v.FPGA)
-    assert (False, ()) == restore.spoilt(job((engage(), 'done'), (flash(), 'planned')), v.GPU)
+    assert (True, (refs['B'], refs['GPU_0'])) == told(restore.spoilt(value, v.GPU, None))
+    assert (False, (program().ref,)) == told(restore.spoilt(job((program(), 'failed'), (flash(), 'done')), v.FPGA, None))
+    assert (False, ()) == told(restore.spoilt(job((engage(), 'done'), (flash(), 'planned')), v.GPU, None))
+
+
+def told(spoilt):
+    return spoilt.firmware, spoilt.places
+
+
+@pytest.mark.parametrize(
+    ('items', 'card', 'expected'),
+    [
+        ([(flash(), 'failed'), (flash('B'), 'done')], v.gpu(firmware=(BROKEN, v.component('B', v.NEW))), ('GPU_0',)),
+        ([(flash(), 'done'), (flash('B'), 'done')], v.gpu(firmware=(BROKEN, v.component('B', v.NEW))), ('GPU_0',)),
+        ([(flash(), 'failed'), (flash(), 'done')], v.gpu(firmware=(v.component(version=v.NEW),)), ()),
+        ([(flash(), 'done'), (flash('B'), 'staged')], v.gpu(firmware=(v.component(version=v.NEW),)), ('B',)),
+        ([(flash(), 'done'), (flash('B'), 'done')], None, ('B', 'GPU_0')),
+        ([(flash(), 'failed', {'untouched': True}), (flash('B'), 'failed')], v.gpu(), ('B',)),
+        ([(flash('B', OTHER), 'failed')], v.gpu(), ()),
+    ],
+)
+def test_what_has_to_be_written_anew_is_what_does_not_show_what_was_written_last(items, card, expected):
+    """Of a device of which nobody has seen the end it is all."""
+    inventory = None if card is None else v.inventory(card)
+    assert tuple(v.component(n).ref for n in expected) == restore.spoilt(job(*items), v.GPU, inventory).anew
+
+
+def test_a_slot_that_was_written_well_is_not_to_be_written_anew_and_its_neighbour_is():
+    """What it holds is the verdict's business; where nobody has looked, both are."""
+    slots = [program(slot=n) for n in (0, 1)]
+    value = job((slots[0], 'done'), (slots[1], 'failed'))
+    both = tuple(s.ref for s in slots)
+    left = restore.spoilt(value, v.FPGA, v.inventory(v.fpga()))
+    assert (False, both, both[1:]) == (left.firmware, left.places, left.anew)
+    assert both == restore.spoilt(value, v.FPGA, None).anew
 
 
 @pytest.mark.parametrize(
@@ -582,6 +614,45 @@ def test_a_device_is_written_anew_by_what_a_job_wrote_well_itself(items, firmwar
     """By its identity or its place; where firmware was spoilt a function alone mends nothing."""
     places = [v.component('PLACE').ref]
     assert expected == restore.written_anew(job(*items), v.GPU, firmware=firmware, places=places)
+
+
+SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ('items', 'anew', 'card', 'expected'),
+    [
+        (['Slot0'], SLOTS[1:], v.fpga(), False),
+        (['Slot1'], SLOTS[1:], v.fpga(), True),
+        (['Slot0', 'Slot1'], SLOTS[1:], v.fpga(), True),
+        (['Slot0'], SLOTS, v.fpga(), False),
+        (['Slot0', 'Slot1'], SLOTS, v.fpga(), True),
+        (['Slot0'], SLOTS[1:], None, False),
+        (['Slot1'], SLOTS[1:], None, True),
+        (['Slot0'], SLOTS[1:], v.fpga(slots=(v.slot(0),)), True),
+        (['Slot0'], SLOTS[1:], v.gpu(), True),
+        (['Slot0'], (), v.fpga(), True),
+    ],
+)
+def test_a_slot_that_was_spoilt_is_mended_by_no_other_slot(items, anew, card, expected):
+    """It has to be written itself, unless the card shows it no more."""
+    value = job(*((program(slot=int(name[-1])), 'done') for name in items))
+    inventory = None if card is None else v.inventory(card)
+    found = restore.written_anew(value, v.FPGA, firmware=False, places=SLOTS, anew=anew, inventory=inventory)
+    assert ({v.FPGA} if expected else set()) == found
+
+
+def test_firmware_that_was_spoilt_is_mended_by_no_other_firmware():
+    """Nor is a slot that was spoilt beside it left."""
+    card = v.gpu(firmware=(v.component(), v.component('B')))
+    anew = [v.component('B').ref]
+
+    def written(*names):
+        value = job(*((flash(n), 'done') for n in names))
+        return restore.written_anew(value, v.GPU, firmware=True, places=anew, anew=anew, inventory=v.inventory(card))
+
+    assert (set(), {v.GPU}) == (written('GPU_0'), written('GPU_0', 'B'))
+    assert {v.GPU} == written('B')
 
 
 def test_a_part_of_a_card_is_found_by_the_item_that_is_written():
