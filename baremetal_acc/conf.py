@@ -51,7 +51,7 @@ OPTIONS = [
     cfg.StrOpt(
         'image_server_ports',
         default='0',
-        regex=r'[0-9]{1,5}(-[0-9]{1,5})?',
+        regex=r'^[0-9]{1,5}(-[0-9]{1,5})?\Z',
         help='Port, or first and last port with a dash between, that images are served at; 0 for any that is free.',
     ),
     cfg.StrOpt('image_server_certificate', help='PEM file of the certificate for serving images by HTTPS; without it by HTTP.'),

@@ -149,6 +149,7 @@ class Listener:
 
     def __init__(self, conf: cfg.ConfigOpts, bus: Bus, desk: Desk) -> None:
         self._ready = threading.Event()
+        self._gone = False
         self._server, self._transport = _listener(conf, bus, Ear(desk=desk))
         self._topics = ', '.join(bus.topics)
         self._starting = threading.Thread(target=self._start, name='nova-listener', daemon=True)
@@ -176,13 +177,17 @@ class Listener:
         try:
             self._server.start()
         except Exception as exc:  # noqa: BLE001 - a driver raises what it likes; its text may hold the URL with the password
-            LOG.error('the message bus of [baremetal_acc_demand] nova_transport_url: %s', type(exc).__name__)
+            LOG.error(
+                'the message bus of [baremetal_acc_demand] nova_transport_url: %s; Nova is not heard until the next start',
+                type(exc).__name__,
+            )
+            self._gone = True
             return
         LOG.info("listening to Nova's notifications (%s)", self._topics)
         self._ready.set()
 
     def _say_if_not_connected(self) -> None:
-        if not self._ready.is_set():
+        if not self._ready.is_set() and not self._gone:
             LOG.warning('the message bus of [baremetal_acc_demand] nova_transport_url has not answered yet; it is tried on')
 
 

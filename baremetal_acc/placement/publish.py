@@ -220,6 +220,14 @@ class Publisher:
         known = frozenset(p.uuid for p in tree.providers)
         return self._converge(tree.root_uuid, lambda actual: providers.prepared(tree, actual), known, consumer=None)
 
+    def check(self) -> None:
+        """Ask once whether placement is new enough, before anything depends on it.
+
+        :raises PlacementUnreachable: no answer.
+        :raises PlacementRefused: it is older than microversion 1.37 (Xena), or is no placement.
+        """
+        self._client.check()
+
     def declare(self, classes: Iterable[str] = (), traits: Iterable[str] = (), *, anew: bool = False) -> tuple[str, ...]:
         """Make classes and traits known, so that a flavor may name them before any node offers them.
 

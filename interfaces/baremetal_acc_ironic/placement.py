@@ -56,6 +56,15 @@ def claims(consumer: str) -> dict[str, frozenset[str]]:
     return _publisher().claims(consumer)
 
 
+def check() -> None:
+    """See that placement is there and new enough.
+
+    :raises PlacementUnreachable: it does not answer.
+    :raises PlacementRefused: it is too old, is no placement, or ``[placement]`` is not set up.
+    """
+    _publisher().check()
+
+
 def declare(classes: Iterable[str], traits: Iterable[str]) -> tuple[str, ...]:
     """Make names known, so that flavors may name them before anything is offered.
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When does a conductor make known to placement what flavors may name?
+"""When does a conductor ask whether placement is new enough, and make known to it what flavors may name?
 
-When it starts, when catalogue or baseline have changed, and once an hour: anybody may delete a class or a trait that nobody
-uses. It does so in a worker: a placement that is away keeps no conductor from starting, and is asked again later.
+When it starts; the names also when catalogue or baseline have changed, and once an hour: anybody may delete a class or a trait
+that nobody uses. It does so in a worker: a placement that is away keeps no conductor from starting, and is asked again later.
 """
 
 import threading
@@ -20,7 +20,7 @@ from oslo_log import log
 from baremetal_acc import assemble
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.vocabulary import vocabulary
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, PlacementRefused
 from baremetal_acc_ironic import placement
 
 LOG = log.getLogger(__name__)
@@ -74,13 +74,16 @@ def keep(manager: Any) -> None:
 def _tell(known: Known, files: tuple[object, ...]) -> None:
     """In the worker."""
     try:
+        placement.check()
         documents = assemble.documents(CONF)
         names = vocabulary(documents.baseline, documents.catalogue)
         made = placement.declare(names.classes, names.traits)
     except AccError as exc:
         known.due = time.monotonic() + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(known.failures, 10))
         known.failures += 1
-        if str(exc) != known.why:
+        if str(exc) != known.why and isinstance(exc, PlacementRefused):
+            LOG.error('Nothing can be published, nor any flavor be told of by placement: %s', exc)
+        elif str(exc) != known.why:
             LOG.warning('A flavor for a function that no node offers yet may be refused by placement: %s', exc)
         known.why = str(exc)
     else:

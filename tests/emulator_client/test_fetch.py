@@ -326,6 +326,9 @@ def test_ports_are_configured_as_one_or_a_range() -> None:
     for text, ports in (('8000', (8000, 8000)), ('8000-8010', (8000, 8010))):
         options.set_override('image_server_ports', text, group=conf.GROUP)
         assert ImageServer(host='192.0.2.1', ports=ports) == assemble.image_server(options)
+    for text in ('x8000', '8000-8010-8020', '8000-', '', '8000\n', 'any', '123456'):
+        with pytest.raises(ValueError, match='match regex'):
+            options.set_override('image_server_ports', text, group=conf.GROUP)
     options.set_override('image_server_ports', '99999', group=conf.GROUP)
     found = assemble.image_server(options)
     assert found is not None

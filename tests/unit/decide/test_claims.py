@@ -259,6 +259,21 @@ def test_what_was_claimed_and_is_not_shown_any_more_is_told(resource_class, told
     assert ([text] if told else []) == found
 
 
+def test_what_is_claimed_of_a_card_comes_before_its_slots_and_they_in_their_order():
+    """Drivers are asked in that order, and leave in the other one."""
+    slots = [providers.slot_uuid(NODE, v.FPGA, f'Slot{n}') for n in (1, 0)]
+    held = {p: frozenset({'FPGA'}) for p in (*slots, providers.card_uuid(NODE, v.FPGA))}
+    assert [None, 'Slot0', 'Slot1'] == [c.slot for c in everything(held, NODE, v.inventory(v.fpga()))]
+
+
+def test_all_that_is_claimed_of_what_has_vanished_is_told_in_one_sentence():
+    """By name, in order."""
+    gone = providers.slot_uuid(NODE, v.FPGA, 'Slot7')
+    held = {gone: frozenset({'PGPU', 'FPGA', 'CUSTOM_ELSE'})}
+    found = list(not_shown(held, NODE, (), Supply(functions={}, offers={})))
+    assert [f'the instance has claimed FPGA, PGPU of provider {gone}, and no device of the machine is that one'] == found
+
+
 # -------------------------------------------------------------------------------------------------------------------- keep
 
 
@@ -309,6 +324,14 @@ def test_what_is_offered_as_its_function_keeps_it_while_anything_of_the_node_is_
         'while the instance of the node has claimed something of the node '
         '(it can get another function when the instance is gone; a region (offer = "region") can at any time)'
     ) == str(failed.value)
+
+
+def test_a_region_that_is_claimed_as_two_functions_gets_no_third():
+    """Rules may have changed between the two claims; either is as good."""
+    regions = claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_AES'}))
+    with pytest.raises(UsageError, match='has claimed CUSTOM_ACC_FN_AES, CUSTOM_ACC_FN_GZIP, and it would get zip'):
+        keep(regions, gives('Slot0', 'zip'), {}, v.inventory(v.fpga()))
+    keep(regions, gives('Slot0', 'aes'), {}, v.inventory(v.fpga()))
 
 
 def test_a_device_that_the_machine_does_not_show_is_told_by_its_identity():

@@ -7,6 +7,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -209,3 +210,28 @@ def test_a_wrong_url_is_told_without_its_password(desk: Desk, url: str) -> None:
         Listener(conf(), bus, desk)
     assert 'geheim' not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize('gone', [True, False])
+def test_a_bus_that_is_given_up_is_not_said_to_be_tried_on(desk: Desk, caplog: pytest.LogCaptureFixture, gone: bool) -> None:
+    """One that only does not answer yet is."""
+    bus = Bus(url='fake:/nobody', topics=('notifications',), exchange='nova', pool='x')
+    listener = Listener(conf(), bus, desk)
+    wait = threading.Event()
+
+    def start() -> None:
+        if gone:
+            raise RuntimeError('of user:geheim')
+        wait.wait(20)
+
+    listener._server.start = start
+    beginning = threading.Thread(target=listener._start)
+    beginning.start()
+    if gone:
+        beginning.join(20)
+    listener._say_if_not_connected()
+    assert gone is ('RuntimeError; Nova is not heard until the next start' in caplog.text)
+    assert gone is not ('has not answered yet; it is tried on' in caplog.text)
+    assert 'geheim' not in caplog.text
+    wait.set()
+    beginning.join(20)
