@@ -301,23 +301,38 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
 def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterator[_Want]:
     """Those who wait for the same are one want: how many there are, and what is free or on its way for them already.
 
+    The same is what the same machines would do for, however their class is said. A free region is there for one want only, for
+    the one that has the fewest machines to choose from.
+
     Whatever somebody waits for, only machines are programmed that a pool is about: others are nobody's to change, such as those
     of another project. Where there is no pool at all, the file is about all of them.
     """
-    groups: dict[tuple[str, str], list[Demand]] = {}
+    would_do: dict[str | None, tuple[str, ...]] = {}
+    groups: dict[tuple[str, tuple[str, ...], str], list[Demand]] = {}
     for demand in demands:
-        groups.setdefault((demand.function, (demand.resource_class or '').casefold()), []).append(demand)
-    for (function, resource_class), found in sorted(groups.items()):
-        meant = tuple(m for m in shelf.machines.values() if found[0].counts(m))
-        there = shelf.count(function, meant)
-        kind = f' of class {resource_class}' if resource_class else ''
+        asked = demand.resource_class
+        if asked not in would_do:
+            would_do[asked] = tuple(m.uuid for m in shelf.machines.values() if demand.counts(m))
+        nowhere = '' if would_do[asked] else (asked or '').casefold()
+        groups.setdefault((demand.function, would_do[asked], nowhere), []).append(demand)
+    free: dict[tuple[str, str], int] = {}
+    for (function, uuids, _), found in sorted(groups.items(), key=lambda group: (group[0][0], len(group[0][1]), group[0])):
+        meant = tuple(shelf.machines[uuid] for uuid in uuids)
+        there = 0
+        for m in meant:
+            left = free.setdefault((function, m.uuid), shelf.count(function, (m,)))
+            taken = min(left, len(found) - there)
+            free[function, m.uuid] -= taken
+            there += taken
+        asked = found[0].resource_class
+        kind = f' of class {asked.casefold()}' if asked else ''
         yield _Want(
             who=f'{len(found)} waiting for {function}{kind}',
             function=function,
             waits=True,
             goal=len(found),
             machines=tuple(m for m in meant if shelf.ours(m)),
-            missing=max(0, len(found) - there),
+            missing=len(found) - there,
             limit=limit,
         )
 

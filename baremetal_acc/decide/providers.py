@@ -17,6 +17,7 @@ cannot be told from another one, offers nothing; its provider stays. What the ru
 
 import hashlib
 import re
+import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +133,7 @@ def together_uuid(node_uuid: str, accelerator: Accelerator) -> str:
     ids = accelerator.pci
     make = (accelerator.vendor, accelerator.model) if accelerator.model else (ids.vendor_id, ids.device_id)
     # A card has one part, a slot two.
-    return _uuid(node_uuid, 'together', str(accelerator.kind), *(_word(text or '') for text in make))
+    return _uuid(node_uuid, 'together', str(accelerator.kind), *(_whole_word(text or '') for text in make))
 
 
 def function_class(function: str) -> str:
@@ -443,6 +444,14 @@ def _uuid(node_uuid: str, *parts: str) -> str:
 
 def _word(text: str) -> str:
     return re.sub(r'[^0-9A-Za-z]+', '_', text).strip('_').upper()
+
+
+def _whole_word(text: str) -> str:
+    """A word that is another one for another text, though the text has letters that no name may have."""
+    if all(c.isascii() for c in unicodedata.normalize('NFC', text) if c.isalnum()):
+        return _word(text)
+    same = unicodedata.normalize('NFKC', text).casefold()
+    return f'{_word(same)}_{hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:12].upper()}'
 
 
 def _bounded(name: str) -> str:

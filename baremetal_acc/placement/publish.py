@@ -477,13 +477,14 @@ class Publisher:
         """
         seen = {p.uuid: p for p in actual.providers}
         offers = providers.offers(calls, actual)
+        offering = frozenset(offers)
         left_out: set[str] = set()  # the other calls for these were meant for what they cannot become, or are sent already
         known = set(busy)
         for call in calls:
             if busy.keys() - known and isinstance(call, SetInventories) and call.inventories:
                 continue
             still()
-            if call in offers and not left_out and self._offered(root, offers, seen):
+            if call in offering and not left_out and self._offered(root, offers, seen):
                 left_out.update(offer.uuid for offer in offers)
                 yield from offers
             if call.uuid in left_out:

@@ -313,6 +313,27 @@ def test_devices_of_two_makes_are_two_numbers():
     assert 2 == len(found)
 
 
+def test_makes_with_names_that_no_trait_can_say_are_two_numbers():
+    """Of other letters than Latin ones; one and the same name, in whatever form Unicode has it, is one."""
+    names = (
+        '加速卡甲',
+        '加速卡乙',
+        'Beschleunigerkärtchen',
+        'Beschleunigerk\N{LATIN SMALL LETTER A}\N{COMBINING DIAERESIS}rtchen',
+    )
+    cards = tuple(v.gpu(id=AcceleratorId(f'uuid:{n}'), model=name) for n, name in enumerate(names))
+    found = published('offer = "together"', cards=cards)
+    assert [{'PGPU': 1}, {'PGPU': 1}, {'PGPU': 2}] == sorted(inventories(found).values(), key=str)
+
+
+def test_a_make_that_a_trait_can_say_has_the_provider_that_it_always_had():
+    """Somebody may hold some of it."""
+    made = providers.together_uuid(ROOT, v.gpu(vendor='NVIDIA', model='H100 80GB HBM3'))
+    for model in ('h100-80gb-hbm3', 'H100™ 80GB HBM3®'):
+        assert made == providers.together_uuid(ROOT, v.gpu(vendor='nvidia', model=model))
+    assert 'fd7a92bf-f1ba-50c0-b244-c41240b2001d' == made
+
+
 def test_what_does_not_hold_for_each_is_no_trait_of_all():
     """The flavor that asks for it could get the other one."""
     cards = tuple(v.gpu(id=AcceleratorId(f'uuid:gpu-{n}'), traits=frozenset({'CUSTOM_ALL', f'CUSTOM_{n}'})) for n in range(2))

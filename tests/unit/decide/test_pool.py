@@ -266,6 +266,31 @@ def test_what_is_free_serves_who_waits():
     assert PoolPlan() == plan([machine('n1', 'gzip', None)], pools(), waiting('gzip'), NOW)
 
 
+def test_a_free_region_is_there_for_one_of_those_who_wait():
+    """Whoever has fewer machines to choose from has it; the other one is given another region."""
+    fleet = [
+        machine('n1', 'gzip', resource_class='gold'),
+        machine('n2', 'aes'),
+        machine('n3', 'gzip', 'gzip', resource_class='iron'),
+    ]
+    any_of_them = [Demand(id=f'any-{n}', function='gzip', at=NOW) for n in range(3)]
+    for order in (1, -1):
+        told = [*any_of_them, *waiting('gzip', resource_class='Gold')][::order]
+        made = plan(fleet, pools(), told, NOW)
+        assert ({'n2-0': 'gzip'}, ()) == (given_to(made), made.short)
+    assert {} == given_to(plan(fleet, pools(), told[1:], NOW)), 'two of iron and one of gold are three'
+
+
+def test_a_class_is_one_however_it_is_said():
+    """In Ironic's words and in placement's: both wait for the same machines. One that no machine has is told as it was said."""
+    fleet = [machine('n1', 'gzip', resource_class='gold'), machine('n2', 'aes', resource_class='gold')]
+    said = [*waiting('gzip', resource_class='gold'), replace(waiting('gzip')[0], id='b', resource_class='CUSTOM_GOLD')]
+    assert {'n2-0': 'gzip'} == given_to(plan(fleet, pools(), said, NOW))
+    nowhere = [replace(waiting('gzip')[0], id=name, resource_class=name) for name in ('tin', 'lead')]
+    made = plan(fleet, pools(), nowhere, NOW)
+    assert ['1 waiting for gzip of class lead', '1 waiting for gzip of class tin'] == sorted(s.who for s in made.short)
+
+
 def test_a_flood_changes_each_region_at_most_once():
     """A thousand ask for twenty regions, for one function and then another, round after round within the time of rest."""
     fleet = [machine(f'n{n:02}', 'aes', 'aes') for n in range(10)]
