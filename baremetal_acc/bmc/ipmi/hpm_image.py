@@ -1,0 +1,305 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is in an HPM.1 upgrade image, is it whole, and is it for this controller?
+
+Sums and MD5 tell damage, not forgery: that the bytes are those that the operator meant is said by the catalogue's digest and
+signature, which are checked before this. Nothing of an image is believed all the same: a length that leads outside, a record of
+an unknown kind or a byte too many refuses it.
+
+Source: facts/ipmi.md, section 3 (as ipmitool 1.8.19 and python-ipmi 0.6.1 read it).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Flag, IntEnum
+
+from baremetal_acc.errors import ImageError
+
+SIGNATURE = b'PICMGFWU'
+
+MOST_BYTES = 512 * 1024 * 1024
+"""Of an image. The largest configurations of FPGAs are about 130 MB, and it is held in memory."""
+
+MOST_RECORDS = 64
+"""Of actions. Eight components, each saved, prepared and uploaded, need 24."""
+
+UNIT = timedelta(seconds=5)
+"""Of the timeouts in images and in the answers of controllers."""
+
+_FIXED = 34
+"""Bytes of the header before the OEM data."""
+
+_DIGEST = 16
+
+_RECORD = 3
+"""Bytes of every action record; an upload has 31 more before its data."""
+
+_UPLOAD = 34
+
+_DESCRIPTION = slice(9, 30)
+
+
+class ActionKind(IntEnum):
+    """What an action record asks for."""
+
+    BACKUP = 0
+    PREPARE = 1
+    UPLOAD = 2
+
+
+class Feature(Flag):
+    """What the header says of the firmware. The target's own word counts, this is for people.
+
+    Known from one lineage of sources only, which has the bits the other way round than the target's capabilities.
+    """
+
+    SERVICES_AFFECTED = 0x10
+    MANUAL_ROLLBACK = 0x20
+    AUTO_ROLLBACK = 0x40
+    SELF_TEST = 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A firmware version of a component. Two are equal or not.
+
+    :ivar minor: two decimal digits, as the byte that holds them.
+    :ivar aux: four bytes that mean something to the vendor alone.
+    """
+
+    major: int
+    minor: int
+    aux: bytes = bytes(4)
+
+    @property
+    def text(self) -> str:
+        """As the catalogue writes it: ``1.05``, with the vendor's bytes behind where they are not zero: ``1.05.0000002A``."""
+        text = f'{self.major}.{self.minor:02X}'
+        return f'{text}.{self.aux.hex().upper()}' if any(self.aux) else text
+
+
+def version(raw: bytes) -> Version | None:
+    """The version in six bytes; None where they say that there is none (all FFh, or 7Fh and FFh)."""
+    if raw[0] in (0x7F, 0xFF) and raw[1] == 0xFF:
+        return None
+    return Version(major=raw[0] & 0x7F, minor=raw[1], aux=raw[2:6])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """The new firmware of one component.
+
+    :ivar described: what the image's maker calls it.
+    """
+
+    component: int
+    version: Version | None
+    described: str
+    firmware: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One action record: what is to be done to which components.
+
+    :ivar upload: what is to be uploaded; None with the other kinds.
+    """
+
+    kind: ActionKind
+    components: frozenset[int]
+    upload: Upload | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An HPM.1 image.
+
+    :ivar name: the catalogue's, for messages.
+    :ivar components: numbers of the components that it is about.
+    :ivar made: when it was built, as it says itself.
+    :ivar self_test: with ``rollback`` and ``inaccessible``: how long each may take after activation.
+    :ivar earliest: major and minor revision of the controller's firmware that it can be put upon.
+    :ivar firmware: revision that the controller has with it.
+    """
+
+    name: str
+    device_id: int
+    manufacturer: int
+    product: int
+    made: datetime
+    features: Feature
+    components: frozenset[int]
+    self_test: timedelta
+    rollback: timedelta
+    inaccessible: timedelta
+    earliest: tuple[int, int]
+    firmware: Version | None
+    oem: bytes
+    actions: tuple[Action, ...]
+
+    @property
+    def uploads(self) -> tuple[Upload, ...]:
+        """What it brings, in its order."""
+        return tuple(action.upload for action in self.actions if action.upload is not None)
+
+    def asks(self, kind: ActionKind, component: int) -> bool:
+        """It has an action of this kind for this component."""
+        return any(action.kind is kind and component in action.components for action in self.actions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """What an image is compared with: the answer to Get Device ID, and Get Target Upgrade Capabilities.
+
+    :ivar revision: major (without the bit that tells of an update) and minor, as the byte with two decimal digits.
+    :ivar components: numbers of those that it has; None where it was not asked.
+    """
+
+    device_id: int
+    manufacturer: int
+    product: int
+    revision: tuple[int, int]
+    components: frozenset[int] | None = None
+
+
+def bits(mask: int) -> frozenset[int]:
+    """The numbers of the bits that are set in a byte."""
+    return frozenset(n for n in range(8) if mask >> n & 1)
+
+
+def parse(content: bytes, name: str) -> Image:
+    """Check every byte of an image and read it.
+
+    :param name: what the catalogue calls it, for messages.
+    :raises ImageError: it is damaged, is no HPM.1 image, or says what cannot be.
+    """
+
+    def wrong(what: str) -> ImageError:
+        return ImageError(image=name, what=what, hint='it is not written anywhere; fetch it again, or ask its maker')
+
+    if not content.startswith(SIGNATURE):
+        raise wrong(f'is no HPM.1 image: it does not begin with {SIGNATURE.decode()}')
+    if len(content) > MOST_BYTES:
+        raise wrong(f'has {len(content)} bytes, and at most {MOST_BYTES} are taken')
+    if len(content) < _FIXED + 1 + _DIGEST:
+        raise wrong(f'ends within its header: it has {len(content)} bytes')
+    if content[8] != 0:
+        raise wrong(f'has HPM.1 image format {content[8]}; only format 0 is known')
+    end = len(content) - _DIGEST
+    header = _FIXED + _number(content, 32, 2) + 1
+    if header > end:
+        raise wrong(f'its header says that it has {header - _FIXED - 1} bytes of OEM data, more than the image holds')
+    if sum(content[:header]) & 0xFF:
+        raise wrong('the checksum of its header does not fit')
+    if hashlib.md5(content[:end], usedforsecurity=False).digest() != content[end:]:
+        raise wrong('its MD5 at the end does not fit what comes before')
+    components = bits(content[20])
+    actions = tuple(_actions(content, header, end, components, wrong))
+    uploaded = [action.upload.component for action in actions if action.upload is not None]
+    if not uploaded:
+        raise wrong('it brings no firmware: none of its actions is an upload')
+    if len(uploaded) != len(set(uploaded)):
+        raise wrong('it brings two firmwares for one component')
+    return Image(
+        name=name,
+        device_id=content[9],
+        manufacturer=_number(content, 10, 3),
+        product=_number(content, 13, 2),
+        made=datetime.fromtimestamp(_number(content, 15, 4), UTC),
+        features=Feature(content[19] & 0xF0),
+        components=components,
+        self_test=content[21] * UNIT,
+        rollback=content[22] * UNIT,
+        inaccessible=content[23] * UNIT,
+        earliest=(content[24] & 0x7F, content[25]),
+        firmware=version(content[26:32]),
+        oem=content[_FIXED : header - 1],
+        actions=actions,
+    )
+
+
+def fits(image: Image, device: Device) -> tuple[str, ...]:
+    """Why an image is not for this controller: one sentence for each difference; none where it is.
+
+    The order of revisions is the image's own demand: it says upon which it can be put.
+    """
+    found = []
+    for what, ours, its, digits in (
+        ('device id', image.device_id, device.device_id, 2),
+        ('manufacturer', image.manufacturer, device.manufacturer, 6),
+        ('product', image.product, device.product, 4),
+    ):
+        if ours != its:
+            found.append(f'image {image.name} is for {what} {ours:0{digits}X}h, and the controller has {its:0{digits}X}h')
+    if device.revision < image.earliest:
+        found.append(
+            f'image {image.name} needs firmware {_revision(image.earliest)} or later on the controller, '
+            f'which has {_revision(device.revision)}'
+        )
+    if device.components is not None and (lacks := image.components - device.components):
+        found.append(f'image {image.name} is for component {_listed(lacks)}, which the controller does not have')
+    return tuple(found)
+
+
+def _actions(
+    content: bytes, at: int, end: int, components: frozenset[int], wrong: Callable[[str], ImageError]
+) -> Iterator[Action]:
+    """The action records between the header and the digest."""
+    count = 0
+    while at < end:
+        count += 1
+        where = f'action record {count}, at byte {at}'
+        if count > MOST_RECORDS:
+            raise wrong(f'has more than {MOST_RECORDS} action records')
+        if content[at] not in tuple(ActionKind):
+            raise wrong(f'{where}, is of kind {content[at]}, which is unknown')
+        kind = ActionKind(content[at])
+        size = _UPLOAD if kind is ActionKind.UPLOAD else _RECORD
+        if at + size > end:
+            raise wrong(f'{where}, is cut short by the end of the image')
+        record = content[at : at + size]
+        if sum(record[:_RECORD]) & 0xFF and (kind is not ActionKind.UPLOAD or sum(record) & 0xFF):
+            raise wrong(f'the checksum of {where}, does not fit')
+        named = bits(record[1])
+        if not named:
+            raise wrong(f'{where}, names no component')
+        if foreign := named - components:
+            raise wrong(f'{where}, is for component {_listed(foreign)}, which the header does not name')
+        at += size
+        if kind is not ActionKind.UPLOAD:
+            yield Action(kind=kind, components=named)
+            continue
+        if len(named) > 1:
+            raise wrong(f'{where}, uploads to more than one component: {_listed(named)}')
+        length = _number(record, 30, 4)
+        if length == 0:
+            raise wrong(f'{where}, has no firmware')
+        if at + length > end:
+            raise wrong(f'{where}, says that it has {length} bytes of firmware, and {end - at} are there')
+        upload = Upload(
+            component=min(named),
+            version=version(record[3:9]),
+            described=text(record[_DESCRIPTION]),
+            firmware=content[at : at + length],
+        )
+        at += length
+        yield Action(kind=kind, components=named, upload=upload)
+
+
+def text(raw: bytes) -> str:
+    """A text filled up with zeros, without what a terminal would obey."""
+    return ''.join(c if c.isprintable() else '?' for c in raw.split(b'\0', 1)[0].decode('latin-1')).strip()
+
+
+def _number(content: bytes, at: int, size: int) -> int:
+    return int.from_bytes(content[at : at + size], 'little')
+
+
+def _revision(revision: tuple[int, int]) -> str:
+    return f'{revision[0]}.{revision[1]:02X}'
+
+
+def _listed(components: frozenset[int]) -> str:
+    return ', '.join(str(n) for n in sorted(components))
