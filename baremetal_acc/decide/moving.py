@@ -85,6 +85,7 @@ class Seen:
     :ivar claimed: somebody has it, or anything of it.
     :ivar offered: the regions that are to be changed offer what they hold.
     :ivar maintenance: somebody works on it.
+    :ivar kept: its conductor keeps it off the shelf, and offers it itself when it has looked at it, or cleaned it.
     """
 
     standing: Standing
@@ -92,6 +93,7 @@ class Seen:
     claimed: bool = False
     offered: bool = False
     maintenance: bool = False
+    kept: bool = False
 
 
 def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
@@ -119,7 +121,7 @@ def following(stage: Stage, seen: Seen, *, done: bool) -> tuple[Stage, Act]:
             return _returned(seen, done=done)
         case Stage.RESTORE:
             # What it holds is not what it offered: whoever looks at it next offers what it holds.
-            back = seen.standing is Standing.AVAILABLE and seen.holds is Holds.BEFORE and not done
+            back = seen.standing is Standing.AVAILABLE and seen.holds is Holds.BEFORE and not seen.kept and not done
             # Nothing of a machine in maintenance is on offer.
             return stage, Act.CANCELLED if not back else Act.WAIT if seen.maintenance else Act.PUT_BACK
 

@@ -78,7 +78,8 @@ class Ironic:
                 raise _invalid('GET', '/nodes', f'more than {MOST_NODES} nodes')
             seen.update(n['uuid'] for n in new)
             yield from new
-            if not new or len(found) < PAGE:
+            # A page may be shorter than was asked for: [api] max_limit of Ironic says how long one is at most.
+            if not new:
                 return
             marker = f'&marker={new[-1]["uuid"]}'
 

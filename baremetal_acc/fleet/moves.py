@@ -58,7 +58,7 @@ class Ended:
             case Act.DONE:
                 return f'{name}: done: {", ".join(f"{c.slot_id} holds {c.function}" for c in self.move.changes)}'
             case Act.CANCELLED:
-                return f'{name}: cancelled, and offers what it offered: {self.why}'
+                return f'{name}: cancelled: {self.why}'
             case Act.LEFT:
                 return f'{name}: left alone: {self.why}'
             case Act.FAILED:
@@ -199,6 +199,7 @@ class Mover:
             claimed=node.instance is not None or bool(on.claims),
             offered=all(_offers(on, change) for change in entry.move.changes),
             maintenance=node.maintenance,
+            kept=node.kept is not None,
         )
 
     def _perform(self, entry: Entry, act: Act) -> Entry:
@@ -231,13 +232,13 @@ class Mover:
         return entry
 
     def _check_free(self, uuid: str, name: str) -> None:
-        """See that Ironic has the node in use and free, as it was when the look began that led here.
+        """See that Ironic has the node in use and free, and its conductor too, as when the look began that led here.
 
         :raises IronicUnreachable: it is not: look again.
         """
         raw = self._ironic.node(uuid)
         node = None if raw is None else parse(raw)
-        if node is None or node.standing is not Standing.AVAILABLE or node.maintenance:
+        if node is None or node.standing is not Standing.AVAILABLE or node.maintenance or node.kept is not None:
             raise IronicUnreachable(f'{name} is available no more')
 
     def _withdraw(self, entry: Entry) -> Entry:
@@ -303,6 +304,8 @@ def _text(entry: Entry, act: Act, node: NodeRead | None, seen: Seen) -> str:
         return f'somebody works on it: it is in state {node.state}' + (', in maintenance' if node.maintenance else '')
     if seen.holds is not Holds.BEFORE:
         return f'{entry.why}; what it holds is not what it was, so that it offers nothing until it is cleaned'
+    if node.kept is not None and not seen.offered:
+        return f'{entry.why}; its conductor keeps it off the shelf ({node.kept}), and offers it itself'
     return entry.why or f'it is in state {node.state}'
 
 

@@ -34,6 +34,7 @@ class NodeRead:
 
     :ivar regions: what is remembered of its regions; empty where nothing is, or nothing that can be read.
     :ivar busy: why Ironic says that it cannot be taken; None: it can. ``passing``: that is over in a moment.
+    :ivar kept: why its conductor keeps it from being offered; None: it does not.
     """
 
     uuid: str
@@ -47,6 +48,7 @@ class NodeRead:
     maintenance: bool = False
     last_error: str | None = None
     ours: bool = False
+    kept: str | None = None
     busy: str | None = None
     passing: bool = False
 
@@ -91,9 +93,19 @@ def parse(raw: Json) -> NodeRead | None:
         maintenance=raw.get('maintenance') is not False,
         last_error=None if last_error is None else one_line(last_error),
         ours=isinstance(ours, dict),
+        kept=_kept(ours),
     )
     why, passing = _busy(made, raw, unreadable)
     return replace(made, busy=why, passing=passing)
+
+
+def _kept(ours: object) -> str | None:
+    """Why a conductor has withdrawn a node, by what it has written down of that."""
+    shelf = ours.get('shelf') if isinstance(ours, dict) else None
+    mark = shelf.get('withdrawn') if isinstance(shelf, dict) else None
+    if not isinstance(mark, dict):
+        return None
+    return one_line(_text(mark.get('why')) or 'it has withdrawn it', 255)
 
 
 def _standing(state: str) -> Standing:
@@ -118,6 +130,7 @@ def _busy(node: NodeRead, raw: Json, unreadable: str | None) -> tuple[str | None
         (f'its last error has to be looked at: {node.last_error}', node.last_error is not None, False),
         (f'{unreadable}', unreadable is not None, False),
         (NO_REGIONS, not node.regions, False),
+        (f'its conductor keeps it off the shelf: {node.kept}', node.kept is not None, False),
         (f'held by conductor {one_line(holder or "", 64)} for a moment', holder is not None, True),
     )
     return next(((text, passing) for text, so, passing in reasons if so), (None, False))

@@ -129,7 +129,7 @@ class Shelf:
         :param seen: what is to be withdrawn: what else was offered meanwhile refuses it.
         :raises InventoryInUse: something is claimed; nothing was changed.
         :raises PlacementRefused: it is not as it was seen, or it may not be done; nothing was changed.
-        :raises PlacementUnreachable: no answer; whether it was done has to be looked at.
+        :raises PlacementUnreachable: no answer, or somebody has done it: whether it was this request has to be looked at.
         """
         if not seen.offered:
             return
@@ -146,7 +146,11 @@ class Shelf:
         if answer.code == INVENTORY_IN_USE:
             raise InventoryInUse(f'placement, node {root_uuid}: something of it was claimed right now')
         if answer.status == HTTPStatus.CONFLICT:
-            raise InventoryInUse(f'placement, node {root_uuid}: what it offers was changed or claimed right now')
+            there = {o.uuid for o in self.look(root_uuid).offered}
+            if there.issuperset(o.uuid for o in seen.offered):
+                raise InventoryInUse(f'placement, node {root_uuid}: what it offers was changed or claimed right now')
+            # By somebody else, or by this very request: an adapter may have sent it twice, since an answer was lost.
+            raise PlacementUnreachable(f'placement, node {root_uuid}: what it offers was withdrawn right now')
         raise refusal('POST', RESHAPER, answer)
 
     def put_back(

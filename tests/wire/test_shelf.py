@@ -106,6 +106,27 @@ def test_what_is_claimed_refuses_all_of_it(cloud: Cloud, shelf: Shelf, sending: 
     cloud.free(consumer)
 
 
+def test_a_withdrawal_that_an_adapter_sends_twice_is_nobody_knows_whose(
+    cloud: Cloud, shelf: Shelf, sending: Adapter, root: str
+) -> None:
+    """The sample of [placement] has it do so; the second one finds what the first one has done. It is put back then."""
+    on = shelf.look(root)
+    before = offers(cloud, root)
+    twice: list[str] = []
+
+    def done_already(method: str, url: str) -> None:
+        if url == '/reshaper' and not twice:
+            twice.append(url)
+            shelf.withdraw(root, on)
+
+    sending.before = done_already
+    with pytest.raises(PlacementUnreachable, match='was withdrawn right now'):
+        shelf.withdraw(root, on)
+    assert before != offers(cloud, root)
+    shelf.put_back(root, on.offered)
+    assert before == offers(cloud, root)
+
+
 def test_claims_and_withdrawals_never_both_succeed(cloud: Cloud, shelf: Shelf, root: str, placement: str) -> None:
     """Twenty times at the same moment: there is a claim and everything is offered, or nothing of either."""
     for _ in range(20):

@@ -232,6 +232,40 @@ def test_what_somebody_has_or_nobody_knows_is_not_begun(cloud, journal, changes,
     assert told in str(ended)
 
 
+@pytest.mark.parametrize('refused', [True, False])
+def test_a_withdrawal_that_was_sent_twice_is_put_back(cloud, journal, refused):
+    """An adapter has sent it again, since an answer was lost: the second one finds it changed, whoever has changed it."""
+    changed = PlacementUnreachable('what it offers was withdrawn right now')
+    (cloud.fails if refused else cloud.late)['withdraw'] = changed
+    ended = mover(cloud, journal).begin(MOVE)
+    assert (Act.CANCELLED, offering('gzip'), ()) == (ended.act, cloud.offered, journal.read())
+    assert 'rack-1: cancelled: what it offers was withdrawn right now' == str(ended)
+
+
+MARK = {'since': '2026-11-22T00:00:00+00:00', 'why': 'somebody has the node', 'doubtful': False}
+
+
+@pytest.mark.parametrize('when', ['before', 'while it is put back'])
+def test_what_its_conductor_keeps_off_the_shelf_is_not_put_back(cloud, journal, when):
+    """A tenant came and went since it was withdrawn, or a card was swapped: the conductor offers it when it has looked."""
+    entry = Entry(move=MOVE, stage=Stage.MANAGE, begun=v.NOW - timedelta(days=3), offered=offering('gzip'))
+    cloud.offered = ()
+    read = cloud.node
+
+    def marked(uuid):
+        raw = read(uuid)
+        raw['driver_internal_info']['baremetal_acc']['shelf'] = {'withdrawn': MARK}
+        return raw
+
+    cloud.node = marked
+    if when != 'before':
+        reads = iter([read, *[marked] * 9])
+        cloud.node = lambda uuid: next(reads)(uuid)
+    ended = mover(cloud, journal).resume(entry)
+    assert (Act.CANCELLED, [], (), ()) == (ended.act, cloud.acts, cloud.offered, journal.read())
+    assert 'its conductor keeps it off the shelf (somebody has the node), and offers it itself' in str(ended)
+
+
 def test_maintenance_is_waited_for_by_the_next_call(cloud, journal):
     """Nothing of a machine in maintenance is on offer; after that everything is again."""
     entry = Entry(move=MOVE, stage=Stage.MANAGE, begun=v.NOW, offered=offering('gzip'))

@@ -198,8 +198,14 @@ def test_a_move_is_compared_with_what_is_remembered():
 # ------------------------------------------------------------------------------------------------------------------- fleet
 
 
-def test_a_fleet_is_read_page_by_page():
-    """By the UUID of the last one, with the fields that are needed; nodes of other drivers are none of ours."""
+@pytest.mark.parametrize(('longest', 'questions'), [(1000, 4), (50, 6), (250, 2)])
+def test_a_fleet_is_read_page_by_page(monkeypatch, longest, questions):
+    """By the UUID of the last one, with the fields that are needed; nodes of other drivers are none of ours.
+
+    A page may be shorter than was asked for ([api] max_limit of Ironic): the last one is the one that is empty.
+    """
+    if longest == 250:
+        monkeypatch.setattr(api, 'PAGE', 250)
     everything = [node(9, uuid=f'1be26c0b-03f2-4d2e-ae87-c02d7f33{n:04x}') for n in range(250)]
     everything[7]['driver_internal_info'] = {'agent_url': 'y'}
 
@@ -207,14 +213,26 @@ def test_a_fleet_is_read_page_by_page():
         assert f'fields={",".join(api.FIELDS)}' in url
         marker = url.partition('&marker=')[2]
         start = next((n + 1 for n, raw in enumerate(everything) if raw['uuid'] == marker), 0)
-        return {'nodes': everything[start : start + api.PAGE], 'next': 'http://elsewhere/'}
+        return {'nodes': everything[start : start + min(api.PAGE, longest)], 'next': 'http://elsewhere/'}
 
     client, service = ironic(answer)
     asked = []
     found = fleet(client, lambda uuid: asked.append(uuid))
-    assert (249, 3) == (len(found), len(service.asked))
+    assert (249, questions) == (len(found), len(service.asked))
     assert [m.uuid for m in found] == sorted(m.uuid for m in found)
     assert 249 == len(asked)
+
+
+def test_a_machine_that_its_conductor_keeps_off_the_shelf_is_busy():
+    """It offers nothing until it was looked at, so nothing of it is free; the reason is the conductor's, on one line."""
+    raw = node()
+    raw['driver_internal_info']['baremetal_acc']['shelf'] = {'withdrawn': {'why': 'somebody\nhas the node'}}
+    found = parse(raw)
+    assert found is not None
+    assert ('its conductor keeps it off the shelf: somebody has the node', False) == (found.busy, found.passing)
+    for odd in (None, [], {'withdrawn': None}, {'withdrawn': 'x'}):
+        raw['driver_internal_info']['baremetal_acc']['shelf'] = odd
+        assert (None, None) == (parse(raw).kept, parse(raw).busy)
 
 
 def test_placement_is_asked_of_those_that_ironic_has_free():
