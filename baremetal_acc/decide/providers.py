@@ -330,6 +330,9 @@ def beside(wanted: ProviderTree, actual: ProviderTree, flat: frozenset[str]) -> 
 def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> ProviderTree:
     """The wanted tree, with what a consumer holds of one provider kept and wholly reserved, so that nobody else can claim it.
 
+    Where the wanted tree offers it as something else, it is not offered as that before the consumer is gone: it is one device,
+    whatever it is called.
+
     :param actual: the provider as placement has it.
     :param classes: what is held of it.
     """
@@ -339,7 +342,8 @@ def held(wanted: ProviderTree, actual: Provider, classes: frozenset[str]) -> Pro
     now = wanted.provider(actual.uuid) or replace(actual, inventories=(), generation=None)
     offers = {i.resource_class: i for i in now.inventories}
     # What is wanted anyway stays as it is wanted.
-    merged = replace(now, inventories=tuple(i for _, i in sorted((kept | offers).items())))
+    chosen = kept | offers if classes <= offers.keys() else kept
+    merged = replace(now, inventories=tuple(i for _, i in sorted(chosen.items())))
     others = tuple(p for p in wanted.providers if p.uuid != actual.uuid)
     return replace(wanted, providers=_parents_first((*others, merged)))
 

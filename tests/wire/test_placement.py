@@ -477,12 +477,13 @@ def test_of_a_machine_that_is_taken_only_what_its_instance_holds_is_left(
 
 
 def test_another_function_under_a_tenant_keeps_what_the_tenant_claimed(publisher: Publisher, cloud: Cloud, root: str) -> None:
-    """The class that its instance claimed stays until it is gone, reserved; the new one stands beside it."""
+    """The class that its instance claimed stays until it is gone, reserved, and the slot is offered as nothing else."""
     publisher.publish(wanted(root))
     cloud.claim(CONSUMER, slot_of(root), HELD)
     aes = {(FPGA, 'Slot0'): 'aes'}
     publisher.publish(wanted(root, aes), consumer=CONSUMER)
-    assert {HELD: (1, 1), 'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root))
+    assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
+    assert [] == cloud.candidates(root, f'resources_ACC=CUSTOM_ACC_FN_AES:1&in_tree_ACC={root}')
     cloud.free(CONSUMER)
     publisher.publish(wanted(root, aes))
     assert {'CUSTOM_ACC_FN_AES': (1, 0)} == cloud.offers(slot_of(root))
@@ -559,6 +560,48 @@ def test_a_device_that_is_held_as_one_thing_is_not_offered_as_another(
     publisher.publish(wish)
     expected = {p.uuid: {i.resource_class: (i.total, 0) for i in p.inventories} for p in wish.providers if p.inventories}
     assert expected == {p: o for p in cloud.tree(root) - {root} if (o := cloud.offers(p))}
+
+
+REGIONS = {FPGA: Offer(how=Offering.REGION, known=frozenset({'Slot0', 'Slot1'}))}
+BIG = {GPU: Offer(how=Offering.DEVICE, resource_class='CUSTOM_BIG_GPU')}
+BIG_TOGETHER = {d: Offer(how=Offering.TOGETHER, resource_class='CUSTOM_BIG_GPU') for d in (GPU, SECOND)}
+
+
+@pytest.mark.parametrize(
+    ('before', 'after', 'claimed', 'resource_class'),
+    [
+        ({}, REGIONS, slot_of, HELD),
+        (REGIONS, {}, slot_of, 'FPGA'),
+        ({}, BIG, gpu_of, 'PGPU'),
+        (BIG, {}, gpu_of, 'CUSTOM_BIG_GPU'),
+        (TWO, BIG_TOGETHER, lambda root: providers.together_uuid(root, gpu()), 'PGPU'),
+    ],
+)
+def test_a_device_that_is_held_by_one_name_is_not_offered_by_another(
+    publisher: Publisher,
+    cloud: Cloud,
+    root: str,
+    before: dict[AcceleratorId, Offer],
+    after: dict[AcceleratorId, Offer],
+    claimed: Callable[[str], str],
+    resource_class: str,
+) -> None:
+    """By its own provider, either: who asks for the new class would get the device that somebody has."""
+    seen = inventory(gpu(), gpu(id=SECOND), fpga())
+    publisher.publish(providers.tree(seen, met(), root, BOTH, before))
+    held = claimed(root)
+    cloud.claim(OTHER, held, resource_class)
+    wish = providers.tree(seen, met(), root, BOTH, after)
+    total = cloud.offers(held)[resource_class][0]
+    for _ in range(2):
+        with pytest.raises(InventoryInUse, match=OTHER):
+            publisher.publish(wish)
+        assert {resource_class: (total, total)} == cloud.offers(held)
+    cloud.free(OTHER)
+    publisher.publish(wish)
+    new = {i.resource_class: (i.total, 0) for p in wish.providers if p.uuid == held for i in p.inventories}
+    assert new == cloud.offers(held)
+    assert resource_class not in new
 
 
 def test_who_stood_still_offers_nothing_of_a_node_that_is_somebody_elses_by_now(

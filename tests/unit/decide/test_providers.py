@@ -350,13 +350,15 @@ def test_what_is_prepared_exists_and_offers_what_it_offered():
 
 
 def test_what_is_held_stays_and_is_wholly_reserved():
-    """The class that somebody claimed stays beside what is wanted; nobody else can claim it."""
+    """The class that somebody claimed stays, nobody else can claim it, and the same region is offered as nothing else."""
     actual = replace(wanted().provider(SLOT0), inventories=(ProviderInventory(resource_class='FPGA', total=3, altered=True),))
     found = providers.held(wanted(), actual, frozenset({'FPGA'})).provider(SLOT0)
-    assert (
-        ProviderInventory(resource_class='CUSTOM_ACC_FN_GZIP'),
-        ProviderInventory(resource_class='FPGA', total=3, reserved=3),
-    ) == (found.inventories)
+    assert (ProviderInventory(resource_class='FPGA', total=3, reserved=3),) == found.inventories
+    both = (ProviderInventory(resource_class='CUSTOM_ACC_FN_GZIP'), *actual.inventories)
+    found = providers.held(wanted(), replace(actual, inventories=both), frozenset({'FPGA', 'CUSTOM_ACC_FN_GZIP'}))
+    assert {'CUSTOM_ACC_FN_GZIP': (1, 1), 'FPGA': (3, 3)} == {
+        i.resource_class: (i.total, i.reserved) for i in found.provider(SLOT0).inventories
+    }
 
 
 def test_what_is_held_and_wanted_is_as_it_is_wanted():
