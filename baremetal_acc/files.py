@@ -27,7 +27,7 @@ class Held(Exception):
 def write(path: Path, data: bytes) -> None:
     """For the owner's eyes only, and on the disk when this returns: whoever reads sees what was there before, or all of this.
 
-    :raises OSError: it could not be written; what was there before is still there.
+    :raises OSError: it could not be written, or nobody knows whether it lasts; there is what was there before, or all of this.
     """
     temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     with suppress(FileNotFoundError):
@@ -62,13 +62,13 @@ def alone(path: Path) -> Iterator[None]:
     """No other process has this lock meanwhile. The system frees it with the process, however that ends.
 
     :raises Held: another process has it.
-    :raises OSError: the file cannot be opened.
+    :raises OSError: the file cannot be opened, or its folder knows no locks.
     """
     at = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             pid = os.pread(at, 20, 0).decode('ascii', 'replace').strip()
             raise Held(f'process {pid}' if pid.isdigit() else 'another process') from None
         # Who holds it is told to whoever comes second; the lock is good without, on a disk that is full.

@@ -162,6 +162,7 @@ def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], in
     :raises UsageError: it does. A region that is claimed whatever it holds can be given any.
     """
     gets = {(a.accelerator, a.slot): a.function for a in plan.actions if isinstance(a, Program)}
+    promised = set[Place]()
     for c in claimed:
         names = {name for name in c.classes if name.startswith(FUNCTION_PREFIX)}
         if c.place in gets and names and function_class(gets[c.place]) not in names:
@@ -170,9 +171,12 @@ def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], in
                 what=f'the instance of the node has claimed {", ".join(sorted(names))}, and it would get {gets[c.place]}',
                 hint='it can get another function when the instance is gone',
             )
+        if names:
+            promised.add(c.place)
     for (device, slot), function in gets.items():
         holds = single.get((device, slot))
-        if holds is not None and holds != function:
+        same = holds is not None and function_class(holds) == function_class(function)
+        if holds is not None and not same and (device, slot) not in promised:
             accelerator = inventory.accelerator(device)
             raise UsageError(
                 argument=f'{slot} of {device if accelerator is None else accelerator.label}',

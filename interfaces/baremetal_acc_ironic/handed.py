@@ -20,9 +20,9 @@ from baremetal_acc.decide.drift import remembered
 from baremetal_acc.decide.offer import Place
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flow, Item, Job
+from baremetal_acc.model.job import Flash, Flow, Item, Job
 from baremetal_acc.model.lock import Engagement
-from baremetal_acc.model.ref import HOST, Ref
+from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc.run.looking import sessions
 from baremetal_acc_ironic import alarm, outcome
@@ -135,6 +135,14 @@ def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> 
             )
             found.append(Quarantine(device=a.id, since=now, why=why, firmware=True, refs=tuple(c.ref for c in a.firmware)))
     return tuple(found)
+
+
+def doubted(mind: Memory) -> frozenset[AcceleratorId]:
+    """The cards that nobody can trust before somebody has written them, and that the job, if there is one, does not write."""
+    if mind.handed_over:
+        return frozenset()
+    items = () if mind.job is None else mind.job.items
+    return mind.exposed - {i.action.accelerator for i in items if isinstance(i.action, Flash) and not i.restoring}
 
 
 # ----------------------------------------------------------------------------------------------------------- the host path

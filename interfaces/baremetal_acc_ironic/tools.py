@@ -75,7 +75,9 @@ def tools(
             task.node.instance_uuid,
             still_bad(mind),
             held=lambda: memory.held(task.node),
-            taken=task.node.provision_state in outcome.TENANT_STATES,
+            doubted=handed.doubted(mind),
+            # An instance is put down for a node before its deployment begins, and stays where that has failed.
+            taken=task.node.provision_state in outcome.TENANT_STATES or task.node.instance_uuid is not None,
         ),
         power_changed=lambda system, power: _power_changed(task, system, power),
         **hooks,
@@ -134,7 +136,7 @@ def show(
     record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
-    verdict = withheld(verdict, suspects(mind.quarantined, inventory))
+    verdict = withheld(verdict, suspects(mind.quarantined, inventory) | handed.doubted(mind))
     left = handed.left(task, mind)
     made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue, left=left)
     others = shown_traits(task.node, mind)
@@ -155,7 +157,7 @@ def counted(task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, ve
     :raises AccError: rules make an offer that cannot be made.
     """
     node, catalogue = target_of(task).node, with_tools.catalogue
-    verdict = withheld(verdict, suspects(mind.quarantined, inventory))
+    verdict = withheld(verdict, suspects(mind.quarantined, inventory) | handed.doubted(mind))
     made = supply(inventory, verdict, with_tools.baseline, node, catalogue, left=handed.left(task, mind))
     can = able(inventory, with_tools.baseline, node, catalogue)
     return replace(mind, regions=regions.seen(inventory, verdict, made.functions, can, mind.regions))

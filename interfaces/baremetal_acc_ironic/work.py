@@ -206,8 +206,7 @@ def _planned(
         mind, made, gives = attach.without_refused(mind, made, gives, inventory)
         made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
-    if flow is not Flow.CLEAN:
-        claimed.keep(task, made, inventory, tools.baseline, target.node, tools.catalogue)
+    claimed.keep(task, made, inventory, tools.baseline, target.node, tools.catalogue)
     for note in made.notes:
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, note.text)
     who = rights.begun_by(task, mind, flow)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ironic.common import states
 
+from baremetal_acc.decide.providers import slot_uuid
 from tests.ironic.placement_case import ROOT_CLASS, PlacementCase
 
 BASELINE = """\
@@ -71,6 +72,35 @@ class TestSingleProgram(PlacementCase):
         assert states.DEPLOYFAIL == self.settle()
         assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
         assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
+
+    def test_neither_does_cleaning_while_an_instance_is_put_down_for_it(self) -> None:
+        """Its deployment has failed, and it was left there: who cleans the machine by hand has not freed it."""
+        self.clean(OTHER)
+        assert states.CLEANFAIL == self.settle()
+        assert 'it is offered as the function that it holds, aes, and would get gzip while the instance' in self.node.last_error
+        assert ['gzip', 'aes'] == self.functions()
+
+    def test_nothing_of_a_machine_is_offered_while_an_instance_is_put_down_for_it(self) -> None:
+        """Whatever step says what is on offer: a region could be claimed without the machine."""
+        self.clean({'step': 'publish_accelerators'})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert [] == self.offers()
+
+    def test_a_slot_that_its_tenant_has_claimed_is_given_back_what_it_was_claimed_as(self) -> None:
+        """It has drifted: the repair is no other function."""
+        slot = slot_uuid(self.node.uuid, self.card('FPGA1'), 'Slot0')
+        self.free(self.instance)
+        self.node.instance_uuid = self.claim((self.node.uuid, ROOT_CLASS), (slot, 'CUSTOM_ACC_FN_GZIP'))
+        self.node.save()
+        self.to_active()
+        self.config(publish=False, group='baremetal_acc')
+        self.serve({'step': 'program_accelerators', 'args': {'functions': {'Slot0': 'aes'}}})
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert ['aes', 'aes'] == self.functions()
+        self.config(publish=True, group='baremetal_acc')
+        self.serve({'step': 'program_accelerators', 'args': {'functions': {'Slot0': 'gzip'}}})
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert ['gzip', 'aes'] == self.functions()
 
     def test_a_region_can_be_given_any(self) -> None:
         """It was not promised for what it holds."""

@@ -326,6 +326,14 @@ def test_what_is_offered_as_its_function_keeps_it_while_anything_of_the_node_is_
     ) == str(failed.value)
 
 
+def test_a_region_that_has_drifted_is_given_back_what_its_tenant_has_claimed():
+    """Whatever it holds now. One that nobody has claimed, and that holds the same by another name, is given it again, too."""
+    seen = v.inventory(v.fpga())
+    regions = claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP'}))
+    keep(regions, gives('Slot0', 'gzip'), {(v.FPGA, 'Slot0'): 'aes'}, seen)
+    keep((), gives('Slot0', 'GZIP'), {(v.FPGA, 'Slot0'): 'gzip'}, seen)
+
+
 def test_a_region_that_is_claimed_as_two_functions_gets_no_third():
     """Rules may have changed between the two claims; either is as good."""
     regions = claimed('Slot0', classes=frozenset({'CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_AES'}))
