@@ -1,0 +1,276 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What an FRU says is read whatever its controller allows, and believed where its checksums hold."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.bmc.ipmi import fru
+from baremetal_acc.bmc.ipmi.fru import (
+    Board,
+    Chassis,
+    Contents,
+    Link,
+    ModuleCurrent,
+    OemRecord,
+    OtherRecord,
+    PicmgRecord,
+    PointToPoint,
+    Product,
+    needed,
+    parse,
+    read,
+)
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnsupported
+from tests.unit.bmc.ipmi.cards import Fake, area, board, memory, record, text, zero
+
+PICMG = b'\x5a\x31\x00'
+CURRENT = PICMG + b'\x16\x00\x3c'
+CONNECTIVITY = PICMG + bytes.fromhex('19 00  00  80  01  20 88 f1  00 2f 00 00 fc')
+"""No GUID; the AMC itself; one channel on the ports 0, 1, 2 and 3; one link: channel 0, all lanes, PCI Express, match 0."""
+
+WHOLE = memory(
+    chassis=area(b'\x17' + text('CP-1') + text('CS-2') + text('rack')),
+    board=board(),
+    product=area(b'\x00' + text('Maker') + text('Thing') + text('PN') + text('1.2') + text('SN-3') + text('tag') + b'\xc0'),
+    records=record(0xC0, CURRENT) + record(0xC0, CONNECTIVITY, last=True),
+)
+
+
+def changed(data: bytes, offset: int) -> bytes:
+    """One byte is another one."""
+    return data[:offset] + bytes([data[offset] ^ 0x01]) + data[offset + 1 :]
+
+
+def test_all_areas_and_records_are_given_as_they_stand_there():
+    """The areas of an AMC, with what PICMG adds."""
+    assert Contents(
+        chassis=Chassis(kind=0x17, part_number='CP-1', serial='CS-2', more=('rack',)),
+        board=Board(
+            language=25,
+            made=datetime(1996, 1, 1, 16, 40, tzinfo=UTC),
+            manufacturer='Maker',
+            product='Card',
+            serial='S1',
+            part_number='P/N 7',
+        ),
+        product=Product(
+            language=0, manufacturer='Maker', name='Thing', part_number='PN', version='1.2', serial='SN-3', asset_tag='tag'
+        ),
+        records=(
+            ModuleCurrent(amperes=6.0),
+            PointToPoint(
+                module=True,
+                device=0,
+                guids=(),
+                channels=((0, 1, 2, 3),),
+                links=(Link(channel=0, lanes=(0, 1, 2, 3), kind=2, extension=0, group=0, match=0),),
+            ),
+        ),
+    ) == parse(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ('field', 'said'),
+    [
+        (bytes.fromhex('83 29 dc a6'), 'IPMI'),
+        (bytes.fromhex('43 12 ab c4'), '12 -.4'),
+        (bytes.fromhex('42 1f 20'), '1\ufffd20'),
+        (bytes.fromhex('03 00 7f ff'), '007fff'),
+        (b'\xc4\xe9\x1b[m', 'é\ufffd[m'),
+        (b'\xc6ab \0\0\0', 'ab'),
+        (b'\xc3\0\0\0', None),
+        (b'\xc0', None),
+        (b'\x00', None),
+    ],
+)
+def test_each_coding_is_text_for_people(field, said):
+    """The first is the specification's own example; what a terminal would obey is made harmless."""
+    found = parse(memory(board=area(b'\x00\0\0\0' + text('MM') + field)))
+    assert (said, None, ()) == (found.board.product, found.board.made, found.faults)
+
+
+def test_a_text_of_one_character_is_the_end_mark():
+    """C1h: nobody can write such a field, and nothing after it is read."""
+    found = parse(memory(board=area(b'\x00\0\0\0' + text('M') + text('Card'))))
+    assert (Board(language=0), ()) == (found.board, found.faults)
+
+
+def test_a_text_in_another_language_has_two_bytes_a_character():
+    """Japanese, in the board area; the chassis area is always in English."""
+    field = '計算機'.encode('utf-16-le')
+    found = parse(memory(board=area(b'\x0e\0\0\0' + bytes([0xC0 | len(field)]) + field)))
+    assert ('計算機', 0x0E) == (found.board.manufacturer, found.board.language)
+
+
+@pytest.mark.parametrize(
+    ('offset', 'lost', 'told'),
+    [
+        (8 + 3, 'chassis', 'chassis area: its checksum is wrong'),
+        (40, 'board', 'board area: its checksum is wrong'),
+        (100, 'product', 'product area: its checksum is wrong'),
+    ],
+)
+def test_a_wrong_checksum_is_told_and_what_it_covers_not_believed(offset, lost, told):
+    """All else is."""
+    found, right = parse(changed(WHOLE, offset)), parse(WHOLE)
+    assert (told,) == found.faults
+    for name in ('chassis', 'board', 'product', 'records'):
+        assert (None if name == lost else getattr(right, name)) == getattr(found, name)
+
+
+def test_a_record_that_does_not_sum_up_is_left_out_and_one_whose_header_does_not_ends_the_list():
+    """The length of the next one would stand in it."""
+    start = WHOLE.index(CURRENT)
+    one = parse(changed(WHOLE, start + 5))
+    assert (('record 0: its checksum is wrong',), 1) == (one.faults, len(one.records))
+    none = parse(changed(WHOLE, start - 5))
+    assert ('record 0: the checksum of its header is wrong, so that further ones are not known',) == none.faults
+    assert () == none.records
+    assert parse(WHOLE).board == none.board
+
+
+@pytest.mark.parametrize(
+    ('data', 'told'),
+    [
+        (b'\xff' * 64, 'common header: nothing was ever written here'),
+        (bytes(64), 'common header: nothing was ever written here'),
+        (b'', 'common header: it has 0 bytes of 8'),
+        (b'\1\0\0\1\0\0\0\xfe', 'board area: it would begin at byte 8, and 8 could be read'),
+        (b'\1\0\0\1\0\0\0\xff', 'common header: its checksum is wrong'),
+        (b'\2\0\0\1\0\0\0\xfd', 'common header: its format is 2, and 1 is known'),
+        (b'\1\0\0\1\0\0\0\xfe\1\0', 'board area: it says that it is empty'),
+        (b'\1\0\0\1\0\0\0\xfe\1\2', 'board area: it would have 16 bytes, and 2 could be read'),
+        (b'\1\0\0\1\0\0\0\xfe\2\1\0\0\0\0\0\xfd', 'board area: its format is 2, and 1 is known'),
+        (b'\1\0\0\1\0\0\0\xfe\1\1\0\0\0\0\xff\xff', 'board area: a field of 63 bytes does not fit'),
+        (b'\1\0\0\0\0\1\0\xfe\xc0', 'record 0: it would begin at byte 8, and 9 could be read'),
+    ],
+)
+def test_what_is_wrong_is_told(data, told):
+    """In one clause that names the area."""
+    assert Contents(faults=(told,)) == parse(data)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'body', 'found', 'faults'),
+    [
+        (0x02, b'\1\2', OtherRecord(kind=2, data=b'\1\2'), ()),
+        (0xD0, b'\x39\x30\x00abc', OemRecord(kind=0xD0, manufacturer=12345, data=b'abc'), ()),
+        (0xC0, PICMG + b'\x2d\x01xyz', PicmgRecord(number=0x2D, version=1, data=b'xyz'), ()),
+        (0xC0, b'\x5a', OtherRecord(kind=0xC0, data=b'\x5a'), ('record 0: it is of a manufacturer and does not say which',)),
+        (0xC0, PICMG, OtherRecord(kind=0xC0, data=PICMG), ('record 0: it is of PICMG and does not say which',)),
+        (0xC0, CURRENT[:5], OtherRecord(kind=0xC0, data=CURRENT[:5]), ('record 0: it says no current',)),
+        (
+            0xC0,
+            CONNECTIVITY[:-1],
+            OtherRecord(kind=0xC0, data=CONNECTIVITY[:-1]),
+            ('record 0: its list of connections is cut short',),
+        ),
+    ],
+)
+def test_a_record_is_kept_by_its_kind(kind, body, found, faults):
+    """And as it is where it has not the layout of its kind."""
+    assert Contents(records=(found,), faults=faults) == parse(memory(records=record(kind, body, last=True)))
+
+
+def test_connections_of_a_device_on_the_carrier_with_a_guid_and_unused_lanes():
+    """A link of 40 bits, from the lowest: channel 1, lane 0, OEM GUID 0, extension 3, group 5, match 1."""
+    guid = bytes(range(16))
+    body = PICMG + b'\x19\x00\x01' + guid + b'\x03\x01' + b'\xe4\xff\xff' + bytes.fromhex('01 01 3f 05 fd')
+    found = parse(memory(records=record(0xC0, body, last=True)))
+    assert (
+        PointToPoint(
+            module=False,
+            device=3,
+            guids=(guid,),
+            channels=((4, None, None, None),),
+            links=(Link(channel=1, lanes=(0,), kind=0xF0, extension=3, group=5, match=1),),
+        ),
+    ) == found.records
+
+
+def test_records_without_an_end_are_no_more_than_128():
+    """Each of five bytes."""
+    found = parse(memory(records=record(0x02, b'') * 300, size=2048))
+    assert (128, ('there are more than 128 records',)) == (len(found.records), found.faults)
+
+
+# --------------------------------------------------------------------------------------------------------------------- reading
+
+
+@pytest.mark.parametrize('words', [False, True])
+@pytest.mark.parametrize('too_long', [0xC6, 0xC7, 0xC8, 0xC9, 0xCA])
+@pytest.mark.parametrize('most', [255, 33, 17, 4])
+def test_a_memory_is_read_in_pieces_as_long_as_the_controller_gives(words, too_long, most):
+    """By bytes or by words, and no further than it is used."""
+    fake = Fake(frus={3: WHOLE}, most=most)
+    fake.words, fake.too_long = words, too_long
+    data = read(fake, 3, lun=1)
+    assert WHOLE[: len(data)] == data
+    assert needed(WHOLE) <= len(data) < needed(WHOLE) + 240
+    assert parse(WHOLE) == parse(data)
+    assert {1} == {lun for *_, lun, _ in fake.asked}
+
+
+def test_a_controller_behind_a_bus_is_asked_for_what_the_bus_can_carry():
+    """23 bytes and their count, where a request may have 25."""
+    fake = Fake(frus={0: WHOLE}, longest=25, most=24)
+    assert parse(WHOLE) == parse(read(fake))
+    assert 23 == fake.asked[1][2][3]
+    assert 2 + -(-needed(WHOLE) // 23) - 1 == len(fake.asked)
+
+
+@pytest.mark.parametrize(
+    ('codes', 'error', 'told'),
+    [
+        ({(0x0A, 0x10): 0xCB}, BmcRefused, 'Get FRU Inventory Area Info of FRU 0: refused with completion code CBh'),
+        ({(0x0A, 0x10): 0xC1}, BmcUnsupported, 'no such command'),
+        ({(0x0A, 0x10): 0x00}, BmcAnswerInvalid, 'the answer has 0 bytes, and 3 are needed'),
+        ({(0x0A, 0x11): 0x81}, BmcBusy, 'the device is busy'),
+        ({(0x0A, 0x11): 0xC8}, BmcRefused, 'refused with completion code C8h'),
+        ({(0x0A, 0x11): 0x00}, BmcAnswerInvalid, '238 bytes were asked for, and the answer says 0 and has 0'),
+    ],
+)
+def test_a_refusal_is_an_error_that_names_the_fru(codes, error, told):
+    """A controller that refuses even one byte has refused."""
+    fake = Fake(frus={0: WHOLE})
+    fake.codes = codes
+    with pytest.raises(error, match=told):
+        read(fake)
+
+
+def test_a_memory_that_says_64_kib_is_read_up_to_16():
+    """Records without an end, all of the longest kind."""
+    fake = Fake(frus={0: memory(records=record(0x02, bytes(255)) * 200, size=65535)})
+    assert fru.MOST == len(read(fake))
+
+
+@given(st.binary(max_size=600))
+def test_any_bytes_are_parsed(data):
+    """Without an error, and into text that can be shown."""
+    found = parse(data)
+    assert found.faults or data[0] & 0x0F == 1
+    assert 8 <= needed(data)
+
+
+@given(st.data())
+def test_any_bytes_behind_right_checksums_are_parsed(data):
+    """So that hostile ones come as far as the fields."""
+    bodies = [data.draw(st.binary(min_size=5, max_size=200)) for _ in range(3)]
+    records = b''.join(record(data.draw(st.integers(0, 255)), data.draw(st.binary(max_size=60))) for _ in range(3))
+    picmg = record(0xC0, PICMG + data.draw(st.sampled_from([b'\x16', b'\x19'])) + data.draw(st.binary(max_size=60)), last=True)
+    found = parse(memory(chassis=area(bodies[0]), board=area(bodies[1]), product=area(bodies[2]), records=records + picmg))
+    for part in (found.chassis, found.board, found.product):
+        if part is not None:
+            for value in (getattr(part, name) for name in part.__slots__):
+                assert not isinstance(value, str) or value.isprintable()
+    assert 4 == len(found.records)
+
+
+def test_checksums_of_the_tests_are_those_of_the_specification():
+    """A header from its own table: sums to zero."""
+    assert b'\xfe' == zero(b'\1\0\0\1\0\0\0')
+    assert 0 == sum(WHOLE[:8]) % 256
