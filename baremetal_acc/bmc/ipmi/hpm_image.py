@@ -239,7 +239,7 @@ def fits(image: Image, device: Device) -> tuple[str, ...]:
             f'which has {_revision(device.revision)}'
         )
     if device.components is not None and (lacks := image.components - device.components):
-        found.append(f'image {image.name} is for component {_listed(lacks)}, which the controller does not have')
+        found.append(f'image {image.name} is for component {listed(lacks)}, which the controller does not have')
     return tuple(found)
 
 
@@ -266,13 +266,13 @@ def _actions(
         if not named:
             raise wrong(f'{where}, names no component')
         if foreign := named - components:
-            raise wrong(f'{where}, is for component {_listed(foreign)}, which the header does not name')
+            raise wrong(f'{where}, is for component {listed(foreign)}, which the header does not name')
         at += size
         if kind is not ActionKind.UPLOAD:
             yield Action(kind=kind, components=named)
             continue
         if len(named) > 1:
-            raise wrong(f'{where}, uploads to more than one component: {_listed(named)}')
+            raise wrong(f'{where}, uploads to more than one component: {listed(named)}')
         length = _number(record, 30, 4)
         if length == 0:
             raise wrong(f'{where}, has no firmware')
@@ -301,5 +301,6 @@ def _revision(revision: tuple[int, int]) -> str:
     return f'{revision[0]}.{revision[1]:02X}'
 
 
-def _listed(components: frozenset[int]) -> str:
+def listed(components: frozenset[int]) -> str:
+    """Numbers of components, for messages."""
     return ', '.join(str(n) for n in sorted(components))

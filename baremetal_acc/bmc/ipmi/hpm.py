@@ -1,0 +1,835 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is firmware listed, uploaded, activated and rolled back by HPM.1?
+
+An upload is a :class:`Transfer`: a value that :func:`step` carries one command further, so that whoever owns it decides when
+and how long to go on, and sleeps (:func:`turn` does both). It lives in memory only. Nothing of it survives a restart of this
+process, nor need it: a new one begins with Abort and the first block, and until Activate the controller runs what it ran.
+
+Activate and Manual Rollback are sent once. Whatever is answered, or nothing, it is followed by :func:`look`, which can be
+repeated at will and after any restart, and :func:`judge`.
+
+Source: facts/ipmi.md, section 3 (HPM.1 as ipmitool 1.8.19, Wireshark and python-ipmi 0.6.1 have it).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum, Flag, IntEnum, StrEnum
+from typing import TypeVar
+
+from baremetal_acc.bmc.ipmi.hpm_image import UNIT, ActionKind, Image, Upload, Version, bits, listed, text, version
+from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, ask, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, WriteFailed
+from baremetal_acc.model.inventory import TaskState
+
+_T = TypeVar('_T')
+
+IN_PROGRESS = 0x80
+"""Completion code of a long command that goes on; Get Upgrade Status shows its end."""
+
+POLL = timedelta(seconds=1)
+"""Between two looks at what goes on, and before asking again whoever was busy."""
+
+LEAST_PATIENCE = timedelta(seconds=30)
+"""With a controller that says that it needs no time, or does not say: restarts of small controllers take about 10 s."""
+
+SAFE_BLOCK = 23
+"""Bytes that go through every bridge known (ipmitool's block behind one)."""
+
+_HPM_2 = 2
+
+_LAN_PARAMETERS = 0x02
+"""Get LAN Configuration Parameters, of NetFn Transport; of channel Eh, the one that it is asked by."""
+
+_PAYLOAD_OVERHEAD = 7
+"""Bytes of an IPMI message over LAN beside its data: two addresses, NetFn, sequence number, command, two checksums."""
+
+_BLOCK_OVERHEAD = 2
+"""Body code and block number."""
+
+
+class Command(IntEnum):
+    """Of NetFn 2Ch, body code 00h."""
+
+    TARGET_CAPABILITIES = 0x2E
+    COMPONENT_PROPERTIES = 0x2F
+    ABORT = 0x30
+    INITIATE = 0x31
+    UPLOAD = 0x32
+    FINISH = 0x33
+    STATUS = 0x34
+    ACTIVATE = 0x35
+    SELF_TEST = 0x36
+    ROLLBACK_STATUS = 0x37
+    ROLLBACK = 0x38
+    HPM2_CAPABILITIES = 0x3E
+
+
+NAMES = {
+    Command.TARGET_CAPABILITIES: 'Get Target Upgrade Capabilities',
+    Command.COMPONENT_PROPERTIES: 'Get Component Properties',
+    Command.ABORT: 'Abort Firmware Upgrade',
+    Command.INITIATE: 'Initiate Upgrade Action',
+    Command.UPLOAD: 'Upload Firmware Block',
+    Command.FINISH: 'Finish Firmware Upload',
+    Command.STATUS: 'Get Upgrade Status',
+    Command.ACTIVATE: 'Activate Firmware',
+    Command.SELF_TEST: 'Query Self-test Results',
+    Command.ROLLBACK_STATUS: 'Query Rollback Status',
+    Command.ROLLBACK: 'Initiate Manual Rollback',
+    Command.HPM2_CAPABILITIES: 'Get HPM.x Capabilities',
+}
+"""For messages."""
+
+_MEANS = {
+    (Command.INITIATE, 0x81): 'it does not take this component for that',
+    (Command.UPLOAD, 0x81): 'it does not take this component, or no more of it',
+    (Command.UPLOAD, 0x82): 'a sum within the block does not fit',
+    (Command.FINISH, 0x81): 'it has got another number of bytes',
+    (Command.FINISH, 0x82): 'the firmware is not what it takes for whole',
+    (Command.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
+}
+"""What completion codes mean with one command only."""
+
+
+class Selector(IntEnum):
+    """What of a component is asked for."""
+
+    GENERAL = 0
+    CURRENT = 1
+    NAME = 2
+    ROLLBACK = 3
+    DEFERRED = 4
+
+
+class Feature(Flag):
+    """What a target says that it can, and does to others."""
+
+    SELF_TEST = 0x01
+    AUTO_ROLLBACK = 0x02
+    MANUAL_ROLLBACK = 0x04
+    SERVICES_AFFECTED = 0x08
+    DEFERRED_ACTIVATION = 0x10
+    DEGRADED = 0x20
+    AUTO_ROLLBACK_OVERRIDE = 0x40
+    UNDESIRABLE = 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a target says of its upgrades.
+
+    :ivar upgrade: longest time of a command that answers 80h.
+    :ivar self_test: with ``rollback`` and ``inaccessible``: how long each may take after activation.
+    """
+
+    features: Feature
+    upgrade: timedelta
+    self_test: timedelta
+    rollback: timedelta
+    inaccessible: timedelta
+    components: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """What one component can.
+
+    :ivar cold_reset: what was activated runs only after a reset of the payload, or a power cycle.
+    """
+
+    rollback: bool
+    prepare: bool
+    compare: bool
+    deferred: bool
+    cold_reset: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One component of a target.
+
+    :ivar properties: with ``name`` and the versions, None where the target has none or did not say; ``unread`` tells why it did
+        not, one sentence each.
+    :ivar deferred: what waits to be activated.
+    """
+
+    number: int
+    properties: Properties | None
+    name: str | None
+    current: Version | None
+    rollback: Version | None
+    deferred: Version | None
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The last long command.
+
+    :ivar code: 80h while it goes on.
+    """
+
+    command: int
+    code: int
+    percent: int | None = None
+
+
+class SelfTest(Enum):
+    """How the self-test after an activation went."""
+
+    NONE = 'none'
+    RUNNING = 'running'
+    PASSED = 'passed'
+    FAILED = 'failed'
+
+
+class Rollback(Enum):
+    """What became of a rollback."""
+
+    NONE = 'none'
+    RUNNING = 'running'
+    DONE = 'done'
+    FAILED = 'failed'
+    OVERRIDDEN = 'overridden'
+    DENIED = 'denied'
+
+
+# ------------------------------------------------------------------------------------------------------ requests and answers
+
+
+def encode_plain() -> bytes:
+    """Of the commands that ask for nothing in particular: 2Eh, 30h, 34h, 36h, 37h and 38h."""
+    return bytes([GROUP_PICMG])
+
+
+def encode_properties(component: int, selector: Selector) -> bytes:
+    """Get Component Properties."""
+    return bytes([GROUP_PICMG, component, selector])
+
+
+def encode_initiate(components: frozenset[int], action: ActionKind) -> bytes:
+    """Initiate Upgrade Action. An upload is of one component."""
+    return bytes([GROUP_PICMG, sum(1 << n for n in components), action])
+
+
+def encode_block(number: int, data: bytes) -> bytes:
+    """Upload Firmware Block."""
+    return bytes([GROUP_PICMG, number & 0xFF]) + data
+
+
+def encode_finish(component: int, length: int) -> bytes:
+    """Finish Firmware Upload, with the number of bytes that were sent."""
+    return bytes([GROUP_PICMG, component]) + length.to_bytes(4, 'little')
+
+
+def encode_activate(override_auto_rollback: bool = False) -> bytes:
+    """Activate Firmware."""
+    return bytes([GROUP_PICMG, 1]) if override_auto_rollback else bytes([GROUP_PICMG])
+
+
+def encode_hpm2_capabilities() -> bytes:
+    """Get HPM.x Capabilities, of HPM.2."""
+    return bytes([GROUP_PICMG, _HPM_2])
+
+
+def encode_lan_parameter(first: int) -> bytes:
+    """Get LAN Configuration Parameters: HPM.2's channel capabilities, the first of its own parameters, of this channel."""
+    return bytes([0x0E, first, 0, 0])
+
+
+def parse_capabilities(data: bytes, bmc: str) -> Capabilities:
+    """Of Get Target Upgrade Capabilities.
+
+    :raises BmcUnsupported: it speaks another HPM.1.
+    """
+    raw = _body(data, bmc, Command.TARGET_CAPABILITIES, 7)
+    if raw[0] != 0:
+        raise BmcUnsupported(bmc=bmc, what=f'it speaks HPM.1 version {raw[0]}; only version 0 is known')
+    return Capabilities(
+        features=Feature(raw[1]),
+        upgrade=raw[2] * UNIT,
+        self_test=raw[3] * UNIT,
+        rollback=raw[4] * UNIT,
+        inaccessible=raw[5] * UNIT,
+        components=bits(raw[6]),
+    )
+
+
+def parse_general(data: bytes, bmc: str) -> Properties:
+    """Of Get Component Properties, selector 0."""
+    flags = _body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[0]
+    return Properties(
+        rollback=bool(flags & 0x03),
+        prepare=bool(flags & 0x04),
+        compare=bool(flags & 0x08),
+        deferred=bool(flags & 0x10),
+        cold_reset=bool(flags & 0x20),
+    )
+
+
+def parse_version(data: bytes, bmc: str) -> Version | None:
+    """Of Get Component Properties, selectors 1, 3 and 4; None: there is none."""
+    return version(_body(data, bmc, Command.COMPONENT_PROPERTIES, 6)[:6])
+
+
+def parse_name(data: bytes, bmc: str) -> str:
+    """Of Get Component Properties, selector 2."""
+    return text(_body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[:12])
+
+
+def parse_section(data: bytes, bmc: str) -> tuple[int, int] | None:
+    """Of Upload Firmware Block: from where, and how much, it wants next; None: what follows."""
+    raw = _body(data, bmc, Command.UPLOAD, 0)
+    if not raw:
+        return None
+    if len(raw) < 8:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[Command.UPLOAD]}: {len(raw)} bytes of a section, and 8 are needed')
+    section = (int.from_bytes(raw[:4], 'little'), int.from_bytes(raw[4:8], 'little'))
+    return section if any(section) else None
+
+
+def parse_status(data: bytes, bmc: str) -> Status:
+    """Of Get Upgrade Status."""
+    raw = _body(data, bmc, Command.STATUS, 2)
+    percent = raw[2] & 0x7F if len(raw) > 2 else None
+    return Status(command=raw[0], code=raw[1], percent=percent if percent is not None and percent <= 100 else None)
+
+
+def parse_self_test(reply: Reply, bmc: str) -> tuple[SelfTest, str]:
+    """Of Query Self-test Results, with its completion code, and for people."""
+    if reply.code == IN_PROGRESS:
+        return SelfTest.RUNNING, 'the self-test is running'
+    if reply.code == Code.NOT_IN_STATE or reply.code in NOT_THERE:
+        return SelfTest.NONE, 'there is no self-test'
+    if not reply.ok:
+        return SelfTest.FAILED, f'the self-test ended with completion code {reply.code:02X}h'
+    raw = _body(reply.data, bmc, Command.SELF_TEST, 2)
+    if raw[0] == 0x55:
+        return SelfTest.PASSED, 'the self-test passed'
+    if raw[0] == 0x60:
+        return SelfTest.FAILED, f'the self-test failed for component {listed(bits(raw[1]))}'
+    return SelfTest.FAILED, f'the self-test failed with result {raw[0]:02X}h {raw[1]:02X}h'
+
+
+_BACK = {IN_PROGRESS: Rollback.RUNNING, 0x81: Rollback.FAILED, 0x82: Rollback.OVERRIDDEN, 0x83: Rollback.DENIED}
+
+
+def parse_rollback(reply: Reply, bmc: str) -> tuple[Rollback, frozenset[int]]:
+    """Of Query Rollback Status, with its completion code: what became of it, and the components that were rolled back."""
+    if not reply.ok:
+        return _BACK.get(reply.code, Rollback.NONE), frozenset()
+    components = bits(_body(reply.data, bmc, Command.ROLLBACK_STATUS, 1)[0])
+    return (Rollback.DONE, components) if components else (Rollback.NONE, components)
+
+
+def parse_hpm2_capabilities(data: bytes, bmc: str) -> tuple[int, int]:
+    """Of Get HPM.x Capabilities: the LAN channels that have them, as a mask, and the first of their parameters."""
+    raw = _body(data, bmc, Command.HPM2_CAPABILITIES, 7)
+    if raw[0] != _HPM_2 or raw[5] < 0xC0:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[Command.HPM2_CAPABILITIES]}: the answer is not about HPM.2')
+    return int.from_bytes(raw[2:4], 'little'), raw[5]
+
+
+def parse_lan_parameter(data: bytes, bmc: str) -> int:
+    """Of Get LAN Configuration Parameters: bytes that an inbound message may have at most."""
+    if len(data) < 8 or data[0] != 0x11:
+        raise BmcAnswerInvalid(bmc=bmc, what="Get LAN Configuration Parameters: the answer is none of HPM.2's parameters")
+    return int.from_bytes(data[4:6], 'little')
+
+
+def _body(data: bytes, bmc: str, command: Command, least: int) -> bytes:
+    """What comes after the body code."""
+    if not data or data[0] != GROUP_PICMG:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer does not have the body code of PICMG')
+    if len(data) < least + 1:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{NAMES[command]}: the answer has {len(data)} bytes, and {least + 1} are needed')
+    return data[1:]
+
+
+# --------------------------------------------------------------------------------------------------------------- reading
+
+
+def capabilities(raw: Raw) -> Capabilities | None:
+    """What the controller says of its upgrades; None: it does not speak HPM.1, an ordinary answer.
+
+    :raises BmcError: it could not be asked, or its answer is none.
+    """
+    reply = raw(NetFn.GROUP, Command.TARGET_CAPABILITIES, encode_plain())
+    if reply.code in NOT_THERE:
+        return None
+    if not reply.ok:
+        raise refusal(raw, NAMES[Command.TARGET_CAPABILITIES], reply)
+    return parse_capabilities(reply.data, raw.label)
+
+
+def component(raw: Raw, number: int) -> Component:
+    """Read one component. What it refuses to say is missing, with the reason.
+
+    :raises BmcUnreachable: it does not answer.
+    """
+    unread: list[str] = []
+
+    def read(selector: Selector, parse: Callable[[bytes, str], _T]) -> _T | None:
+        what = f'{NAMES[Command.COMPONENT_PROPERTIES]} of component {number}, {selector.name.lower()}'
+        try:
+            data = ask(raw, NetFn.GROUP, Command.COMPONENT_PROPERTIES, encode_properties(number, selector), what=what, least=1)
+            return parse(data, raw.label)
+        except BmcUnreachable:
+            raise
+        except BmcRefused as exc:
+            if exc.status != _NO_SUCH_PROPERTY:
+                unread.append(exc.what)
+        except BmcError as exc:
+            unread.append(exc.what)
+        return None
+
+    properties = read(Selector.GENERAL, parse_general)
+    return Component(
+        number=number,
+        properties=properties,
+        current=read(Selector.CURRENT, parse_version),
+        name=read(Selector.NAME, parse_name),
+        rollback=read(Selector.ROLLBACK, parse_version) if properties is None or properties.rollback else None,
+        deferred=read(Selector.DEFERRED, parse_version) if properties is None or properties.deferred else None,
+        unread=tuple(unread),
+    )
+
+
+_NO_SUCH_PROPERTY = 0x83
+
+
+def components(raw: Raw, target: Capabilities) -> tuple[Component, ...]:
+    """Read all components of a target, in their order.
+
+    :raises BmcUnreachable: it does not answer.
+    """
+    return tuple(component(raw, number) for number in sorted(target.components))
+
+
+def block_size(raw: Raw) -> int:
+    """Bytes of firmware with which an upload begins: what HPM.2 says, else what the session can carry; it backs off from there.
+
+    :raises BmcUnreachable: it does not answer.
+    """
+    longest = raw.longest
+    try:
+        data = ask(
+            raw,
+            NetFn.GROUP,
+            Command.HPM2_CAPABILITIES,
+            encode_hpm2_capabilities(),
+            what=NAMES[Command.HPM2_CAPABILITIES],
+        )
+        channels, first = parse_hpm2_capabilities(data, raw.label)
+        if channels:
+            what = "Get LAN Configuration Parameters, HPM.2's"
+            data = ask(raw, NetFn.TRANSPORT, _LAN_PARAMETERS, encode_lan_parameter(first), what=what)
+            inbound = parse_lan_parameter(data, raw.label) - _PAYLOAD_OVERHEAD
+            longest = min(longest, inbound) if inbound > SAFE_BLOCK else longest
+    except BmcUnreachable:
+        raise
+    except BmcError:
+        pass  # without HPM.2 nobody says how long a block may be
+    return max(1, longest - _BLOCK_OVERHEAD)
+
+
+# --------------------------------------------------------------------------------------------------------------- writing
+
+
+class Stage(StrEnum):
+    """What an upload does next, in this order."""
+
+    ABORT = 'abort'
+    BACKUP = 'backup'
+    PREPARE = 'prepare'
+    OPEN = 'open'
+    SEND = 'send'
+    FINISH = 'finish'
+    STAGED = 'staged'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """How far the upload of one component is. In memory only.
+
+    :ivar stages: what comes after ``stage``.
+    :ivar size: bytes of the next block; ``taken`` the largest that was taken, ``refused`` the smallest that was too long.
+    :ivar offset: of the next block in the firmware; ``end`` is the end of what is wanted now.
+    :ivar sent: bytes that were taken.
+    :ivar looking: Get Upgrade Status is asked next; ``doubt``: nobody knows whether the command before it arrived.
+    :ivar since: when waiting began, by the caller's clock.
+    :ivar pause: how long to leave it alone before the next step.
+    """
+
+    upload: Upload
+    patience: timedelta
+    size: int
+    stage: Stage = Stage.ABORT
+    stages: tuple[Stage, ...] = ()
+    taken: int = 0
+    refused: int | None = None
+    offset: int = 0
+    end: int = 0
+    number: int = 0
+    sent: int = 0
+    looking: bool = False
+    doubt: bool = False
+    since: float | None = None
+    pause: timedelta = timedelta(0)
+
+    @property
+    def staged(self) -> bool:
+        """The controller has all of it, and takes it for whole."""
+        return self.stage is Stage.STAGED
+
+    @property
+    def percent(self) -> int:
+        """Of the firmware's bytes."""
+        return 100 if self.staged else min(99, self.sent * 100 // len(self.upload.firmware))
+
+
+def begin(image: Image, upload: Upload, target: Capabilities, properties: Properties, size: int) -> Transfer:
+    """The upload of one component, before its first command.
+
+    The image's actions before the upload are done where the component says that it has them.
+
+    :param size: from :func:`block_size`.
+    """
+    stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
+    if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
+        stages.insert(0, Stage.PREPARE)
+    if properties.rollback and image.asks(ActionKind.BACKUP, upload.component):
+        stages.insert(0, Stage.BACKUP)
+    patience = max(target.upgrade, target.inaccessible, LEAST_PATIENCE)
+    return Transfer(upload=upload, patience=patience, size=size, stages=tuple(stages), end=len(upload.firmware))
+
+
+def turn(
+    raw: Raw, transfer: Transfer, *, clock: Callable[[], float], sleep: Callable[[float], None], within: timedelta
+) -> Transfer:
+    """Go on with an upload for about this long, or until it is staged.
+
+    :param clock: seconds that never go back; the same one for all turns of an upload.
+    :raises WriteFailed: it cannot be done; nothing was activated, and it has to begin again.
+    :raises BmcError: the controller's answer is none, or the user may not.
+    """
+    until = clock() + within.total_seconds()
+    while not transfer.staged and clock() < until:
+        transfer = step(raw, transfer, clock())
+        if transfer.pause:
+            sleep(transfer.pause.total_seconds())
+    return transfer
+
+
+def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Send one command of an upload.
+
+    A block whose answer was lost is sent again with its number, which says that it is a retransmission. Of any other command
+    whose answer was lost the status is looked at first.
+
+    :raises WriteFailed: as of :func:`turn`.
+    :raises BmcError: as of :func:`turn`.
+    """
+    transfer = replace(transfer, pause=timedelta(0))
+    if transfer.staged:
+        return transfer
+    if transfer.looking:
+        return _watch(raw, transfer, now)
+    if transfer.stage is Stage.SEND:
+        return _send(raw, transfer, now)
+    return _order(raw, transfer, now)
+
+
+def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Send a command that is no block."""
+    command, data = _request(transfer)
+    try:
+        reply = raw(NetFn.GROUP, command, data, once=True)
+    except BmcUnreachable as exc:
+        return _wait(raw, replace(transfer, looking=True, doubt=True), now, exc.what)
+    if reply.ok:
+        return _done(transfer)
+    if reply.code == IN_PROGRESS:
+        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on')
+    if reply.code == Code.BUSY:
+        return _wait(raw, transfer, now, 'it is busy')
+    if reply.code in AWAY:
+        return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'it answered {reply.code:02X}h')
+    if transfer.stage is Stage.ABORT and reply.code != Code.PRIVILEGE:
+        return _done(transfer)  # there was nothing to abort
+    raise _failed(raw, transfer, command, reply)
+
+
+def _request(transfer: Transfer) -> tuple[Command, bytes]:
+    """The command of a stage."""
+    number = transfer.upload.component
+    if transfer.stage is Stage.ABORT:
+        return Command.ABORT, encode_plain()
+    if transfer.stage is Stage.FINISH:
+        return Command.FINISH, encode_finish(number, transfer.sent)
+    return Command.INITIATE, encode_initiate(frozenset({number}), _ACTIONS[transfer.stage])
+
+
+_ACTIONS = {Stage.BACKUP: ActionKind.BACKUP, Stage.PREPARE: ActionKind.PREPARE, Stage.OPEN: ActionKind.UPLOAD}
+
+
+def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Send a block."""
+    block = _block(transfer)
+    try:
+        reply = raw(NetFn.GROUP, Command.UPLOAD, encode_block(transfer.number, block))
+    except BmcUnreachable as exc:
+        if not transfer.sent and transfer.size > SAFE_BLOCK:  # what is too long may get lost: shorter, and from the beginning
+            smaller = max(SAFE_BLOCK, transfer.size // 4)
+            opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
+            return _wait(raw, opened, now, exc.what)
+        return _wait(raw, transfer, now, exc.what)
+    if reply.ok:
+        return _taken(raw, transfer, parse_section(reply.data, raw.label))
+    if reply.code == IN_PROGRESS:
+        return _wait(raw, replace(transfer, looking=True), now, f'{NAMES[Command.UPLOAD]} goes on')
+    if reply.code in TOO_LONG and len(block) > max(1, transfer.taken):
+        smaller = transfer.taken + (len(block) - transfer.taken) // 2
+        return replace(transfer, size=smaller, refused=len(block))
+    if reply.code == Code.BUSY or reply.code in AWAY:
+        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
+    raise _failed(raw, transfer, Command.UPLOAD, reply)
+
+
+def _block(transfer: Transfer) -> bytes:
+    return transfer.upload.firmware[transfer.offset : min(transfer.offset + transfer.size, transfer.end)]
+
+
+def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Transfer:
+    """A block was taken: what comes next.
+
+    A controller may skip parts of the firmware, and never gets more bytes than the firmware has.
+    """
+    length = len(_block(transfer))
+    size, taken = transfer.size, transfer.taken
+    if length == size:
+        taken = max(taken, size)
+        refused = transfer.refused
+        size = taken if refused is None or refused - taken <= max(8, taken // 8) else (taken + refused) // 2
+    sent, offset, end = transfer.sent + length, transfer.offset + length, transfer.end
+    if section is not None:
+        offset, end = section[0], sum(section)
+        whole = len(transfer.upload.firmware)
+        if offset == end or end > whole or sent + (end - offset) > whole:
+            what = f'it asks for {section[1]} bytes from {section[0]} after {sent} of {whole} were sent'
+            raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
+    transfer = replace(
+        transfer,
+        size=size,
+        taken=taken,
+        sent=sent,
+        offset=offset,
+        end=end,
+        number=(transfer.number + 1) & 0xFF,
+        looking=False,
+        since=None,
+    )
+    return transfer if offset < end else _done(transfer)
+
+
+def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Look at what became of the last command."""
+    command = Command.UPLOAD if transfer.stage is Stage.SEND else _request(transfer)[0]
+    try:
+        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+    except BmcUnreachable as exc:
+        return _wait(raw, transfer, now, exc.what)
+    if reply.code == Code.BUSY or reply.code in AWAY:
+        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
+    if not reply.ok:
+        raise _failed(raw, transfer, Command.STATUS, reply)
+    status = parse_status(reply.data, raw.label)
+    if status.code == IN_PROGRESS:
+        return _wait(raw, transfer, now, f'{NAMES[command]} goes on')
+    if transfer.doubt and not (transfer.stage is Stage.FINISH and status.command == command):
+        return _wait(raw, replace(transfer, looking=False, doubt=False), now, f'{NAMES[command]} was not answered')
+    if status.code != Code.OK and transfer.stage is not Stage.ABORT:
+        raise _failed(raw, transfer, command, Reply(status.code))
+    return _taken(raw, transfer, None) if transfer.stage is Stage.SEND else _done(transfer)
+
+
+def _done(transfer: Transfer) -> Transfer:
+    """The next stage."""
+    transfer = replace(transfer, stage=transfer.stages[0], stages=transfer.stages[1:], looking=False, doubt=False, since=None)
+    if transfer.stage is not Stage.SEND:
+        return transfer
+    return replace(transfer, offset=0, end=len(transfer.upload.firmware), number=0, sent=0)
+
+
+def _wait(raw: Raw, transfer: Transfer, now: float, why: str) -> Transfer:
+    """Later, if there is patience left."""
+    since = now if transfer.since is None else transfer.since
+    if now - since > transfer.patience.total_seconds():
+        what = f'{why}, for longer than the {transfer.patience.total_seconds():.0f} s that it is given'
+        raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
+    return replace(transfer, since=since, pause=POLL)
+
+
+_AGAIN = 'nothing of it is activated; it has to be uploaded again from the beginning'
+
+
+def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exception:
+    """The error for a command of an upload that ended badly."""
+    if reply.code == Code.PRIVILEGE or reply.code in NOT_THERE:
+        return refusal(raw, NAMES[command], reply)
+    means = _MEANS.get((command, reply.code))
+    what = f'{NAMES[command]} ended with completion code {reply.code:02X}h' + (f': {means}' if means else '')
+    return WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
+
+
+def _sentence(raw: Raw, transfer: Transfer, what: str) -> str:
+    return f'BMC {raw.label}, component {transfer.upload.component}, upload ({transfer.stage}): {what}'
+
+
+# --------------------------------------------------------------------------------------------- activation and rollback
+
+
+def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
+    """Activate what is staged. Sent once: what became of it is seen by :func:`look`, whatever this says.
+
+    :returns: it said that it is done; False: it goes on, or nobody knows whether it began.
+    :raises BmcError: it was refused; it has not begun.
+    """
+    return _once(raw, Command.ACTIVATE, encode_activate(override_auto_rollback))
+
+
+def roll_back(raw: Raw) -> bool:
+    """Go back to the firmware before, of all components that were activated. As of :func:`activate`."""
+    return _once(raw, Command.ROLLBACK, encode_plain())
+
+
+def _once(raw: Raw, command: Command, data: bytes) -> bool:
+    try:
+        reply = raw(NetFn.GROUP, command, data, once=True)
+    except BmcUnreachable:
+        return False
+    if reply.ok:
+        return True
+    if reply.code == IN_PROGRESS or reply.code in AWAY:
+        return False
+    raise refusal(raw, NAMES[command], reply)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a component stands after an activation or a rollback.
+
+    :ivar away: why it could not be asked now, None where it could.
+    :ivar rolled_back: the components of the last rollback.
+    """
+
+    away: str | None = None
+    status: Status | None = None
+    test: SelfTest = SelfTest.NONE
+    test_says: str = ''
+    back: Rollback = Rollback.NONE
+    rolled_back: frozenset[int] = frozenset()
+    component: Component | None = None
+
+
+def look(raw: Raw, number: int) -> Standing:
+    """Look how a component stands, as often as wanted: at least 0.1 s apart, and again after a restart of this process.
+
+    :raises BmcError: an answer is none, or the user may not. That it is away is a reading.
+    """
+    try:
+        answers = [
+            raw(NetFn.GROUP, command, encode_plain())
+            for command in (Command.STATUS, Command.SELF_TEST, Command.ROLLBACK_STATUS)
+        ]
+        away = next((reply.code for reply in answers if reply.code == Code.BUSY or reply.code in AWAY), None)
+        if away is not None:
+            return Standing(away=f'it answers {away:02X}h')
+        status, test, back = answers
+        seen = component(raw, number)
+    except BmcUnreachable as exc:
+        return Standing(away=exc.what)
+    if status.code == Code.PRIVILEGE:
+        raise refusal(raw, NAMES[Command.STATUS], status)
+    result, says = parse_self_test(test, raw.label)
+    what, which = parse_rollback(back, raw.label)
+    return Standing(
+        status=parse_status(status.data, raw.label) if status.ok else None,
+        test=result,
+        test_says=says,
+        back=what,
+        rolled_back=which,
+        component=seen,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a standing means.
+
+    :ivar waits: the firmware is staged for good and comes into force with a reset of the payload or a power cycle: it is not
+        verified before that.
+    """
+
+    state: TaskState
+    says: str
+    waits: bool = False
+
+
+def judge(standing: Standing, wanted: Version, command: Command, *, late: bool) -> Outcome:
+    """Has this version come to run, by Activate or by Manual Rollback?
+
+    Success is the version that is read. Another one may still be running where the controller restarts only after it has
+    answered, so that it is a failure only when it is late.
+
+    :param late: the time that :func:`settles` gives has passed.
+    """
+    if standing.away is not None:
+        return _late(late, f'it cannot be asked: {standing.away}')
+    status, seen = standing.status, standing.component
+    if status is not None and status.code == IN_PROGRESS:
+        return _late(late, 'the controller is still at it')
+    if standing.test is SelfTest.RUNNING:
+        return _late(late, standing.test_says)
+    if standing.back is Rollback.RUNNING:
+        return _late(late, 'a rollback goes on')
+    if status is not None and status.command == command and status.code != Code.OK:
+        return Outcome(state=TaskState.FAILED, says=f'{NAMES[command]} ended with completion code {status.code:02X}h')
+    if command is Command.ACTIVATE and standing.test is SelfTest.FAILED:
+        return Outcome(state=TaskState.FAILED, says=standing.test_says)
+    if command is Command.ROLLBACK and standing.back in (Rollback.FAILED, Rollback.DENIED):
+        return Outcome(state=TaskState.FAILED, says=f'the rollback: {standing.back.value}')
+    current = None if seen is None else seen.current
+    if current == wanted:
+        return Outcome(state=TaskState.SUCCEEDED, says=f'version {wanted.text} runs')
+    runs = 'no version is told' if current is None else f'version {current.text} runs'
+    if seen is None or command is not Command.ACTIVATE:
+        return _late(late, f'{runs}, not {wanted.text}')
+    ended = status is not None and status.command == command
+    if seen.properties is not None and seen.properties.cold_reset and (ended or (late and seen.deferred != wanted)):
+        says = f'{runs}; {wanted.text} waits for a reset of the payload or a power cycle'
+        return Outcome(state=TaskState.SUCCEEDED, says=says, waits=True)
+    if seen.deferred == wanted and not ended:
+        return _late(late, f'{runs}; {wanted.text} is staged and was not activated')
+    if seen.number in standing.rolled_back:
+        return _late(late, f'{runs}, not {wanted.text}: it was rolled back')
+    return _late(late, f'{runs}, not {wanted.text}')
+
+
+def _late(late: bool, says: str) -> Outcome:
+    """What may still change for the better, until it is late."""
+    return Outcome(state=TaskState.FAILED if late else TaskState.ACTIVE, says=says)
+
+
+def settles(target: Capabilities, image: Image | None = None) -> timedelta:
+    """How long after Activate or Manual Rollback it may stay away and go on, before it is called lost.
+
+    :param image: whose own word counts where it asks for more time.
+    """
+    told = [(target.inaccessible, target.self_test, target.rollback)]
+    if image is not None:
+        told.append((image.inaccessible, image.self_test, image.rollback))
+    phases = [max(times) for times in zip(*told, strict=True)]
+    return max(sum(phases, timedelta(0)), LEAST_PATIENCE)

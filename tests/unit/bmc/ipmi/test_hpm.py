@@ -1,0 +1,679 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""HPM.1 against a controller of these tests, written from the layouts of facts/ipmi.md, with the habits that one meets."""
+
+import hashlib
+import struct
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.bmc.ipmi import hpm
+from baremetal_acc.bmc.ipmi.hpm import Command, Rollback, SelfTest, Stage, Standing, Status
+from baremetal_acc.bmc.ipmi.hpm_image import ActionKind, Version, parse
+from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.errors import (
+    AccError,
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcError,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+    WriteFailed,
+)
+from baremetal_acc.model.inventory import TaskState
+
+FIRMWARE = bytes(n * 7 & 0xFF for n in range(20_000))
+OLD, NEW = bytes([1, 0x04, 0, 0, 0, 0]), bytes([1, 0x05, 0, 0, 0, 42])
+WANTED = Version(major=1, minor=5, aux=b'\0\0\0\x2a')
+NONE = b'\xff' * 6
+
+
+def image(firmware=FIRMWARE, *, records=(0, 1), component=2):
+    """An image of one component, with the actions before the upload."""
+    raw = b'PICMGFWU\0\x35' + b'\xb7\xa2\0\x34\x12' + bytes(4) + bytes([0, 1 << component, 2, 3, 12, 1, 0]) + NEW + b'\0\0'
+    raw += bytes([-sum(raw) & 0xFF])
+    for kind in (*records, 2):
+        head = bytes([kind, 1 << component])
+        raw += head + bytes([-sum(head) & 0xFF])
+    raw += NEW + b'PYLD FPGA'.ljust(21, b'\0') + struct.pack('<I', len(firmware)) + firmware
+    return parse(raw + hashlib.md5(raw).digest(), 'fpga')
+
+
+@dataclass
+class Clock:
+    """Time that passes only by sleeping."""
+
+    now: float = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@dataclass
+class Controller:
+    """A target with one component, 2, behind a session. Long commands end when the clock says so.
+
+    :ivar lost: numbers of requests whose answer is lost, though they are done; ``dropped``: that never arrive.
+    :ivar codes: numbers of requests that are answered with a code and not done.
+    :ivar most: bytes of a block at most; longer ones are refused, or lost where ``swallows``.
+    :ivar sections: what the answers to blocks ask for next, by the block's place in the upload.
+    """
+
+    clock: Clock = field(default_factory=Clock)
+    longest: int = 900
+    most: int = 10_000
+    too_long: int = 0xC7
+    swallows: bool = False
+    hpm2: int = 0
+    general: int = 0x2D
+    takes: float = 0.0
+    blocks_take: float = 0.0
+    lost: frozenset = frozenset()
+    dropped: frozenset = frozenset()
+    codes: dict = field(default_factory=dict)
+    sections: dict = field(default_factory=dict)
+    finish: int = 0
+    label: str = 'host (192.0.2.1)'
+    log: list = field(default_factory=list)
+    opened: bool = False
+    last: int | None = None
+    got: bytearray = field(default_factory=bytearray)
+    blocks: int = 0
+    running: tuple = (0, 0.0, 0)
+    versions: list = field(default_factory=lambda: [OLD, NONE, NONE])
+    repeated: int = 0
+    onces: list = field(default_factory=list)
+
+    def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
+        assert len(data) <= self.longest
+        number = len(self.log)
+        self.log.append((netfn, command, bytes(data)))
+        self.onces.append(once)
+        if number in self.dropped:
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+        if number in self.codes:
+            return Reply(self.codes[number])
+        if self.swallows and command == 0x32 and len(data) - 2 > self.most:
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+        reply = self.answer(netfn, command, bytes(data))
+        if number in self.lost:
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+        return reply
+
+    def answer(self, netfn, command, data):
+        if netfn == 0x0C:
+            assert (0x02, bytes([0x0E, 0xC4, 0, 0])) == (command, data)
+            return Reply(0, bytes([0x11, 0, 1, 1]) + struct.pack('<HH', self.hpm2, self.hpm2))
+        assert (0x2C, 0) == (netfn, data[0])
+        if command == 0x3E:
+            if not self.hpm2:
+                return Reply(0xC1)
+            assert b'\0\2' == data
+            return Reply(0, bytes([0, 2, 1, 2, 0, 0, 0xC4, 1, 0xD0, 1]))
+        what, until, code = self.running
+        busy = self.clock.now < until
+        if command == 0x34:
+            return Reply(0, bytes([0, what, 0x80 if busy else code]))
+        if command == 0x2E:
+            return Reply(0, bytes([0, 0, 0x6F, 12, 2, 3, 4, 0x04]))
+        if command == 0x2F:
+            return self.properties(data)
+        if busy:
+            return Reply(0xC0)
+        return self.write(command, data)
+
+    def properties(self, data):
+        if data[1] != 2:
+            return Reply(0x82)
+        if data[2] == 0:
+            return Reply(0, bytes([0, self.general]))
+        if data[2] == 2:
+            return Reply(0, b'\0PYLD FPGA\0\0\0')
+        return Reply(0, b'\0' + self.versions[{1: 0, 3: 1, 4: 2}[data[2]]])
+
+    def long(self, command, seconds, code=0):
+        self.running = (command, self.clock.now + seconds, code)
+        return Reply(0x80 if seconds else code, b'\0')
+
+    def write(self, command, data):
+        if command == 0x30:
+            self.opened = False
+            return Reply(0, b'\0')
+        if command == 0x31:
+            if data[1] != 4:
+                return Reply(0x81)
+            if data[2] == 2:
+                self.opened, self.last, self.got, self.blocks = True, None, bytearray(), 0
+            return self.long(command, self.takes if data[2] < 2 else 0)
+        if command == 0x32:
+            return self.block(data[1], data[2:])
+        if command == 0x33:
+            assert 2 == data[1]
+            if int.from_bytes(data[2:6], 'little') != len(self.got):
+                return Reply(0x81)
+            self.opened = False
+            if not self.finish:
+                self.versions[2] = NEW
+            return self.long(command, self.takes, self.finish)
+        raise AssertionError(command)
+
+    def block(self, number, block):
+        if not self.opened:
+            return Reply(0xD5)
+        if len(block) > self.most:
+            return Reply(self.too_long)
+        if number == self.last:
+            self.repeated += 1
+        elif number != (0 if self.last is None else self.last + 1 & 0xFF):
+            return Reply(0xCC)
+        else:
+            self.last = number
+            self.got += block
+            self.blocks += 1
+        if self.blocks_take:
+            return self.long(0x32, self.blocks_take)
+        section = self.sections.get(self.blocks - 1)
+        return Reply(0, b'\0' + (struct.pack('<II', *section) if section else b''))
+
+    def count(self, command):
+        return sum(1 for _, sent, _ in self.log if sent == command)
+
+
+def started(controller, made=None, size=None):
+    """The upload of the image's component."""
+    made = made or image()
+    target = hpm.capabilities(controller)
+    (part,) = hpm.components(controller, target)
+    transfer = hpm.begin(made, made.uploads[0], target, part.properties, size or hpm.block_size(controller))
+    controller.log.clear()
+    controller.onces.clear()
+    return transfer
+
+
+def uploaded(controller, made=None, size=None, within=3600):
+    """An upload to its end."""
+    return hpm.turn(
+        controller,
+        started(controller, made, size),
+        clock=controller.clock,
+        sleep=controller.clock.sleep,
+        within=timedelta(seconds=within),
+    )
+
+
+def standing(**kwargs):
+    """A component that runs the old version."""
+    part = hpm.Component(number=2, properties=None, name=None, current=None, rollback=None, deferred=None)
+    old = Version(major=1, minor=4)
+    return Standing(**{'status': Status(command=0x35, code=0), 'component': replace(part, current=old), **kwargs})
+
+
+# ------------------------------------------------------------------------------------------------------------- layouts
+
+
+def test_requests_have_the_bytes_of_the_standard():
+    """Facts, section 3: the body code first, numbers little-endian."""
+    assert '00' == hpm.encode_plain().hex()
+    assert '000203' == hpm.encode_properties(2, hpm.Selector.ROLLBACK).hex()
+    assert '000401' == hpm.encode_initiate(frozenset({2}), ActionKind.PREPARE).hex()
+    assert '00ff0102' == hpm.encode_block(0xFF, b'\1\2').hex()
+    assert '0000' == hpm.encode_block(0x100, b'').hex()
+    assert '000204030201' == hpm.encode_finish(2, 0x01020304).hex()
+    assert ('00', '0001') == (hpm.encode_activate().hex(), hpm.encode_activate(override_auto_rollback=True).hex())
+    assert ('0002', '0ec00000') == (hpm.encode_hpm2_capabilities().hex(), hpm.encode_lan_parameter(0xC0).hex())
+
+
+def test_answers_are_read_as_the_standard_has_them():
+    """Facts, section 3."""
+    found = hpm.parse_capabilities(bytes.fromhex('00 00 47 0c 02 03 04 85'), 'b')
+    assert frozenset({0, 2, 7}) == found.components
+    assert [60, 10, 15, 20] == [t.total_seconds() for t in (found.upgrade, found.self_test, found.rollback, found.inaccessible)]
+    features = hpm.Feature.SELF_TEST | hpm.Feature.AUTO_ROLLBACK | hpm.Feature.MANUAL_ROLLBACK
+    assert features | hpm.Feature.AUTO_ROLLBACK_OVERRIDE == found.features
+    general = hpm.parse_general(b'\0\x26', 'b')
+    assert (True, True, False, False, True) == (
+        general.rollback,
+        general.prepare,
+        general.compare,
+        general.deferred,
+        general.cold_reset,
+    )
+    assert WANTED == hpm.parse_version(b'\0' + NEW, 'b')
+    assert hpm.parse_version(b'\0' + NONE, 'b') is None
+    assert 'PYLD FPGA' == hpm.parse_name(b'\0PYLD FPGA\0\0\0', 'b')
+    assert (0x100, 0x20) == hpm.parse_section(bytes.fromhex('00 00010000 20000000'), 'b')
+    assert hpm.parse_section(b'\0', 'b') is None
+    assert hpm.parse_section(bytes(9), 'b') is None
+    assert Status(command=0x31, code=0x80, percent=40) == hpm.parse_status(b'\0\x31\x80\x28', 'b')
+    assert Status(command=0x31, code=0x80) == hpm.parse_status(b'\0\x31\x80\x7f', 'b')
+    assert (0x0102, 0xC4) == hpm.parse_hpm2_capabilities(bytes([0, 2, 1, 2, 1, 0, 0xC4, 1, 0xD0, 1]), 'b')
+    assert 1024 == hpm.parse_lan_parameter(bytes([0x11, 0, 1, 1, 0, 4, 0, 4]), 'b')
+
+
+def test_self_tests_and_rollbacks_are_read_with_their_completion_codes():
+    """80h goes on; D5h: there was none; results 55h, 57h and 60h."""
+    results = {(0x80, ''): 'running', (0xD5, ''): 'none', (0xC1, ''): 'none', (0x81, ''): 'failed'}
+    results |= {(0, '005500'): 'passed', (0, '005704'): 'failed', (0, '006004'): 'failed'}
+    for (code, data), wanted in results.items():
+        assert wanted == hpm.parse_self_test(Reply(code, bytes.fromhex(data)), 'b')[0].value
+    assert 'the self-test failed for component 2' == hpm.parse_self_test(Reply(0, b'\0\x60\4'), 'b')[1]
+    backs = {0x80: 'running', 0x81: 'failed', 0x82: 'overridden', 0x83: 'denied', 0xD5: 'none'}
+    for code, wanted in backs.items():
+        assert wanted == hpm.parse_rollback(Reply(code), 'b')[0].value
+    assert (Rollback.DONE, frozenset({2})) == hpm.parse_rollback(Reply(0, b'\0\4'), 'b')
+    assert (Rollback.NONE, frozenset()) == hpm.parse_rollback(Reply(0, b'\0\0'), 'b')
+
+
+PARSERS = (
+    hpm.parse_capabilities,
+    hpm.parse_general,
+    hpm.parse_version,
+    hpm.parse_name,
+    hpm.parse_section,
+    hpm.parse_status,
+    hpm.parse_hpm2_capabilities,
+    hpm.parse_lan_parameter,
+    lambda data, bmc: hpm.parse_self_test(Reply(0, data), bmc),
+    lambda data, bmc: hpm.parse_rollback(Reply(0, data), bmc),
+)
+
+
+@given(st.binary(max_size=40), st.booleans())
+def test_any_answer_is_read_or_refused_with_a_name(data, body):
+    """No other exception leaves a parser."""
+    for parser in PARSERS:
+        with suppress(BmcAnswerInvalid, BmcUnsupported):
+            parser(b'\0' + data if body else data, 'b')
+
+
+def test_another_body_code_is_no_answer():
+    """It was somebody else's command."""
+    with pytest.raises(BmcAnswerInvalid, match='Get Upgrade Status: the answer does not have the body code of PICMG'):
+        hpm.parse_status(b'\xdc\x31\x00', 'b')
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def test_components_are_listed_with_what_runs_and_what_waits():
+    """The inventory's part."""
+    controller = Controller(general=0x3D, versions=[OLD, NEW, NONE])
+    (found,) = hpm.components(controller, hpm.capabilities(controller))
+    assert (2, 'PYLD FPGA', '1.04', WANTED, None) == (
+        found.number,
+        found.name,
+        found.current.text,
+        found.rollback,
+        found.deferred,
+    )
+    assert (True, ()) == (found.properties.cold_reset, found.unread)
+
+
+def test_a_version_that_the_component_cannot_have_is_not_asked_for():
+    """No rollback, nothing deferred."""
+    controller = Controller(general=0)
+    hpm.component(controller, 2)
+    assert [0, 1, 2] == [data[2] for _, _, data in controller.log]
+
+
+def test_what_a_component_refuses_to_say_is_told():
+    """81h: not over this interface. 83h: there is no such property, which is no fault."""
+    controller = Controller(general=0x11, codes={0: 0x81, 2: 0x83, 3: 0xCC})
+    found = hpm.component(controller, 2)
+    assert (None, None, None) == (found.properties, found.name, found.rollback)
+    assert (
+        'Get Component Properties of component 2, general: refused with completion code 81h',
+        'Get Component Properties of component 2, rollback: refused with completion code CCh',
+    ) == found.unread
+
+
+@pytest.mark.parametrize('code', [0xC1, 0xC2])
+def test_a_controller_without_hpm_1_is_an_ordinary_answer(code):
+    """OpenBMC, ipmi_sim, most others."""
+    assert hpm.capabilities(Controller(codes={0: code})) is None
+
+
+def test_a_controller_that_may_not_be_asked_is_an_error():
+    """That is not the same as having none."""
+    with pytest.raises(BmcNotAuthorised):
+        hpm.capabilities(Controller(codes={0: 0xD4}))
+    with pytest.raises(BmcUnreachable):
+        hpm.capabilities(Controller(dropped=frozenset({0})))
+
+
+@pytest.mark.parametrize(
+    ('longest', 'hpm2', 'size'), [(900, 0, 898), (900, 512, 503), (900, 4096, 898), (900, 5, 898), (25, 512, 23), (2, 0, 1)]
+)
+def test_the_first_block_is_as_long_as_hpm_2_or_the_session_says(longest, hpm2, size):
+    """HPM.2 counts seven bytes of the message around the data; nonsense of it is not believed."""
+    assert size == hpm.block_size(Controller(longest=longest, hpm2=hpm2))
+
+
+# ------------------------------------------------------------------------------------------------------------- uploads
+
+
+def test_an_upload_is_abort_backup_prepare_open_blocks_finish():
+    """In this order, each once, nothing activated; only blocks may be sent again by the session."""
+    controller = Controller()
+    assert uploaded(controller).staged
+    orders = [(command, data.hex()) for _, command, data in controller.log if command != 0x32]
+    assert [(0x30, '00'), (0x31, '000400'), (0x31, '000401'), (0x31, '000402'), (0x33, '0002204e0000')] == orders
+    assert FIRMWARE == controller.got
+    assert 23 == controller.count(0x32)
+    assert [command != 0x32 for _, command, _ in controller.log] == controller.onces
+
+
+def test_actions_that_the_component_does_not_have_are_left_out():
+    """And those that the image does not ask for."""
+    controller = Controller(general=0)
+    uploaded(controller)
+    assert [2] == [data[2] for _, command, data in controller.log if command == 0x31]
+    controller = Controller()
+    uploaded(controller, image(records=()))
+    assert [2] == [data[2] for _, command, data in controller.log if command == 0x31]
+
+
+def test_block_numbers_wrap():
+    """After 255 comes 0."""
+    controller = Controller()
+    uploaded(controller, size=23)
+    assert FIRMWARE == controller.got
+    assert 870 == controller.blocks
+
+
+def test_long_commands_are_watched_once_a_second():
+    """80h: Get Upgrade Status until it ends, and nothing else meanwhile."""
+    controller = Controller(takes=20)
+    assert uploaded(controller).staged
+    assert FIRMWARE == controller.got
+    assert 60 == controller.count(0x34)
+    assert 1060 == controller.clock.now
+
+
+def test_blocks_may_take_long_too():
+    """Each is watched to its end, and written once."""
+    controller = Controller(blocks_take=1.5)
+    assert uploaded(controller).staged
+    assert (FIRMWARE, 0) == (controller.got, controller.repeated)
+
+
+@pytest.mark.parametrize('most', [1, 7, 23, 36, 64, 200, 255, 512, 897, 898])
+@pytest.mark.parametrize('code', [0xC7, 0xC8])
+def test_blocks_get_as_long_as_the_controller_takes_them(most, code):
+    """Backing off loses nothing, and the blocks grow again to nearly what is taken."""
+    controller = Controller(most=most, too_long=code)
+    made = image(FIRMWARE[:5000])
+    transfer = uploaded(controller, made)
+    assert FIRMWARE[:5000] == controller.got
+    assert transfer.taken >= most - max(8, most // 8)
+
+
+def test_blocks_that_are_swallowed_are_sent_shorter():
+    """A controller that drops what is too long says nothing: the upload is opened again with blocks that any bridge carries."""
+    controller = Controller(most=64, swallows=True)
+    assert uploaded(controller).staged
+    assert FIRMWARE == controller.got
+
+
+@given(st.sets(st.integers(0, 60), max_size=12), st.sets(st.integers(0, 60), max_size=12))
+def test_lost_requests_and_answers_change_nothing(lost, dropped):
+    """A block is sent again with its number and written once; of all else the status is looked at."""
+    controller = Controller(lost=frozenset(lost), dropped=frozenset(dropped))
+    # What is asked before the upload is not part of it.
+    quiet = Controller()
+    transfer = started(quiet, size=500)
+    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert done.staged
+    assert FIRMWARE == controller.got
+
+
+@pytest.mark.parametrize('code', [0xC0, 0xC3, 0xD3, 0xFF])
+def test_a_controller_that_is_busy_or_away_is_asked_again(code):
+    """For each command once."""
+    controller = Controller(codes=dict.fromkeys(range(0, 60, 3), code))
+    quiet = Controller()
+    transfer = started(quiet)
+    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert done.staged
+    assert FIRMWARE == controller.got
+
+
+def test_patience_with_a_controller_that_stays_away_has_an_end():
+    """As long as the target says that an upgrade command takes, 60 s here."""
+    controller = Controller()
+    transfer = started(controller)
+    controller.dropped = frozenset(range(10_000))
+    with pytest.raises(WriteFailed, match='no answer, for longer than the 60 s that it is given') as caught:
+        hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert 'BMC host (192.0.2.1), component 2, upload (abort)' in str(caught.value)
+    assert 'nothing of it is activated' in str(caught.value)
+    assert 1070 > controller.clock.now
+
+
+def test_patience_with_a_command_that_goes_on_has_an_end():
+    """80h for ever."""
+    controller = Controller(takes=10_000)
+    with pytest.raises(WriteFailed, match='Initiate Upgrade Action goes on, for longer than the 60 s'):
+        uploaded(controller)
+
+
+def test_an_upload_can_be_carried_on_in_pieces():
+    """A job's loop gives each turn a few seconds; steps need no sleep of ours."""
+    controller = Controller(takes=20)
+    transfer = started(controller)
+    turns = 0
+    while not transfer.staged:
+        turns += 1
+        transfer = hpm.turn(
+            controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(seconds=5)
+        )
+        assert transfer.percent < 100 or transfer.staged
+    assert (13, 100) == (turns, transfer.percent)
+    before = len(controller.log)
+    assert transfer == hpm.step(controller, transfer, controller.clock())
+    assert before == len(controller.log)
+
+
+def test_an_upload_that_was_broken_off_begins_again_with_abort():
+    """Nothing of it survives a restart, and nothing has to."""
+    controller = Controller()
+    transfer = started(controller, size=100)
+    for _ in range(20):
+        transfer = hpm.step(controller, transfer, controller.clock())
+    assert Stage.SEND is transfer.stage
+    assert uploaded(controller).staged
+    assert 0x30 == controller.log[0][1]
+    assert FIRMWARE == controller.got
+
+
+def test_sections_are_honoured():
+    """The controller skips parts, and Finish says how many bytes it got."""
+    controller = Controller(sections={0: (1000, 150), 2: (5000, 50)})
+    assert uploaded(controller, size=100).staged
+    assert FIRMWARE[:100] + FIRMWARE[1000:1150] + FIRMWARE[5000:5050] == controller.got
+
+
+@pytest.mark.parametrize('section', [(19_990, 11), (100, 0), (0, 20_000), (0xFFFFFFFF, 0xFFFFFFFF)])
+def test_a_controller_cannot_ask_for_what_is_not_there_or_for_ever(section):
+    """Outside of the firmware, nothing, or more in all than there is."""
+    controller = Controller(sections={0: section})
+    with pytest.raises(WriteFailed, match=rf'it asks for {section[1]} bytes from {section[0]} after 100 of 20000 were sent'):
+        uploaded(controller, size=100)
+
+
+@pytest.mark.parametrize(
+    ('code', 'says'),
+    [
+        (0x81, 'Finish Firmware Upload ended with completion code 81h: it has got another number of bytes'),
+        (0x82, 'code 82h: the firmware is not what it takes for whole'),
+        (0x83, 'code 83h: the firmware differs'),
+    ],
+)
+@pytest.mark.parametrize('takes', [0, 3])
+def test_firmware_that_the_controller_does_not_take_is_not_staged(code, says, takes):
+    """At once, or as the status says when it has looked."""
+    with pytest.raises(WriteFailed, match=says):
+        uploaded(Controller(finish=code, takes=takes))
+
+
+def test_a_block_that_is_refused_ends_the_upload():
+    """82h: a sum within it does not fit."""
+    controller = Controller()
+    transfer = started(controller)
+    controller.codes = {5: 0x82}
+    with pytest.raises(WriteFailed, match='Upload Firmware Block ended with completion code 82h: a sum within the block'):
+        hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+
+
+def test_a_user_who_may_not_write_is_told_so():
+    """D4h."""
+    controller = Controller()
+    transfer = started(controller)
+    controller.codes = {0: 0xD4}
+    with pytest.raises(BmcNotAuthorised, match='Abort Firmware Upgrade: refused'):
+        hpm.step(controller, transfer, 0.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=10)), min_size=1, max_size=8))
+def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
+    """Whatever it answers: an error of ours, or the end, within a bounded time of the clock."""
+    clock = Clock()
+    made = image(FIRMWARE[:300])
+
+    class Hostile:
+        label, longest, asked = 'b', 100, 0
+
+        def __call__(self, netfn, command, data=b'', **kwargs):
+            self.asked += 1
+            clock.now += 0.01
+            code, rest = answers[self.asked % len(answers)]
+            return Reply(code, b'\0' + rest)
+
+    transfer = started(Controller(), made, size=98)
+    try:
+        done = hpm.turn(Hostile(), transfer, clock=clock, sleep=clock.sleep, within=timedelta(hours=10))
+        assert done.staged
+    except AccError:
+        pass
+    assert clock.now < 1000 + 36_000
+    try:
+        hpm.judge(hpm.look(Hostile(), 2), WANTED, Command.ACTIVATE, late=False)
+        hpm.components(Hostile(), hpm.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
+        assert hpm.block_size(Hostile()) in range(1, 99)
+    except BmcError:
+        pass
+
+
+# ------------------------------------------------------------------------------------------ activation and rollback
+
+
+@pytest.mark.parametrize('send', [hpm.activate, hpm.roll_back])
+def test_activate_and_rollback_are_sent_once_whatever_comes(send):
+    """No answer, a restart, 80h: not known to be done; a refusal is an error."""
+    for controller, done in (
+        (Controller(codes={0: 0x00}), True),
+        (Controller(codes={0: 0x80}), False),
+        (Controller(codes={0: 0xC3}), False),
+        (Controller(codes={0: 0xFF}), False),
+        (Controller(dropped=frozenset({0})), False),
+    ):
+        assert done is send(controller)
+        assert [True] == controller.onces
+    for code, error in ((0xD5, BmcRefused), (0xD4, BmcNotAuthorised), (0xC0, BmcBusy), (0xC1, BmcUnsupported)):
+        with pytest.raises(error):
+            send(Controller(codes={0: code}))
+
+
+def test_looking_reads_status_self_test_rollback_and_versions():
+    """And can be done at any time."""
+
+    class After(Controller):
+        def write(self, command, data):
+            return {0x36: Reply(0, b'\0\x55\0'), 0x37: Reply(0, b'\0\4')}[command]
+
+    seen = hpm.look(After(running=(0x35, 0, 0), versions=[NEW, OLD, NONE]), 2)
+    assert (None, Status(command=0x35, code=0), SelfTest.PASSED) == (seen.away, seen.status, seen.test)
+    assert (Rollback.DONE, frozenset({2}), WANTED) == (seen.back, seen.rolled_back, seen.component.current)
+
+
+@pytest.mark.parametrize('code', [0xC0, 0xC3, 0xD3, 0xFF])
+def test_a_controller_that_restarts_is_away(code):
+    """That is a reading, not an error."""
+    assert f'it answers {code:02X}h' == hpm.look(Controller(codes={0: code, 1: 0, 2: 0}), 2).away
+    assert 'no answer' == hpm.look(Controller(dropped=frozenset({0})), 2).away
+
+
+NEW_RUNS = replace(standing().component, current=WANTED)
+RESETS = replace(standing().component, properties=hpm.parse_general(b'\0\x20', 'b'))
+STAGED = replace(standing().component, deferred=WANTED)
+UNTOLD = replace(standing().component, current=None)
+
+JUDGED = {
+    'the wanted version runs': (standing(component=NEW_RUNS), 'succeeded', 'succeeded', 'version 1.05.0000002A runs'),
+    'away': (Standing(away='no answer'), 'active', 'failed', 'it cannot be asked: no answer'),
+    'at it': (standing(status=Status(command=0x35, code=0x80)), 'active', 'failed', 'the controller is still at it'),
+    'self-test': (standing(test=SelfTest.RUNNING, test_says='tests'), 'active', 'failed', 'tests'),
+    'rollback': (standing(back=Rollback.RUNNING), 'active', 'failed', 'a rollback goes on'),
+    'refused later': (standing(status=Status(command=0x35, code=0xD5)), 'failed', 'failed', 'ended with completion code D5h'),
+    'self-test failed': (
+        standing(component=NEW_RUNS, test=SelfTest.FAILED, test_says='bad'),
+        'failed',
+        'failed',
+        'bad',
+    ),
+    'still the old one': (standing(), 'active', 'failed', 'version 1.04 runs, not 1.05.0000002A'),
+    'no version': (standing(component=UNTOLD), 'active', 'failed', 'no version is told, not 1.05'),
+    'rolled back': (standing(rolled_back=frozenset({2})), 'active', 'failed', 'it was rolled back'),
+    'another one rolled back': (standing(rolled_back=frozenset({1})), 'active', 'failed', '1.04 runs, not 1.05.0000002A'),
+    'never activated': (
+        standing(component=STAGED, status=Status(command=0x33, code=0)),
+        'active',
+        'failed',
+        'is staged and was not activated',
+    ),
+    'payload reset': (standing(component=RESETS), 'succeeded', 'succeeded', 'waits for a reset of the payload'),
+    'payload reset, status forgotten': (
+        standing(component=RESETS, status=None),
+        'active',
+        'succeeded',
+        'waits for a reset of the payload',
+    ),
+}
+
+
+@pytest.mark.parametrize(('seen', 'early', 'late', 'says'), JUDGED.values(), ids=JUDGED)
+def test_an_activation_is_judged_by_what_is_read(seen, early, late, says):
+    """Success is the version that runs; another one is a failure when its time is over, a failed self-test at once."""
+    first = hpm.judge(seen, WANTED, Command.ACTIVATE, late=False)
+    last = hpm.judge(seen, WANTED, Command.ACTIVATE, late=True)
+    assert (TaskState(early), TaskState(late)) == (first.state, last.state)
+    assert says in last.says
+    assert ('payload' in says) is last.waits
+
+
+def test_a_rollback_is_judged_by_the_version_that_came_back():
+    """Its mask is set after a rollback, so that it speaks for it here; a denied one has failed."""
+    done = standing(component=NEW_RUNS, back=Rollback.DONE, rolled_back=frozenset({2}))
+    assert TaskState.SUCCEEDED is hpm.judge(done, WANTED, Command.ROLLBACK, late=False).state
+    for back in (Rollback.DENIED, Rollback.FAILED):
+        assert TaskState.FAILED is hpm.judge(standing(back=back), WANTED, Command.ROLLBACK, late=False).state
+    assert TaskState.ACTIVE is hpm.judge(standing(component=RESETS), WANTED, Command.ROLLBACK, late=False).state
+    assert TaskState.FAILED is hpm.judge(standing(), WANTED, Command.ROLLBACK, late=True).state
+
+
+def test_the_time_to_settle_is_what_target_and_image_ask_for():
+    """Inaccessible, self-test, rollback: each the longer of both."""
+    target = hpm.parse_capabilities(bytes([0, 0, 0, 0, 1, 10, 4, 4]), 'b')
+    assert timedelta(seconds=75) == hpm.settles(target)
+    assert timedelta(seconds=60 + 10 + 50) == hpm.settles(target, image())
+    assert timedelta(seconds=30) == hpm.settles(hpm.parse_capabilities(bytes(8), 'b'))
