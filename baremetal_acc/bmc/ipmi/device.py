@@ -1,0 +1,339 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which controllers and which FRUs has a machine, by what its BMC says?
+
+A locator names the controller that has an FRU, and there it is read: FRU 0 at 72h is another one than FRU 0 of the BMC. Nothing
+is remembered between two looks: two machines of one model may have different cards.
+
+Source: IPMI 2.0 revision 1.1, sections 20.1 (Get Device ID), 33.1 and 35.1 (where records are), 43.8 and 43.9 (locators).
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from baremetal_acc.bmc.ipmi import fru, sdr
+from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
+from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
+
+MOST_CONTROLLERS = 64
+"""That are asked in one look. A shelf of MicroTCA has about thirty."""
+
+MOST_FRUS = 256
+"""That are read in one look."""
+
+DEEPEST = 2
+"""Bridges between us and a controller."""
+
+_GET_DEVICE_ID = 0x01
+_LEAST = 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceId:
+    """What a controller says of itself.
+
+    :ivar firmware: major and minor revision, as ``2.05``.
+    :ivar ipmi: version of IPMI, as ``2.0``.
+    :ivar updating: its firmware is being updated: it may not answer everything.
+    :ivar manufacturer: IANA private enterprise number.
+    :ivar auxiliary: further revision, of four bytes; empty where it says none.
+    """
+
+    device: int
+    revision: int
+    firmware: str
+    ipmi: str
+    updating: bool
+    device_sdrs: bool
+    sdr_repository: bool
+    fru_inventory: bool
+    bridge: bool
+    manufacturer: int
+    product: int
+    auxiliary: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """A controller, as the one before it reaches it."""
+
+    channel: int
+    address: int
+
+
+Path = tuple[Hop, ...]
+"""The way from the BMC to a controller; empty: the BMC itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """A controller that was asked.
+
+    :ivar device: None: it did not say, because it is absent or because of what ``Look.unread`` tells.
+    :ivar absent: it is known of, and nothing answers at its address.
+    """
+
+    path: Path
+    name: str | None = None
+    entity: int | None = None
+    instance: int | None = None
+    device: DeviceId | None = None
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fru:
+    """An FRU that is known of.
+
+    :ivar path: to its controller.
+    :ivar number: FRU device id.
+    :ivar entity: what it is of, such as C1h for an AMC.
+    :ivar contents: None: it was not read, because it is absent or because of what ``Look.unread`` tells.
+    :ivar absent: its controller says that there is none, or is absent itself.
+    """
+
+    path: Path
+    number: int
+    lun: int = 0
+    name: str | None = None
+    entity: int | None = None
+    instance: int | None = None
+    contents: fru.Contents | None = None
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """Something that could not be read.
+
+    :ivar what: which part of the controller there: ``device id``, ``SDR repository``, ``FRU 3``.
+    :ivar hides: controllers or FRUs may be behind it, unseen.
+    """
+
+    path: Path
+    what: str
+    reason: str
+    hides: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was seen of a machine, sorted by the ways to it."""
+
+    controllers: tuple[Controller, ...]
+    frus: tuple[Fru, ...]
+    unread: tuple[Unread, ...] = ()
+
+
+# --------------------------------------------------------------------------------------------------------------- one controller
+
+
+def identify(raw: Raw) -> DeviceId:
+    """What a controller says of itself.
+
+    :raises BmcError: it was refused, or not answered.
+    """
+    reply = raw(NetFn.APP, _GET_DEVICE_ID)
+    if not reply.ok:
+        raise refusal(raw, 'Get Device ID', reply)
+    try:
+        return parse(reply.data)
+    except ValueError as exc:
+        raise BmcAnswerInvalid(bmc=raw.label, what=f'Get Device ID: {exc}') from exc
+
+
+def parse(data: bytes) -> DeviceId:
+    """What an answer to Get Device ID says.
+
+    :raises ValueError: it is too short.
+    """
+    if len(data) < _LEAST:
+        raise ValueError(f'the answer has {len(data)} bytes, and {_LEAST} are needed')
+    support = data[5]
+    return DeviceId(
+        device=data[0],
+        revision=data[1] & 0x0F,
+        firmware=f'{data[2] & 0x7F}.{data[3]:02x}',
+        ipmi=f'{data[4] & 0x0F}.{data[4] >> 4}',
+        updating=bool(data[2] & 0x80),
+        device_sdrs=bool(data[1] & 0x80),
+        sdr_repository=bool(support & 0x02),
+        fru_inventory=bool(support & 0x08),
+        bridge=bool(support & 0x40),
+        manufacturer=int.from_bytes(data[6:9], 'little') & 0x0FFFFF,
+        product=int.from_bytes(data[9:11], 'little'),
+        auxiliary=data[11:15] if len(data) >= 15 else b'',
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- a whole machine
+
+
+def look(raw: Raw) -> Look:
+    """All controllers and FRUs that the BMC, and those that it speaks of, know of.
+
+    :param raw: to the BMC.
+    :raises BmcError: the BMC does not say what it is, or answers no more.
+    """
+    return _Looking(raw).look()
+
+
+def way(path: Path, channel: int, address: int) -> Path:
+    """Where a locator points to that a controller has.
+
+    Channel 0 of a controller is the bus on which it is reached itself, and 20h there is who rules that bus. Any other channel
+    is a bus that it rules, and so is channel 0 of the BMC. An address of 0 stands for the controller itself.
+    """
+    if address in (0, path[-1].address if path else BMC):
+        return path
+    if not path or channel:
+        return path if address == BMC else (*path, Hop(channel=channel, address=address))
+    return path[:-1] if address == BMC else (*path[:-1], Hop(channel=path[-1].channel, address=address))
+
+
+class _Looking:
+    """One look: what is known so far, and whom to ask next."""
+
+    def __init__(self, raw: Raw) -> None:
+        self._raws: dict[Path, Raw] = {(): raw}
+        self._known: dict[Path, Controller] = {}
+        self._frus: dict[tuple[Path, int], Fru] = {}
+        self._next: deque[Path] = deque()
+        self._unread: list[Unread] = []
+
+    def look(self) -> Look:
+        """Controllers first: they tell which FRUs there are, and which of them are absent."""
+        self._meet(Controller(path=()))
+        while self._next:
+            self._visit(self._next.popleft())
+        found = [self._read(known) for _, known in sorted(self._frus.items(), key=lambda item: _order(*item[0]))]
+        return Look(
+            controllers=tuple(self._known[path] for path in sorted(self._known, key=_order)),
+            frus=tuple(found),
+            unread=tuple(self._unread),
+        )
+
+    def _raw(self, path: Path) -> Raw:
+        if path not in self._raws:
+            self._raws[path] = Bridge(self._raw(path[:-1]), address=path[-1].address, channel=path[-1].channel)
+        return self._raws[path]
+
+    def _meet(self, controller: Controller) -> None:
+        """Somebody speaks of a controller. What says more of one than was known is kept."""
+        path = controller.path
+        known = self._known.get(path)
+        if known is not None:
+            if known.name is None and known.entity is None:
+                self._known[path] = replace(known, name=controller.name, entity=controller.entity, instance=controller.instance)
+            return
+        if len(path) > DEEPEST:
+            self._miss(path, 'device id', f'it is behind more than {DEEPEST} controllers', hides=True)
+        elif len(self._known) >= MOST_CONTROLLERS:
+            self._miss(path, 'device id', f'there are more than {MOST_CONTROLLERS} controllers', hides=True)
+        else:
+            self._known[path] = controller
+            self._next.append(path)
+
+    def _visit(self, path: Path) -> None:
+        """Ask a controller what it is, and of whom it knows."""
+        controller = self._known[path]
+        try:
+            device = identify(self._raw(path))
+        except BmcError as exc:
+            if not path:
+                raise
+            self._check(exc)
+            if _refused(exc, Code.DESTINATION_UNAVAILABLE):
+                self._known[path] = replace(controller, absent=True)
+            else:
+                self._miss(path, 'device id', exc.what, hides=True)
+            return
+        self._known[path] = replace(controller, device=device)
+        if device.fru_inventory:
+            self._find(Fru(path=path, number=0))
+        if device.sdr_repository:
+            self._records(path, sdr.REPOSITORY)
+        elif device.device_sdrs:
+            self._records(path, sdr.DEVICE)
+
+    def _records(self, path: Path, place: sdr.Place) -> None:
+        """What the records of a controller speak of. A repository holds its controller's own records too."""
+        try:
+            records = sdr.records(self._raw(path), place)
+        except BmcError as exc:
+            self._check(exc)
+            self._miss(path, place.name, exc.what, hides=True)
+            return
+        for record in records:
+            match record:
+                case sdr.FruLocator():
+                    self._locate(path, record)
+                case sdr.ControllerLocator():
+                    there = way(path, record.channel, record.address)
+                    said = Controller(path=there, name=record.name, entity=record.entity, instance=record.instance)
+                    self._meet(said)
+                    if record.fru_inventory:
+                        self._find(Fru(path=there, number=0, name=record.name, entity=record.entity, instance=record.instance))
+                case sdr.OtherRecord() if record.locates:
+                    self._miss(path, place.name, f'record {record.number:04X}h is cut short', hides=True)
+
+    def _locate(self, path: Path, record: sdr.FruLocator) -> None:
+        there = way(path, record.channel, record.address)
+        if not record.logical:
+            what = f'EEPROM {record.fru:02X}h on bus {record.bus}'
+            self._miss(there, what, f'{record.name or "it"} is not read by FRU commands, and no other way is taken')
+            return
+        self._meet(Controller(path=there))
+        self._find(
+            Fru(
+                path=there,
+                number=record.fru,
+                lun=record.lun,
+                name=record.name,
+                entity=record.entity,
+                instance=record.instance,
+            )
+        )
+
+    def _find(self, found: Fru) -> None:
+        """Somebody speaks of an FRU. A locator says more than a controller that only has one."""
+        key = (found.path, found.number)
+        known = self._frus.get(key)
+        if known is None and len(self._frus) >= MOST_FRUS:
+            self._miss(found.path, f'FRU {found.number}', f'there are more than {MOST_FRUS} FRUs', hides=True)
+        elif known is None or known.name is None:
+            self._frus[key] = found
+
+    def _read(self, found: Fru) -> Fru:
+        controller = self._known.get(found.path)
+        if controller is None or controller.device is None:
+            return replace(found, absent=controller is not None and controller.absent)
+        try:
+            data = fru.read(self._raw(found.path), found.number, lun=found.lun)
+        except BmcError as exc:
+            self._check(exc)
+            if _refused(exc, Code.NOT_PRESENT):
+                return replace(found, absent=True)
+            self._miss(found.path, f'FRU {found.number}', exc.what)
+            return found
+        return replace(found, contents=fru.parse(data))
+
+    def _check(self, exc: BmcError) -> None:
+        """After silence: whether the BMC itself is still there, lest each of many be waited for.
+
+        :raises BmcError: it is not.
+        """
+        if isinstance(exc, BmcUnreachable):
+            identify(self._raws[()])
+
+    def _miss(self, path: Path, what: str, reason: str, *, hides: bool = False) -> None:
+        self._unread.append(Unread(path=path, what=what, reason=reason, hides=hides))
+
+
+def _refused(exc: BmcError, code: Code) -> bool:
+    return isinstance(exc, BmcRefused) and exc.status == code
+
+
+def _order(path: Path, number: int = 0) -> tuple[list[tuple[int, int]], int]:
+    return [(hop.channel, hop.address) for hop in path], number
