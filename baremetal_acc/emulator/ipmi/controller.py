@@ -1,0 +1,282 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does an emulated management controller answer to one command? The same through every way in: only the channel differs.
+
+What a controller can do is a table. Each part of it (users, chassis, FRU, SDR, firmware) has state of its own and adds its
+commands by :meth:`Controller.add`; whoever may refuse a command, such as a firewall, joins :attr:`Controller.guards`.
+Duplicates are the session's concern: a command that comes here is executed.
+
+Source: IPMI 2.0 revision 1.1, sections 5, 20, 21 and 22, and appendix G for privileges.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from baremetal_acc.emulator.ipmi.message import BMC, Message
+
+IPMB, LAN, PRESENT, SYSTEM = 0x0, 0x1, 0xE, 0xF
+"""Channels; PRESENT in a request means the one it comes from."""
+
+CHASSIS, APP, STORAGE, TRANSPORT, GROUP, OEM = 0x00, 0x06, 0x0A, 0x0C, 0x2C, 0x2E
+
+QUALIFIER_BYTES = {GROUP: 1, OEM: 3}
+"""How many bytes of the data say whose command it is: the body code of NetFn 2Ch, the IANA number of 2Eh."""
+
+MANY = 0xFFFF
+"""More data than any request has."""
+
+
+class Code(IntEnum):
+    """Completion codes that the emulator gives. Source: table 5-2."""
+
+    OK = 0x00
+    NO_ACKNOWLEDGE = 0x83
+    INVALID_COMMAND = 0xC1
+    INVALID_FOR_LUN = 0xC2
+    RESERVATION_CANCELLED = 0xC5
+    LENGTH_INVALID = 0xC7
+    LENGTH_EXCEEDED = 0xC8
+    OUT_OF_RANGE = 0xC9
+    CANNOT_RETURN = 0xCA
+    NOT_PRESENT = 0xCB
+    INVALID_FIELD = 0xCC
+    PRIVILEGE = 0xD4
+    NOT_IN_STATE = 0xD5
+
+
+class Privilege(IntEnum):
+    """What a session, or a user, may at most."""
+
+    CALLBACK = 1
+    USER = 2
+    OPERATOR = 3
+    ADMINISTRATOR = 4
+    OEM = 5
+
+
+class Refusal(Exception):
+    """A command is refused with a completion code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f'refused with {code:02X}h')
+        self.code = code
+
+
+class Session(Protocol):
+    """What a command can do to the session that it came through."""
+
+    privilege: Privilege
+    limit: Privilege
+
+    def close(self, session_id: int) -> bool:
+        """End a session, of this console or another; False when there is none of that id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One command as it reaches a controller.
+
+    :ivar qualifier: body code or IANA number, taken off the data.
+    :ivar privilege: what the asker may; a channel without sessions may all.
+    """
+
+    channel: int
+    netfn: int
+    command: int
+    data: bytes = b''
+    lun: int = 0
+    qualifier: bytes = b''
+    privilege: Privilege = Privilege.ADMINISTRATOR
+    session: Session | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Completion code and data.
+
+    :ivar then: the response of a further controller, which comes after this one.
+    """
+
+    code: int
+    data: bytes = b''
+    then: Message | None = None
+
+    @property
+    def wire(self) -> bytes:
+        """The data of a response."""
+        return bytes((self.code,)) + self.data
+
+
+class Place(NamedTuple):
+    """Where a command stands in the table."""
+
+    netfn: int
+    lun: int
+    qualifier: bytes
+    command: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command of the table: who executes it, for whom, and with how many bytes of data."""
+
+    serve: Callable[[Request], 'bytes | Answer']
+    privilege: Privilege
+    least: int
+    most: int
+
+
+Guard = Callable[[Request], int | None]
+"""Gives the completion code with which a command is refused, or None. It is asked about commands that the controller has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What Get Device ID tells. Defaults: a BMC with FRU inventory, SDR repository and chassis.
+
+    :ivar firmware: major and minor version; the minor one is written in decimal digits.
+    :ivar support: bits of additional device support.
+    """
+
+    device_id: int = 0x20
+    device_revision: int = 1
+    firmware: tuple[int, int] = (1, 0)
+    support: int = 0x8A
+    manufacturer: int = 0
+    product: int = 0
+    auxiliary: bytes = bytes(4)
+
+    def encoded(self) -> bytes:
+        """As Get Device ID answers it."""
+        major, minor = self.firmware
+        bcd = minor // 10 << 4 | minor % 10
+        return (
+            bytes((self.device_id, self.device_revision, major, bcd, 0x02, self.support))
+            + self.manufacturer.to_bytes(3, 'little')
+            + self.product.to_bytes(2, 'little')
+            + self.auxiliary
+        )
+
+
+class Controller:
+    """A BMC, or a controller behind one.
+
+    :param guid: 16 bytes, as they go over the wire.
+    :param channels: which it has.
+    :ivar behind: further controllers, by channel and address; never in a circle.
+    :ivar on_reset: called when it is told to restart.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: Identity | None = None,
+        guid: bytes = bytes(16),
+        address: int = BMC,
+        channels: tuple[int, ...] = (IPMB, LAN, SYSTEM),
+    ) -> None:
+        self.identity = identity or Identity()
+        self.guid = guid
+        self.address = address
+        self.channels = channels
+        self.commands: dict[Place, Command] = {}
+        self.guards: list[Guard] = []
+        self.behind: dict[tuple[int, int], Controller] = {}
+        self.on_reset: list[Callable[[], None]] = []
+        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+        self.add(APP, 0x01, lambda _: self.identity.encoded(), privilege=user)
+        self.add(APP, 0x02, self._reset, privilege=administrator)
+        self.add(APP, 0x03, self._reset, privilege=administrator)
+        self.add(APP, 0x04, lambda _: b'\x55\x00', privilege=user)
+        self.add(APP, 0x08, lambda _: self.guid, privilege=user)
+        self.add(APP, 0x09, self._netfn_support, privilege=user, least=1)
+        self.add(APP, 0x34, self._send_message, privilege=user, least=1, most=MANY)
+        self.add(APP, 0x37, lambda _: self.guid, privilege=user)
+
+    def add(
+        self,
+        netfn: int,
+        command: int,
+        serve: Callable[[Request], bytes | Answer],
+        *,
+        privilege: Privilege,
+        least: int = 0,
+        most: int | None = None,
+        qualifier: bytes = b'',
+        lun: int = 0,
+    ) -> None:
+        """Put a command into the table.
+
+        :param serve: executes it; gives the data after the completion code, or raises :class:`Refusal`.
+        :param least: bytes of data, without the qualifier, that a request has at least; others are refused with C7h.
+        :param most: and at most; exactly ``least`` when absent.
+        """
+        place = Place(netfn, lun, qualifier, command)
+        self.commands[place] = Command(serve=serve, privilege=privilege, least=least, most=least if most is None else most)
+
+    def channel(self, request: Request, asked: int) -> int:
+        """The channel that a request means.
+
+        :raises Refusal: there is no such channel.
+        """
+        channel = request.channel if asked == PRESENT else asked
+        if channel not in self.channels:
+            raise Refusal(Code.INVALID_FIELD)
+        return channel
+
+    def answer(self, request: Request) -> Answer:
+        """Execute a command, or refuse it."""
+        size = QUALIFIER_BYTES.get(request.netfn, 0)
+        if len(request.data) < size:
+            return Answer(Code.LENGTH_INVALID)
+        qualifier, data = request.data[:size], request.data[size:]
+        answer = self._execute(replace(request, qualifier=qualifier, data=data))
+        return replace(answer, data=qualifier + answer.data)
+
+    def _execute(self, request: Request) -> Answer:
+        place = Place(request.netfn, request.lun, request.qualifier, request.command)
+        command = self.commands.get(place)
+        if command is None:
+            elsewhere = any(place._replace(lun=lun) in self.commands for lun in range(4))
+            return Answer(Code.INVALID_FOR_LUN if elsewhere else Code.INVALID_COMMAND)
+        for guard in self.guards:
+            if (code := guard(request)) is not None:
+                return Answer(code)
+        if request.privilege < command.privilege:
+            return Answer(Code.PRIVILEGE)
+        if not command.least <= len(request.data) <= command.most:
+            return Answer(Code.LENGTH_INVALID)
+        try:
+            served = command.serve(request)
+        except Refusal as refusal:
+            return Answer(refusal.code)
+        return served if isinstance(served, Answer) else Answer(Code.OK, served)
+
+    def _reset(self, _: Request) -> bytes:
+        for restart in self.on_reset:
+            restart()
+        return b''
+
+    def _netfn_support(self, request: Request) -> bytes:
+        self.channel(request, request.data[0] & 0xF)
+        used = {(place.lun, place.netfn // 2) for place in self.commands}
+        luns = sum(1 << 2 * lun for lun in {lun for lun, _ in used})
+        masks = (sum(1 << bit for lun, bit in used if lun == wanted) for wanted in range(4))
+        return bytes((luns,)) + b''.join(mask.to_bytes(4, 'little') for mask in masks)
+
+    def _send_message(self, request: Request) -> Answer:
+        """Only tracked requests are taken. A controller on the IPMB trusts whoever speaks there: it knows no users."""
+        how, inner = request.data[0], Message.parse(request.data[1:])
+        if how & 0xF0 != 0x40 or inner is None or inner.netfn & 1:
+            raise Refusal(Code.INVALID_FIELD)
+        target = self.behind.get((how & 0xF, inner.to))
+        if target is None:
+            raise Refusal(Code.NO_ACKNOWLEDGE)
+        answer = target.answer(
+            Request(channel=IPMB, netfn=inner.netfn, lun=inner.to_lun, command=inner.command, data=inner.data)
+        )
+        # What a still further controller answered travels inside the answer of the one before it.
+        further = answer.then.encoded() if answer.then is not None else b''
+        return Answer(Code.OK, then=inner.response(answer.wire + further))

@@ -1,0 +1,525 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does one datagram that reaches the emulated BMC become the datagrams that it answers? RMCP, ASF ping and RMCP+ sessions.
+
+No sockets in here. Of IPMI 1.5 it speaks only what a client asks before it knows better: Get Channel Authentication
+Capabilities. What does not add up (checksum, integrity code, sequence number, unknown session) is answered by silence.
+
+Source: IPMI 2.0 revision 1.1, sections 6.12, 13 and 22.13 to 22.20; ASF 2.0, section 3.2.
+"""
+
+import hmac
+import secrets
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    IPMB,
+    LAN,
+    PRESENT,
+    SYSTEM,
+    Code,
+    Controller,
+    Privilege,
+    Refusal,
+    Request,
+)
+from baremetal_acc.emulator.ipmi.message import BMC, Message
+from baremetal_acc.emulator.ipmi.users import User, Users
+
+_RMCP = bytes((6, 0, 0xFF))
+_ASF, _IPMI = 6, 7
+_ASF_IANA = bytes((0, 0, 0x11, 0xBE))
+_PING, _PONG = 0x80, 0x40
+
+_NONE, _RMCP_PLUS = 0x00, 0x06
+_ENCRYPTED, _AUTHENTICATED = 0x80, 0x40
+_NEXT_HEADER = 7
+
+_MESSAGE, _OPEN, _OPENED, _RAKP1, _RAKP2, _RAKP3, _RAKP4 = 0x00, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15
+
+_OK, _NO_RESOURCES, _UNKNOWN_SESSION, _NO_PRIVILEGE, _NO_USER, _BAD_CHECK, _NO_SUITE = 0x00, 0x01, 0x02, 0x09, 0x0D, 0x0F, 0x11
+"""Status codes of RMCP+. Source: table 13-15."""
+
+_MEDIA = {IPMB: (0x01, 0x01), LAN: (0x04, 0x01), SYSTEM: (0x0C, 0x05)}
+"""Medium and protocol of the channels: I2C and IPMB, 802.3 and IPMB, system interface and KCS. Source: tables 6-2 and 6-3."""
+
+_IPMI_FORUM = (7154).to_bytes(3, 'little')
+
+_BEFORE_A_SESSION = {(APP, 0x37), (APP, 0x38), (APP, 0x54)}
+
+_HEAD = 16
+_ADMINISTRATOR_ANYWHERE = 0x0F
+_ROLE = 0x0F
+_KEY_BYTES = 20
+"""Length of the constants of K1 and K2, with every suite. Source: section 13.32."""
+
+SESSIONS = 16
+HANDSHAKES = 32
+HANDSHAKE_SECONDS = 60.0
+DUPLICATES = 4
+"""So many of the last requests are remembered: rqSeq has six bits, and soon means another request."""
+
+DUPLICATE_SECONDS = 5.0
+AHEAD, BEHIND = 16, 15
+"""Sequence numbers that are taken, from the highest one that came. Source: section 6.12.13."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A cipher suite; the algorithms are those of tables 13-17 to 13-19."""
+
+    number: int
+    algorithms: tuple[int, int, int]
+    digest: str
+    check_bytes: int
+
+    def mac(self, key: bytes, data: bytes) -> bytes:
+        """The keyed digest."""
+        return hmac.new(key, data, self.digest).digest()
+
+    @property
+    def record(self) -> bytes:
+        """As Get Channel Cipher Suites lists it."""
+        authentication, integrity, confidentiality = self.algorithms
+        return bytes((0xC0, self.number, authentication, 0x40 | integrity, 0x80 | confidentiality))
+
+
+SUITES = {
+    3: Suite(number=3, algorithms=(1, 1, 1), digest='sha1', check_bytes=12),
+    17: Suite(number=17, algorithms=(3, 4, 1), digest='sha256', check_bytes=16),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Handshake:
+    """A session that is being opened.
+
+    :ivar asked: last request of the handshake, with what was answered: a client that lost the answer sends it again.
+    """
+
+    id: int
+    console: bytes
+    suite: Suite
+    limit: Privilege
+    since: float
+    asked: bytes = b''
+    answered: bytes = b''
+    first: bytes = b''
+    second: bytes = b''
+    tail: bytes = b''
+    user: User | None = None
+    role: Privilege = Privilege.USER
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A request that was executed, and its answers."""
+
+    request: Message
+    at: float
+    answers: tuple[Message, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Active:
+    """An open session.
+
+    :ivar end: ends a session of the BMC, this one or another.
+    """
+
+    handshake: _Handshake
+    end: Callable[[int], bool]
+    k1: bytes
+    k2: bytes
+    user: User
+    limit: Privilege
+    privilege: Privilege
+    used: float
+    highest: int = 0
+    seen: set[int] = field(default_factory=set)
+    sent: int = 0
+    done: OrderedDict[int, _Done] = field(default_factory=OrderedDict)
+
+    def close(self, session_id: int) -> bool:
+        """End a session, of this console or another; False when there is none of that id."""
+        return self.end(session_id)
+
+    def takes(self, sequence: int) -> bool:
+        """Whether a packet of this number is new and within the window; then it is not new any more."""
+        if not max(1, self.highest - BEHIND) <= sequence <= self.highest + AHEAD or sequence in self.seen:
+            return False
+        self.highest = max(self.highest, sequence)
+        self.seen = {number for number in self.seen if number >= self.highest - BEHIND} | {sequence}
+        return True
+
+
+class Endpoint:
+    """The LAN side of one BMC.
+
+    :param suites: cipher suites that it accepts, the preferred one first.
+    :param kg: key of the BMC (K_G); empty: passwords serve for it.
+    :param idle_seconds: a session that is not used ends.
+    :param reset_seconds: how long it is silent after it was told to restart; sessions do not survive that.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        users: Users,
+        *,
+        clock: Clock | None = None,
+        suites: tuple[int, ...] = (17, 3),
+        kg: bytes = b'',
+        idle_seconds: float = 60.0,
+        reset_seconds: float = 0.5,
+    ) -> None:
+        self.controller = controller
+        self.users = users
+        self.suites = tuple(SUITES[number] for number in suites)
+        self.kg = kg
+        self.idle_seconds = idle_seconds
+        self.reset_seconds = reset_seconds
+        self._clock = clock or Clock()
+        self._handshakes: OrderedDict[int, _Handshake] = OrderedDict()
+        self._active: dict[int, _Active] = {}
+        self._silent_until = 0.0
+        self._serve: dict[int, Callable[[bytes], tuple[int, bytes] | None]] = {
+            _OPEN: self._open,
+            _RAKP1: self._rakp1,
+            _RAKP3: self._rakp3,
+        }
+        controller.on_reset.append(self._restart)
+        controller.add(APP, 0x38, self._capabilities, privilege=Privilege.CALLBACK, least=2)
+        controller.add(APP, 0x3B, self._set_privilege, privilege=Privilege.CALLBACK, least=1)
+        controller.add(APP, 0x3C, self._close, privilege=Privilege.CALLBACK, least=4, most=5)
+        controller.add(APP, 0x42, self._channel_info, privilege=Privilege.USER, least=1)
+        controller.add(APP, 0x54, self._cipher_suites, privilege=Privilege.CALLBACK, least=3)
+
+    @property
+    def sessions(self) -> int:
+        """How many are open."""
+        self._expire()
+        return len(self._active)
+
+    def close(self, session_id: int) -> bool:
+        """End a session; False when there is none of that id."""
+        return self._active.pop(session_id, None) is not None
+
+    def receive(self, datagram: bytes) -> list[bytes]:
+        """What is answered to a datagram; mostly one, none where silence is the answer."""
+        if self._clock.now() < self._silent_until or len(datagram) < 4 or datagram[:3] != _RMCP:
+            return []
+        self._expire()
+        kind, rest = datagram[3], datagram[4:]
+        if kind == _ASF:
+            return _pong(rest)
+        if kind != _IPMI or not rest:
+            return []
+        if rest[0] == _NONE:
+            return self._before(rest)
+        return self._plus(rest) if rest[0] == _RMCP_PLUS else []
+
+    def _expire(self) -> None:
+        now = self._clock.now()
+        for number in [number for number, one in self._active.items() if now - one.used >= self.idle_seconds]:
+            del self._active[number]
+        for number in [number for number, one in self._handshakes.items() if now - one.since >= HANDSHAKE_SECONDS]:
+            del self._handshakes[number]
+
+    def _restart(self) -> None:
+        self._active.clear()
+        self._handshakes.clear()
+        self._silent_until = self._clock.now() + self.reset_seconds
+
+    # -- packets ------------------------------------------------------------------------------------------------------
+
+    def _before(self, packet: bytes) -> list[bytes]:
+        """IPMI 1.5, without a session."""
+        if len(packet) < 10 or any(packet[1:9]) or len(packet) - 10 < packet[9]:
+            return []
+        answers = self._sessionless(packet[10 : 10 + packet[9]])
+        return [_RMCP + bytes((_IPMI, _NONE)) + bytes(8) + bytes((len(one),)) + one for one in answers]
+
+    def _plus(self, packet: bytes) -> list[bytes]:
+        if len(packet) < 12:
+            return []
+        _, kind, number, sequence, size = struct.unpack_from('<BBIIH', packet)
+        if len(packet) - 12 < size:
+            return []
+        payload = packet[12 : 12 + size]
+        if number:
+            return self._inside(packet, kind, number, sequence, payload)
+        if kind == _MESSAGE:
+            return [_plain(_MESSAGE, one) for one in self._sessionless(payload)]
+        serve = self._serve.get(kind)
+        answered = serve(payload) if serve is not None else None
+        return [] if answered is None else [_plain(*answered)]
+
+    def _sessionless(self, raw: bytes) -> list[bytes]:
+        message = Message.parse(raw)
+        if message is None or (message.netfn, message.command) not in _BEFORE_A_SESSION or message.to != BMC:
+            return []
+        answer = self.controller.answer(
+            Request(channel=LAN, netfn=message.netfn, command=message.command, data=message.data, lun=message.to_lun)
+        )
+        return [message.response(answer.wire).encoded()]
+
+    def _inside(self, packet: bytes, kind: int, number: int, sequence: int, payload: bytes) -> list[bytes]:
+        active = self._active.get(number)
+        if active is None or kind != _ENCRYPTED | _AUTHENTICATED | _MESSAGE:
+            return []
+        suite = active.handshake.suite
+        checked, check = packet[: -suite.check_bytes], packet[-suite.check_bytes :]
+        if not hmac.compare_digest(suite.mac(active.k1, checked)[: suite.check_bytes], check):
+            return []
+        padding = checked[12 + len(payload) :]
+        if (
+            len(padding) < 2
+            or len(checked) % 4
+            or padding != b'\xff' * (len(padding) - 2) + bytes((len(padding) - 2, _NEXT_HEADER))
+        ):
+            return []
+        plain = _decrypted(active.k2, payload)
+        message = Message.parse(plain) if plain is not None else None
+        if message is None or message.netfn & 1 or message.to != BMC or not active.takes(sequence):
+            return []
+        active.used = self._clock.now()
+        return [self._wrapped(active, answer) for answer in self._answers(active, message)]
+
+    def _answers(self, active: _Active, message: Message) -> tuple[Message, ...]:
+        """The answers to a request; those of before where it is one of the last few come again."""
+        now = self._clock.now()
+        done = active.done.get(message.sequence)
+        if done is not None and done.request == message and now - done.at < DUPLICATE_SECONDS:
+            return done.answers
+        answer = self.controller.answer(
+            Request(
+                channel=LAN,
+                netfn=message.netfn,
+                command=message.command,
+                data=message.data,
+                lun=message.to_lun,
+                privilege=active.privilege,
+                session=active,
+            )
+        )
+        answers: tuple[Message, ...] = (message.response(answer.wire),)
+        if answer.then is not None:
+            further = answer.then
+            answers += (
+                Message(
+                    to=message.sender,
+                    to_lun=message.sender_lun,
+                    netfn=further.netfn,
+                    sender=further.sender,
+                    sender_lun=further.sender_lun,
+                    sequence=further.sequence,
+                    command=further.command,
+                    data=further.data,
+                ),
+            )
+        active.done.pop(message.sequence, None)
+        active.done[message.sequence] = _Done(message, now, answers)
+        if len(active.done) > DUPLICATES:
+            active.done.popitem(last=False)
+        return answers
+
+    def _wrapped(self, active: _Active, message: Message) -> bytes:
+        active.sent += 1
+        payload = _encrypted(active.k2, message.encoded())
+        head = struct.pack(
+            '<BB4sIH', _RMCP_PLUS, _ENCRYPTED | _AUTHENTICATED, active.handshake.console, active.sent, len(payload)
+        )
+        pad = -(len(head) + len(payload) + 2) % 4
+        checked = head + payload + b'\xff' * pad + bytes((pad, _NEXT_HEADER))
+        suite = active.handshake.suite
+        return _RMCP + bytes((_IPMI,)) + checked + suite.mac(active.k1, checked)[: suite.check_bytes]
+
+    # -- the handshake ------------------------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        while True:
+            number = secrets.randbits(32)
+            if number and number not in self._active and number not in self._handshakes:
+                return number
+
+    def _open(self, payload: bytes) -> tuple[int, bytes] | None:
+        if len(payload) != 32:
+            return None
+        tag, role, console = payload[0], payload[1] & _ROLE, payload[4:8]
+        for handshake in self._handshakes.values():
+            if handshake.asked == payload:
+                return _OPENED, handshake.answered
+        wanted = payload[12], payload[20], payload[28]
+        suite = next((suite for suite in self.suites if suite.algorithms == wanted), None)
+        if suite is None:
+            return _OPENED, bytes((tag, _NO_SUITE, 0, 0)) + console
+        if role > Privilege.OEM:
+            return _OPENED, bytes((tag, _NO_PRIVILEGE, 0, 0)) + console
+        if len(self._active) >= SESSIONS:
+            return _OPENED, bytes((tag, _NO_RESOURCES, 0, 0)) + console
+        limit = Privilege(role) if role else Privilege.ADMINISTRATOR
+        handshake = _Handshake(id=self._number(), console=console, suite=suite, limit=limit, since=self._clock.now())
+        handshake.asked = payload
+        handshake.answered = bytes((tag, _OK, limit, 0)) + console + handshake.id.to_bytes(4, 'little') + payload[8:32]
+        self._handshakes[handshake.id] = handshake
+        if len(self._handshakes) > HANDSHAKES:
+            self._handshakes.popitem(last=False)
+        return _OPENED, handshake.answered
+
+    def _rakp1(self, payload: bytes) -> tuple[int, bytes] | None:
+        if len(payload) < 28 or len(payload) != 28 + payload[27]:
+            return None
+        tag, number, role, name = payload[0], int.from_bytes(payload[4:8], 'little'), payload[24], payload[28:]
+        handshake = self._handshakes.get(number)
+        if handshake is None:
+            return _RAKP2, bytes((tag, _UNKNOWN_SESSION, 0, 0)) + bytes(4)
+        if handshake.asked == payload:
+            return _RAKP2, handshake.answered
+        user = self.users.find(name)
+        refused = _NO_USER if user is None else _NO_PRIVILEGE if _beyond(role & _ROLE, user.limit, handshake.limit) else _OK
+        if user is None or refused:
+            del self._handshakes[number]
+            return _RAKP2, bytes((tag, refused, 0, 0)) + handshake.console
+        handshake.user = user
+        handshake.role = Privilege(role & _ROLE or Privilege.ADMINISTRATOR)
+        handshake.first = payload[8:24]
+        handshake.second = secrets.token_bytes(_HEAD)
+        handshake.tail = bytes((role, len(name))) + name
+        ids = handshake.console + payload[4:8]
+        proof = ids + handshake.first + handshake.second + self.controller.guid + handshake.tail
+        handshake.asked = payload
+        handshake.answered = (
+            bytes((tag, _OK, 0, 0))
+            + handshake.console
+            + handshake.second
+            + self.controller.guid
+            + handshake.suite.mac(user.password, proof)
+        )
+        return _RAKP2, handshake.answered
+
+    def _rakp3(self, payload: bytes) -> tuple[int, bytes] | None:
+        if len(payload) < 8:
+            return None
+        tag, status, number = payload[0], payload[1], int.from_bytes(payload[4:8], 'little')
+        opened = self._active.get(number)
+        if opened is not None:
+            return (_RAKP4, opened.handshake.answered) if opened.handshake.asked == payload else None
+        handshake = self._handshakes.pop(number, None)
+        if status:
+            return None
+        if handshake is None or handshake.user is None:
+            return _RAKP4, bytes((tag, _UNKNOWN_SESSION, 0, 0)) + (handshake.console if handshake is not None else bytes(4))
+        suite, user, tail = handshake.suite, handshake.user, handshake.tail
+        proof = suite.mac(user.password, handshake.second + handshake.console + tail)
+        if not hmac.compare_digest(proof, payload[8:]):
+            return _RAKP4, bytes((tag, _BAD_CHECK, 0, 0)) + handshake.console
+        key = suite.mac(self.kg or user.password, handshake.first + handshake.second + tail)
+        limit = min(handshake.role, handshake.limit)
+        self._active[number] = _Active(
+            handshake=handshake,
+            end=self.close,
+            k1=suite.mac(key, b'\1' * _KEY_BYTES),
+            k2=suite.mac(key, b'\2' * _KEY_BYTES)[:16],
+            user=user,
+            limit=limit,
+            privilege=min(limit, Privilege.USER),
+            used=self._clock.now(),
+        )
+        check = suite.mac(key, handshake.first + payload[4:8] + self.controller.guid)[: suite.check_bytes]
+        handshake.asked = payload
+        handshake.answered = bytes((tag, _OK, 0, 0)) + handshake.console + check
+        return _RAKP4, handshake.answered
+
+    # -- commands about sessions --------------------------------------------------------------------------------------
+
+    def _capabilities(self, request: Request) -> bytes:
+        channel = self.controller.channel(request, request.data[0] & 0xF)
+        if channel != LAN or not Privilege.CALLBACK <= request.data[1] & 0xF <= Privilege.OEM:
+            raise Refusal(Code.INVALID_FIELD)
+        extended = bool(request.data[0] & 0x80)
+        status = 0x04 if self.users.has_names else 0
+        return bytes((channel, 0x80 if extended else 0, status | (0x20 if self.kg else 0), 0x02 if extended else 0, 0, 0, 0, 0))
+
+    def _set_privilege(self, request: Request) -> bytes:
+        session, wanted = request.session, request.data[0] & 0xF
+        if session is None:
+            raise Refusal(Code.NOT_IN_STATE)
+        if wanted > Privilege.OEM:
+            raise Refusal(Code.INVALID_FIELD)
+        if wanted == Privilege.CALLBACK:
+            raise Refusal(0x80)
+        if wanted > session.limit:
+            raise Refusal(0x81)
+        if wanted:
+            session.privilege = Privilege(wanted)
+        return bytes((session.privilege,))
+
+    def _close(self, request: Request) -> bytes:
+        session = request.session
+        if session is None:
+            raise Refusal(Code.NOT_IN_STATE)
+        number = int.from_bytes(request.data[:4], 'little')
+        own = self._active.get(number)
+        if own is not None and request.privilege < Privilege.ADMINISTRATOR and own is not session:
+            raise Refusal(Code.PRIVILEGE)
+        if not session.close(number):
+            raise Refusal(0x87)
+        return b''
+
+    def _channel_info(self, request: Request) -> bytes:
+        channel = self.controller.channel(request, request.data[0] & 0xF)
+        sessions = 0x80 | len(self._active) if channel == LAN else 0
+        return bytes((channel, *_MEDIA[channel], sessions)) + _IPMI_FORUM + bytes(2)
+
+    def _cipher_suites(self, request: Request) -> bytes:
+        channel = request.data[0] & 0xF
+        channel = LAN if channel == PRESENT else channel
+        if channel != LAN:
+            raise Refusal(Code.INVALID_FIELD)
+        start = (request.data[2] & 0x3F) * 16
+        return (
+            bytes((channel,))
+            + b''.join(suite.record for suite in sorted(self.suites, key=lambda one: one.number))[start : start + 16]
+        )
+
+
+def _beyond(role: int, *limits: int) -> bool:
+    """Whether a session asks for more than it may have. Role 0 means the most there is."""
+    return role > Privilege.OEM or any((role or Privilege.ADMINISTRATOR) > limit for limit in limits)
+
+
+def _pong(packet: bytes) -> list[bytes]:
+    if len(packet) < 8 or packet[:4] != _ASF_IANA or packet[4] != _PING:
+        return []
+    body = _ASF_IANA + bytes(4) + bytes((0x81, 0)) + bytes(6)
+    return [_RMCP + bytes((_ASF,)) + _ASF_IANA + bytes((_PONG, packet[5], 0, len(body))) + body]
+
+
+def _plain(kind: int, payload: bytes) -> bytes:
+    return _RMCP + bytes((_IPMI,)) + struct.pack('<BBIIH', _RMCP_PLUS, kind, 0, 0, len(payload)) + payload
+
+
+def _encrypted(key: bytes, data: bytes) -> bytes:
+    pad = -(len(data) + 1) % 16
+    start = secrets.token_bytes(16)
+    cipher = Cipher(algorithms.AES(key), modes.CBC(start)).encryptor()
+    return start + cipher.update(data + bytes(range(1, pad + 1)) + bytes((pad,))) + cipher.finalize()
+
+
+def _decrypted(key: bytes, payload: bytes) -> bytes | None:
+    if len(payload) < 32 or len(payload) % 16:
+        return None
+    cipher = Cipher(algorithms.AES(key), modes.CBC(payload[:16])).decryptor()
+    plain = cipher.update(payload[16:]) + cipher.finalize()
+    pad = plain[-1]
+    if pad > 15 or plain[-pad - 1 : -1] != bytes(range(1, pad + 1)):
+        return None
+    return plain[: -pad - 1]

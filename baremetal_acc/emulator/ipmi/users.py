@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who may open a session with the emulated BMC? Users with names, passwords and limits, which 06/43 to 06/47 change.
+
+There is one table for all ways in: a tenant who sets a password over the system interface can use it over the LAN.
+
+Source: IPMI 2.0 revision 1.1, sections 22.26 to 22.30.
+"""
+
+import hmac
+from dataclasses import dataclass, field
+
+from baremetal_acc.emulator.ipmi.controller import APP, LAN, Code, Controller, Privilege, Refusal, Request
+
+CAPACITY = 10
+NAME_BYTES = 16
+NO_ACCESS = 0xF
+
+_SHORT, _LONG = 16, 20
+_DISABLE, _ENABLE, _SET, _TEST = range(4)
+_TEST_FAILED, _TEST_SIZE = 0x80, 0x81
+_MESSAGING = 0x10
+_ACCESS_BITS = 0x70
+
+
+@dataclass(slots=True, kw_only=True)
+class User:
+    """One line of the table.
+
+    :ivar password: padded with zeros to 16 or 20 bytes; which of them it is can be asked.
+    :ivar access: bits 4 to 6 of Get User Access: call-in, link authentication, messaging.
+    :ivar limit: a privilege, or ``NO_ACCESS``.
+    """
+
+    name: bytes = b''
+    password: bytes = field(default=bytes(_SHORT), repr=False)
+    enabled: bool = False
+    access: int = 0
+    limit: int = NO_ACCESS
+
+
+class Users:
+    """The users of one BMC, numbered from 1. Number 1 has no name, and cannot be given one."""
+
+    def __init__(self) -> None:
+        self._users = {number: User() for number in range(1, CAPACITY + 1)}
+
+    def put(self, number: int, name: str, password: bytes, privilege: Privilege) -> None:
+        """Make a user who can log in.
+
+        :raises ValueError: no BMC could hold it.
+        """
+        named = name.encode()
+        if not 1 < number <= CAPACITY or len(named) > NAME_BYTES or len(password) > _LONG or 0 in named + password:
+            raise ValueError(f'user {number}: 2 to {CAPACITY}, a name of {NAME_BYTES} and a password of {_LONG} bytes at most')
+        size = _SHORT if len(password) <= _SHORT else _LONG
+        self._users[number] = User(
+            name=named, password=password.ljust(size, b'\0'), enabled=True, access=_MESSAGING, limit=privilege
+        )
+
+    def find(self, name: bytes) -> User | None:
+        """Who may open sessions under this name."""
+        for user in self._users.values():
+            if user.name == name and user.enabled and user.access & _MESSAGING and user.limit != NO_ACCESS:
+                return user
+        return None
+
+    @property
+    def has_names(self) -> bool:
+        """Somebody who has a name can log in."""
+        return any(user.enabled and user.name for user in self._users.values())
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer for these users."""
+        operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
+        controller.add(
+            APP, 0x43, lambda request: self._set_access(controller, request), privilege=administrator, least=3, most=4
+        )
+        controller.add(APP, 0x44, lambda request: self._get_access(controller, request), privilege=operator, least=2)
+        controller.add(APP, 0x45, self._set_name, privilege=administrator, least=1 + NAME_BYTES)
+        controller.add(APP, 0x46, self._get_name, privilege=operator, least=1)
+        controller.add(APP, 0x47, self._password, privilege=administrator, least=2, most=2 + _LONG)
+
+    def _user(self, number: int) -> User:
+        user = self._users.get(number & 0x3F)
+        if user is None:
+            raise Refusal(Code.INVALID_FIELD)
+        return user
+
+    def _lan(self, controller: Controller, request: Request) -> None:
+        """Only the LAN has users."""
+        if controller.channel(request, request.data[0] & 0xF) != LAN:
+            raise Refusal(Code.INVALID_FIELD)
+
+    def _set_access(self, controller: Controller, request: Request) -> bytes:
+        self._lan(controller, request)
+        bits, number, limit = request.data[:3]
+        user = self._user(number)
+        if limit & 0xF not in (*Privilege, NO_ACCESS):
+            raise Refusal(Code.INVALID_FIELD)
+        user.limit = limit & 0xF
+        if bits & 0x80:
+            user.access = bits & _ACCESS_BITS
+        return b''
+
+    def _get_access(self, controller: Controller, request: Request) -> bytes:
+        self._lan(controller, request)
+        user = self._user(request.data[1])
+        enabled = sum(one.enabled for one in self._users.values())
+        return bytes((CAPACITY, enabled | (0x40 if user.enabled else 0x80), 1, user.access | user.limit))
+
+    def _set_name(self, request: Request) -> bytes:
+        if request.data[0] & 0x3F == 1:
+            raise Refusal(Code.INVALID_FIELD)
+        self._user(request.data[0]).name = request.data[1:].rstrip(b'\0')
+        return b''
+
+    def _get_name(self, request: Request) -> bytes:
+        return self._user(request.data[0]).name.ljust(NAME_BYTES, b'\0')
+
+    def _password(self, request: Request) -> bytes:
+        number, operation, password = request.data[0], request.data[1] & 3, request.data[2:]
+        user = self._user(number)
+        size = _LONG if number & 0x80 else _SHORT
+        if operation in (_DISABLE, _ENABLE):
+            user.enabled = operation == _ENABLE
+            return b''
+        if len(password) != size:
+            raise Refusal(Code.LENGTH_INVALID)
+        if operation == _SET:
+            user.password = password
+        elif len(user.password) != size:
+            raise Refusal(_TEST_SIZE)
+        elif not hmac.compare_digest(user.password, password):
+            raise Refusal(_TEST_FAILED)
+        return b''
