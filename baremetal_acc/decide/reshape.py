@@ -11,17 +11,21 @@
 A flat class says how many there are and not which: any claim may go to any device that is meant. So a plan has to keep the
 numbers: of what each consumer holds, of what nobody may claim, and of what a device has to give. Placement looks at the claims
 that are written and at no more, so all of it is checked here.
+
+Rules may have changed since something was claimed: then a device is held as another class, or by another provider that stands
+for it (:mod:`~baremetal_acc.decide.overlap`). Such a device takes nothing over, or it would be promised twice.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from baremetal_acc.decide.baseline import FUNCTION_PREFIX
+from baremetal_acc.decide.overlap import overlapping
 from baremetal_acc.decide.providers import CLASSES
 from baremetal_acc.errors import Refused, UsageError
-from baremetal_acc.model.provider import ProviderTree
+from baremetal_acc.model.provider import Provider, ProviderTree
 from baremetal_acc.model.reshape import Claim, Consumer, Move, Moved, Placed, Reshape, Shift, Stock, Stocked
 
 NODE_CLASSES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
@@ -89,11 +93,18 @@ def leaving(placed: Placed, moves: Iterable[Move], *, back: bool) -> frozenset[t
     return frozenset((p.uuid, s.resource_class) for m in moves for p, s in _sources(placed, m, back=back))
 
 
-def touched(placed: Placed, moves: Iterable[Move], *, back: bool) -> frozenset[tuple[str, str]]:
-    """Providers and classes that the moves take away or may add to, as far as there is any of them now."""
+def touched(placed: Placed, wanted: ProviderTree | None, moves: Iterable[Move]) -> frozenset[tuple[str, str]]:
+    """Providers and classes that the moves take away, add to or keep from being claimed, as far as there is any of them now.
+
+    :param wanted: None for the way back.
+    """
     moves = tuple(moves)
-    arriving = {(p.uuid, s.resource_class) for m in moves for p, s in _sources(placed, m, back=not back)}
-    return leaving(placed, moves, back=back) | arriving
+    if wanted is None:
+        return leaving(placed, moves, back=True) | leaving(placed, moves, back=False)
+    takers = [(p, m.nested) for m in moves for p, _ in _takers(placed, wanted, m)]
+    arriving = {(p.uuid, name) for p, name in takers if p.stock(name) is not None}
+    spare = {(p.uuid, s.resource_class) for p, s in _spare(placed, wanted, {p.uuid for p, _ in takers})}
+    return leaving(placed, moves, back=False) | arriving | spare
 
 
 # ------------------------------------------------------------------------------------------------------------------- plan
@@ -108,16 +119,19 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
     """
     made = _Making(placed)
     taken: dict[tuple[str, str], str] = {}
+    held = _held(placed, wanted)
     for move in chosen(placed, wanted, moves):
         flat = placed.root.stock(move.flat)
         if flat is None:
             made.absent.append(move.flat)
             continue
-        takers = _takers(placed, wanted, move)
+        meant = _takers(placed, wanted, move)
         made.refuse_own(move, own)
-        made.refuse_twice(move, ((p.uuid, move.nested) for p, _ in takers), taken)
+        made.refuse_twice(move, ((p.uuid, move.nested) for p, _ in meant), taken)
+        takers = [(p, s) for p, s in meant if p.uuid not in held]
+        others = ''.join(f'; {p.name} takes nothing while {held[p.uuid]}' for p, _ in meant if p.uuid in held)
         if not takers:
-            made.refusals.append(_nobody(wanted, move))
+            made.refusals.append(f'no device can take over {move.flat}{others}' if meant else _nobody(wanted, move))
             continue
         rooms = {p.uuid: max(0, s.total - s.reserved - p.used.get(move.nested, 0)) for p, s in takers}
         claims = made.claims_on({(placed.root.uuid, move.flat)})
@@ -127,6 +141,7 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
             made.refusals.append(
                 f'{need} {move.flat} of the root are claimed, and the devices that hold up have room for {sum(rooms.values())} '
                 f'{_words(move)} (claimed by {who}): mend the devices that do not hold up, or wait until an instance is gone'
+                f'{others}'
             )
             continue
         made.shift(claims, move.nested, rooms)
@@ -137,6 +152,8 @@ def forth(placed: Placed, wanted: ProviderTree, moves: Sequence[Move] = (), *, o
         made.stock(placed.root, move.flat, None)
         for taker, stock in kept:
             made.stock(taker, move.nested, stock)
+        for child, spare in _spare(placed, wanted, {p.uuid for p, _ in takers}):
+            made.stock(child, spare.resource_class, replace(spare, reserved=spare.total))
         made.moves.append(
             Moved(
                 source_class=move.flat,
@@ -315,6 +332,43 @@ def _takers(placed: Placed, wanted: ProviderTree, move: Move) -> list[tuple[Stoc
         stock = Stock(resource_class=move.nested, total=offer.total, reserved=reserved, max_unit=offer.total)
         found.append((now, stock))
     return found
+
+
+def _stray(placed: Placed, wanted: ProviderTree) -> Iterator[tuple[Stocked, frozenset[str], frozenset[str]]]:
+    """Providers with the classes of theirs that are not wanted of them, and with all that stand for the same device."""
+    offers = {p.uuid: {i.resource_class for i in p.inventories} for p in wanted.providers}
+    there = ProviderTree(
+        root_uuid=placed.root.uuid,
+        providers=tuple(
+            Provider(uuid=c.uuid, name=c.name, parent_uuid=c.parent_uuid, traits=c.traits) for c in placed.children
+        ),
+    )
+    for child in placed.children:
+        classes = {s.resource_class for s in child.stocks} | child.used.keys()
+        stray = frozenset(classes - offers.get(child.uuid, set()))
+        if stray:
+            yield child, stray, overlapping({child.uuid}, there, wanted) | {child.uuid}
+
+
+def _held(placed: Placed, wanted: ProviderTree) -> dict[str, str]:
+    """Which providers stand for a device that is held as something else than what is wanted of it, and who holds what."""
+    found: dict[str, str] = {}
+    for child, stray, same in _stray(placed, wanted):
+        for name in sorted(stray & child.used.keys()):
+            who = ', '.join(placed.holders.get((child.uuid, name), ()))
+            for uuid in same:
+                found.setdefault(uuid, f'{child.used[name]} {name} of {child.name} is claimed (by {who})')
+    return found
+
+
+def _spare(placed: Placed, wanted: ProviderTree, uuids: Set[str]) -> list[tuple[Stocked, Stock]]:
+    """What there is of these providers, and of others that stand for the same devices, that is not wanted of them."""
+    return [
+        (child, stock)
+        for child, stray, same in _stray(placed, wanted)
+        for stock in child.stocks
+        if same & uuids and stock.resource_class in stray
+    ]
 
 
 def _share(amount: int, rooms: dict[str, int]) -> Iterator[tuple[str, int]]:

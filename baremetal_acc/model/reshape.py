@@ -27,12 +27,14 @@ class Stocked:
     """A provider with what it has, and how much of that is claimed.
 
     :ivar stocks: sorted by class.
+    :ivar parent_uuid: empty for the root, and where the parent is of no account.
     :ivar used: claimed units by class, of whomever.
     :ivar generation: as placement has it; None for a provider that is not there yet.
     """
 
     uuid: str
     name: str
+    parent_uuid: str = ''
     stocks: tuple[Stock, ...] = ()
     used: Mapping[str, int] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
@@ -72,13 +74,15 @@ class Placed:
     """What placement holds of one node, as far as a reshape is about it.
 
     :ivar root: the node's root provider.
-    :ivar children: providers of ours below it.
+    :ivar children: all providers of ours below it that have anything, and those that are wanted, as far as they are there.
     :ivar consumers: whoever claims something that is to move, whole.
+    :ivar holders: UUIDs of all who claim anything of a provider, by provider and class, sorted.
     """
 
     root: Stocked
     children: tuple[Stocked, ...] = ()
     consumers: tuple[Consumer, ...] = ()
+    holders: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     def child(self, uuid: str) -> Stocked | None:
         """The child of that UUID, or None."""

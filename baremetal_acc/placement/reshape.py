@@ -20,7 +20,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
@@ -269,7 +269,7 @@ class Reshaper:
         if placed is None:
             return
         by_provider: dict[str, set[str]] = {}
-        for uuid, name in reshape.touched(placed, reshape.chosen(placed, wish.wanted, wish.moves), back=wish.wanted is None):
+        for uuid, name in reshape.touched(placed, wish.wanted, reshape.chosen(placed, wish.wanted, wish.moves)):
             by_provider.setdefault(uuid, set()).add(name)
         for provider in _providers(placed):
             names = frozenset(by_provider.get(provider.uuid, ()))
@@ -328,7 +328,7 @@ class Reshaper:
             children = tuple(self._stocked(p, turns, held) for p in self._ours(wish, below))
         else:
             ours = (replace(below[p.uuid], traits=p.traits) for p in wish.wanted.providers if p.uuid in below)
-            children = tuple(self._stocked(p, turns, held) for p in ours)
+            children = (*(self._stocked(p, turns, held) for p in ours), *self._others(wish.wanted, below, turns, held))
             root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)
         return self._with_consumers(wish, Placed(root=root, children=children), held)
 
@@ -349,6 +349,14 @@ class Reshaper:
         traits = {uuid: frozenset(t for t in named if uuid in having[t]) for uuid in below}
         return tuple(replace(p, traits=traits[uuid]) for uuid, p in below.items() if uuid in owned)
 
+    def _others(self, wanted: ProviderTree, below: Mapping[str, Provider], turns: _Turns, held: _Held) -> Iterator[Stocked]:
+        """Our providers that are not wanted and have something: it may be of a device that is wanted as something else."""
+        unwanted = [p for u, p in below.items() if wanted.provider(u) is None]
+        owned = (self._below(wanted.root_uuid, OWNER) or {}) if unwanted else {}
+        for provider in unwanted:
+            if provider.uuid in owned and (found := self._stocked(provider, turns, held)).stocks:
+                yield replace(found, traits=wire.traits(self._existing(f'/resource_providers/{found.uuid}/traits')))
+
     def _stocked(self, seen: Provider, turns: _Turns, held: _Held) -> Stocked:
         """A provider with what it has and what is claimed of it, both of one generation."""
         path = f'/resource_providers/{seen.uuid}'
@@ -358,7 +366,14 @@ class Reshaper:
                 inventories = self._existing(f'{path}/inventories')
                 generation, stocks = wire.generation(inventories), wire.stocks(inventories)
                 turns.stocks[seen.uuid] = (generation, stocks)
-            found = Stocked(uuid=seen.uuid, name=seen.name, stocks=stocks, traits=seen.traits, generation=generation)
+            found = Stocked(
+                uuid=seen.uuid,
+                name=seen.name,
+                parent_uuid=seen.parent_uuid,
+                stocks=stocks,
+                traits=seen.traits,
+                generation=generation,
+            )
             if not stocks:
                 held[seen.uuid] = {}  # nobody can claim anything of it
                 return found
@@ -388,6 +403,7 @@ class Reshaper:
             root=_counted(placed.root, held),
             children=tuple(_counted(c, held) for c in placed.children),
             consumers=tuple(found),
+            holders=_holders(held),
         )
 
     def _existing(self, path: str) -> Answer:
@@ -415,6 +431,16 @@ def _opened(before: Mapping[str, Stock], stock: Stock) -> Stock:
 
 def _any(claims: Iterable[Claim], places: frozenset[tuple[str, str]]) -> bool:
     return any((c.provider, c.resource_class) in places for c in claims)
+
+
+def _holders(held: _Held) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Who claims anything of a provider, by provider and class."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for provider, claims in held.items():
+        for consumer, own in claims.items():
+            for claim in own:
+                found.setdefault((provider, claim.resource_class), set()).add(consumer)
+    return {place: tuple(sorted(consumers)) for place, consumers in found.items()}
 
 
 def _counted(provider: Stocked, held: _Held) -> Stocked:

@@ -6,6 +6,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Thread
 from typing import Any
 
@@ -17,7 +18,7 @@ from baremetal_acc.decide.baseline import Offering
 from baremetal_acc.decide.offer import Offer
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable, Refused, RootMissing
 from baremetal_acc.model.job import Verdict
-from baremetal_acc.model.provider import CreateProvider, ProviderTree, SetTraits
+from baremetal_acc.model.provider import CreateProvider, ProviderInventory, ProviderTree, SetTraits
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.reshape import Move
 from baremetal_acc.placement.client import PlacementClient
@@ -333,6 +334,103 @@ def test_a_claim_of_a_device_in_between_is_counted(reshaper: Reshaper, sending: 
     reshaper.apply(forth(root))
     assert {card(root, 0): {'PGPU': 1}} == cloud.holds(late[0])
     assert {card(root, 1): {'PGPU': 1}} == cloud.holds(tenant)
+
+
+def flat_and_together(cloud: FlatCloud) -> tuple[str, str]:
+    """A node whose two GPUs are on offer of the root, and counted together, as an earlier rule had it. :returns: both."""
+    root = cloud.flat()
+    found = [gpu(id=AcceleratorId(f'uuid:gpu-{n}')) for n in range(2)]
+    offered = {a.id: Offer(how=Offering.TOGETHER) for a in found}
+    tree = providers.tree(inventory(*found), Verdict(target='node-1', findings=()), root, {}, offered)
+    Publisher(PlacementClient(cloud.adapter)).publish(tree)
+    cloud.stock(root, **{GOLD: 1, 'PGPU': 2})
+    return root, providers.together_uuid(root, found[0])
+
+
+def test_a_card_that_is_held_as_something_else_takes_nothing(reshaper: Reshaper, cloud: FlatCloud) -> None:
+    """The claim goes to the other card; when that is held, too, all is refused, with the holder, and stays as it was."""
+    root = cloud.flat(PGPU=2)
+    Publisher(PlacementClient(cloud.adapter)).publish(replace_offers(gpus(root), 'CUSTOM_BIG_GPU', first(root)))
+    holder = cloud.tenant(**{first(root): {'CUSTOM_BIG_GPU': 1}})
+    second = max(card(root, 0), card(root, 1))
+    tenants = [cloud.tenant(**{root: {'PGPU': 1}}) for _ in range(2)]
+    before = cloud.everything(root, holder, *tenants)
+    told = f'takes nothing while 1 CUSTOM_BIG_GPU of {root}_ACC_.* is claimed \\(by {holder}\\)'
+    with pytest.raises(Refused, match=f'2 PGPU of the root are claimed.*room for 1 PGPU.*{told}'):
+        reshaper.apply(forth(root))
+    assert before == cloud.everything(root, holder, *tenants)
+    cloud.free(tenants.pop())
+    reshaper.apply(forth(root))
+    assert [{second: {'PGPU': 1}}] == [cloud.holds(t) for t in tenants]
+    assert {first(root): {'CUSTOM_BIG_GPU': 1}} == cloud.holds(holder)
+    assert ({'CUSTOM_BIG_GPU': (1, 0)}, {'PGPU': (1, 0)}) == (cloud.offers(first(root)), cloud.offers(second))
+
+
+def replace_offers(tree: ProviderTree, name: str, provider: str) -> ProviderTree:
+    """One provider of it alone offers anything, and as that class."""
+    offers = {provider: (ProviderInventory(resource_class=name),)}
+    return replace(tree, providers=tuple(replace(p, inventories=offers.get(p.uuid, ())) for p in tree.providers))
+
+
+def test_cards_that_are_held_together_take_nothing_one_by_one(reshaper: Reshaper, cloud: FlatCloud) -> None:
+    """An earlier rule counted them: their provider is none of today's. Nobody can say which card is held."""
+    root, counted = flat_and_together(cloud)
+    holder, tenant = cloud.tenant(**{counted: {'PGPU': 1}}), cloud.tenant(**{root: {'PGPU': 1}})
+    before = cloud.everything(root, holder, tenant)
+    with pytest.raises(
+        Refused, match=f'no device can take over PGPU; .* while 1 PGPU of {root}_ACC_.* is claimed .by {holder}'
+    ):
+        reshaper.apply(forth(root))
+    assert before == cloud.everything(root, holder, tenant)
+    cloud.free(holder)
+    reshaper.apply(forth(root))
+    assert {first(root): {'PGPU': 1}} == cloud.holds(tenant)
+    # Nobody gets them by their other name either, until the next publication takes it away.
+    assert {'PGPU': (2, 2)} == cloud.offers(counted)
+
+
+def test_who_takes_a_card_by_its_other_name_in_between_is_seen(reshaper: Reshaper, sending: Adapter, cloud: FlatCloud) -> None:
+    """The call carries the generation of whoever stands for the card."""
+    root, counted = flat_and_together(cloud)
+    tenant = cloud.tenant(**{root: {'PGPU': 1}})
+    late: list[str] = []
+    before_the_call(sending, lambda: late.append(cloud.tenant(**{counted: {'PGPU': 1}})))
+    with pytest.raises(Refused, match='no device can take over PGPU'):
+        reshaper.apply(forth(root))
+    assert 1 == calls(sending)
+    assert [{root: {'PGPU': 1}}, {counted: {'PGPU': 1}}] == [cloud.holds(c) for c in (tenant, *late)]
+
+
+def test_who_takes_and_frees_a_card_by_its_other_name_is_kept_away(
+    reshaper: Reshaper, sending: Adapter, cloud: FlatCloud
+) -> None:
+    """What a card is on offer as besides is closed, too, and opened again."""
+    root, counted = flat_and_together(cloud)
+
+    def act() -> None:
+        got: list[str] = []
+        claim_now(cloud, counted, got)
+        for tenant in got:
+            cloud.free(tenant)
+
+    before_the_call(sending, act, times=100)
+    reshaper.apply(forth(root))
+    assert CALM + 1 == calls(sending)
+    found = cloud.ask('GET', f'/resource_providers/{counted}/inventories')['inventories']['PGPU']
+    assert (2, 1) == (found['reserved'], found['min_unit'])
+
+
+def test_what_others_have_below_the_root_is_none_of_the_devices(reshaper: Reshaper, cloud: FlatCloud) -> None:
+    """Another service's provider below a card may be held as it likes."""
+    root = cloud.flat(PGPU=1)
+    other = str(uuid.uuid4())
+    Publisher(PlacementClient(cloud.adapter)).prepare(gpus(root, 1))
+    cloud.ask('POST', '/resource_providers', {'uuid': other, 'name': other, 'parent_provider_uuid': card(root, 0)})
+    cloud.stock(other, VGPU=1)
+    cloud.tenant(**{other: {'VGPU': 1}})
+    tenant = cloud.tenant(**{root: {'PGPU': 1}})
+    reshaper.apply(forth(root, 1))
+    assert {card(root, 0): {'PGPU': 1}} == cloud.holds(tenant)
 
 
 def test_an_answer_that_is_lost_is_found_out_by_looking(reshaper: Reshaper, sending: Adapter, cloud: FlatCloud) -> None:

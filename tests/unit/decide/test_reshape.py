@@ -65,11 +65,17 @@ def counted(found: Placed) -> Placed:
     def of(provider: Stocked) -> Stocked:
         return replace(provider, used={name: n for (p, name), n in sorted(used.items()) if p == provider.uuid and n})
 
-    return replace(found, root=of(found.root), children=tuple(of(c) for c in found.children))
+    holders = {
+        place: tuple(sorted(c.uuid for c in found.consumers if place in {(k.provider, k.resource_class) for k in c.claims}))
+        for place in used
+    }
+    return replace(found, root=of(found.root), children=tuple(of(c) for c in found.children), holders=holders)
 
 
-def child(name: str, *stocks: Stock, trait: str = H100, generation: int = 4) -> Stocked:
-    return Stocked(uuid=name, name=f'name-{name}', stocks=stocks, traits=frozenset({trait}), generation=generation)
+def child(name: str, *stocks: Stock, trait: str = H100, generation: int = 4, parent: str = ROOT) -> Stocked:
+    return Stocked(
+        uuid=name, name=f'name-{name}', parent_uuid=parent, stocks=stocks, traits=frozenset({trait}), generation=generation
+    )
 
 
 def after(before: Placed, made: Reshape) -> Placed:
@@ -81,6 +87,7 @@ def after(before: Placed, made: Reshape) -> Placed:
         root=changed.get(ROOT, before.root),
         children=tuple(children[u] for u in sorted(children)),
         consumers=tuple(moved.get(c.uuid, c) for c in before.consumers),
+        holders=before.holders,
     )
 
 
@@ -335,6 +342,129 @@ def test_another_class_of_a_device_stays_with_it():
     assert (held, stock('PGPU')) == reshape.forth(before, wanted('a')).providers[1].stocks
 
 
+def test_a_device_that_is_held_as_something_else_takes_nothing():
+    """It is one device, whatever it is called: the claim goes to another one, and who held it is not written."""
+    held = child('a', stock('CUSTOM_BIG', 1, reserved=1))
+    tenants = (consumer('s', claim(1, 'CUSTOM_BIG', 'a')), consumer('t', claim(1)))
+    made = reshape.forth(placed(stock('PGPU', 2, reserved=1), consumers=tenants, children=(held,)), wanted('a', 'b'))
+    assert [('t', 'b')] == [(s.consumer, s.target) for s in made.shifts]
+    assert [(ROOT, {GOLD: (1, 0)}), ('b', {'PGPU': (1, 0)})] == [
+        (p.uuid, {s.resource_class: (s.total, s.reserved) for s in p.stocks}) for p in made.providers
+    ]
+    assert (Moved(source_class='PGPU', target_class='PGPU', before=2, after=1, reserved=0, claimed=1),) == made.moves
+
+
+def test_who_holds_a_device_as_something_else_is_told():
+    """With the numbers, when there is no room without it; of a class alone, too, and of each such device."""
+    held = (child('a', stock('CUSTOM_BIG', 3)), child('b', stock('CUSTOM_ODD'), stock('FPGA')))
+    tenants = (
+        consumer('s', claim(1, 'CUSTOM_BIG', 'a')),
+        consumer('r', claim(2, 'CUSTOM_BIG', 'a')),
+        consumer('u', claim(1, 'FPGA', 'b'), claim(1, 'CUSTOM_ODD', 'b')),
+        consumer('t', claim(2)),
+    )
+    told = (
+        '; name-a takes nothing while 3 CUSTOM_BIG of name-a is claimed (by r, s)'
+        '; name-b takes nothing while 1 CUSTOM_ODD of name-b is claimed (by u)'
+    )
+    before = placed(stock('PGPU', 3), consumers=tenants, children=held)
+    made = reshape.forth(before, wanted('a', 'b', 'c'))
+    expected = (
+        '2 PGPU of the root are claimed, and the devices that hold up have room for 1 PGPU (claimed by t): mend the devices '
+        f'that do not hold up, or wait until an instance is gone{told}'
+    )
+    assert (expected,) == made.refusals
+    assert ((), ()) == (made.moves, made.providers)
+    assert (f'no device can take over PGPU{told}',) == reshape.forth(before, wanted('a', 'b')).refusals
+
+
+def test_refusals_go_on_after_a_class_that_no_device_can_take():
+    """Each class for its own reason."""
+    held = child('a', stock('CUSTOM_BIG'))
+    before = placed(stock('FPGA'), stock('PGPU'), consumers=(consumer('s', claim(1, 'CUSTOM_BIG', 'a')),), children=(held,))
+    moves = tuple(Move(flat=name, nested='PGPU', trait=trait) for name, trait in (('PGPU', H100), ('FPGA', L40)))
+    made = reshape.forth(before, wanted('a'), moves)
+    assert ['no device can take', 'no device that hol'] == [reason[:18] for reason in made.refusals]
+
+
+@pytest.mark.parametrize(('held', 'want'), [('slot', 'card'), ('card', 'slot')])
+def test_a_card_and_its_slots_are_one_device(held, want):
+    """A slot is held while its card is wanted whole, and the other way round; what is wanted of another card takes all."""
+    parents = {'card': ROOT, 'slot': 'card'}
+    old = child(held, stock('CUSTOM_OLD'), parent=parents[held])
+    tenants = (consumer('s', claim(1, 'CUSTOM_OLD', held)), consumer('t', claim(1)))
+    before = placed(stock('PGPU', 2), consumers=tenants, children=(old,))
+    tree = both(wanted(want), wanted('other'))
+    tree = replace(tree, providers=tuple(replace(p, parent_uuid=parents.get(p.uuid, ROOT)) for p in tree.providers))
+    made = reshape.forth(before, tree)
+    assert [('t', 'other')] == [(s.consumer, s.target) for s in made.shifts]
+    assert [ROOT, 'other'] == [p.uuid for p in made.providers]
+    told = f'name-{want} takes nothing while 1 CUSTOM_OLD of name-{held} is claimed (by s)'
+    alone = replace(tree, providers=tree.providers[:1])
+    assert (f'no device can take over PGPU; {told}',) == reshape.forth(before, alone).refusals
+
+
+def test_slots_beside_each_other_are_two_devices():
+    """One that is held as an earlier function keeps the other from nothing."""
+    slots = (child('x', stock('CUSTOM_OLD'), parent='card'), child('y', parent='card'))
+    tenants = (consumer('s', claim(1, 'CUSTOM_OLD', 'x')), consumer('t', claim(1)))
+    tree = wanted('x', 'y')
+    tree = replace(tree, providers=tuple(replace(p, parent_uuid='card') for p in tree.providers))
+    made = reshape.forth(placed(stock('PGPU', 2), consumers=tenants, children=slots), tree)
+    assert [('t', 'y')] == [(s.consumer, s.target) for s in made.shifts]
+
+
+@pytest.mark.parametrize('together', ['held', 'wanted'])
+def test_devices_that_are_counted_together_are_all_of_their_kind(together):
+    """Which ones a provider stands for that stands for several was said by rules that may have changed since."""
+    kind, several = 'CUSTOM_ACC_GPU', 'CUSTOM_ACC_TOGETHER'
+    both_traits = frozenset({kind, several}), frozenset({kind})
+    ours, theirs = both_traits if together == 'held' else both_traits[::-1]
+    old = replace(child('old', stock('PGPU', 2)), traits=ours)
+    tenants = (consumer('s', claim(1, 'PGPU', 'old')), consumer('t', claim(1)))
+    before = placed(stock('PGPU', 2), consumers=tenants, children=(old,))
+    tree = wanted('a', 'b')
+    tree = replace(tree, providers=tuple(replace(p, traits=theirs) for p in tree.providers))
+    told = ''.join(f'; name-{n} takes nothing while 1 PGPU of name-old is claimed (by s)' for n in 'ab')
+    assert (f'no device can take over PGPU{told}',) == reshape.forth(before, tree).refusals
+    other = replace(tree, providers=tuple(replace(p, traits=frozenset({'CUSTOM_ACC_FPGA', several})) for p in tree.providers))
+    assert () == reshape.forth(before, other).refusals
+
+
+def test_what_is_held_as_it_is_wanted_is_in_nobodys_way():
+    """A provider that stands for several devices may have two classes, and a card of the same kind may be on its own."""
+    kind, several = frozenset({'CUSTOM_ACC_GPU'}), frozenset({'CUSTOM_ACC_GPU', 'CUSTOM_ACC_TOGETHER'})
+    offers = (ProviderInventory(resource_class='CUSTOM_BIG', total=2), ProviderInventory(resource_class='PGPU', total=2))
+    one = Provider(uuid='all', name='name-all', parent_uuid=ROOT, inventories=offers, traits=several)
+    tree = ProviderTree(root_uuid=ROOT, providers=(one, replace(wanted('own').providers[0], traits=kind)))
+    children = (
+        replace(child('all', stock('CUSTOM_BIG', 2), stock('PGPU', 2)), traits=several),
+        replace(child('own', stock('PGPU')), traits=kind),
+    )
+    tenants = (consumer('s', claim(1, 'CUSTOM_BIG', 'all')), consumer('t', claim(2)), consumer('u', claim(1, provider='own')))
+    made = reshape.forth(placed(stock('PGPU', 3), consumers=tenants, children=children), tree)
+    assert [('t', 2, 'all')] == [(s.consumer, s.amount, s.target) for s in made.shifts]
+    assert (stock('CUSTOM_BIG', 2), stock('PGPU', 2)) == made.providers[1].stocks
+
+
+def test_nobody_gets_a_device_by_another_name_from_the_moment_on_in_which_it_takes_over():
+    """What is on offer still of a device that takes over is reserved, with all its values, and the call carries the generations
+    of all who stand for it. What stands for other devices is not written.
+    """
+    odd = stock('CUSTOM_BIG', 3, reserved=1, min_unit=2, max_unit=3, step_size=2, allocation_ratio=1.5)
+    children = (
+        child('a', odd, generation=6),
+        child('a0', stock('VGPU'), parent='a', generation=7),
+        child('a1', parent='a'),
+        child('b', stock('FPGA'), generation=8),
+        child('gone', stock('PGPU')),
+    )
+    made = reshape.forth(placed(stock('PGPU'), children=children), both(wanted('a'), wanted('b', offer='FPGA')))
+    assert [(ROOT, 9), ('a', 6), ('a0', 7)] == [(p.uuid, p.generation) for p in made.providers]
+    assert (replace(odd, reserved=3), stock('PGPU')) == made.providers[1].stocks
+    assert (stock('VGPU', reserved=1),) == made.providers[2].stocks
+
+
 def test_a_device_that_is_reserved_takes_no_claim():
     """Somebody works on it."""
     nested = child('a', stock('PGPU', 1, reserved=1))
@@ -533,10 +663,25 @@ def test_what_arrives_is_touched_where_there_is_some_already():
     """Newcomers are to be kept away from both ends, and from nothing else."""
     before = placed(stock('CUSTOM_X'), stock('PGPU'), children=(child('a', stock('PGPU'), stock('FPGA')), child('b')))
     there = (Move(flat='CUSTOM_X', nested='PGPU'),)
-    assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, there, back=False)
-    assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, iter(there), back=True)
+    tree = both(wanted('a', 'b'), wanted('c', offer='FPGA'))
+    offered = replace(
+        tree.provider('a'), inventories=(ProviderInventory(resource_class='FPGA'), *tree.provider('a').inventories)
+    )
+    tree = replace(tree, providers=(offered, *tree.providers[1:]))
+    assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, tree, iter(there))
+    assert {(ROOT, 'CUSTOM_X'), ('a', 'PGPU')} == reshape.touched(before, None, iter(there))
     other = (Move(flat='CUSTOM_Y', nested='PGPU', trait=L40),)
-    assert frozenset() == reshape.touched(before, other, back=True)
+    assert frozenset() == reshape.touched(before, None, other)
+    assert frozenset() == reshape.touched(before, tree, other)
+
+
+def test_what_a_device_is_offered_as_besides_is_touched():
+    """Newcomers are kept from the device that takes something over, whatever it is called; not from others."""
+    children = (child('a', stock('CUSTOM_BIG')), child('b', stock('FPGA')), child('a0', stock('VGPU'), parent='a'))
+    before = placed(stock('PGPU'), children=children)
+    tree = both(wanted('a'), wanted('b', offer='FPGA'))
+    moves = (Move(flat='PGPU', nested='PGPU'),)
+    assert {(ROOT, 'PGPU'), ('a', 'CUSTOM_BIG'), ('a0', 'VGPU')} == reshape.touched(before, tree, moves)
 
 
 def test_what_publications_use_is_moved_unless_something_else_is_asked_for():
@@ -614,7 +759,7 @@ def test_no_claim_is_lost_and_none_is_more_than_there_is(node):
         return
     now = after(before, made)
     assert [held(c) for c in before.consumers] == [held(c) for c in now.consumers]
-    assert now == replace(counted(now), children=now.children)
+    assert now == replace(counted(now), children=now.children, holders=now.holders)
     for name in CLASSES:
         assert now.root.stock(name) is None
         assert free(now, name) <= free(before, name)
