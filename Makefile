@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation mariadb postgresql
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation mariadb postgresql ipmitool
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -34,7 +34,7 @@ docs: .venv/.installed-test
 # A file's tests stay together, the longest files first. Much of the time goes to waiting for real services, so there is one
 # worker more than there are cores.
 TEST_PROCESSES ?= $(shell expr $$(nproc) + 1)
-check: .venv/.installed-test
+check: .venv/.installed-test ipmitool
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The tests that failed last, alone and one after the other.
@@ -92,6 +92,14 @@ mariadb:
 		echo 'Installing mariadb-server-core'; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mariadb-server-core mariadb-client-core >/dev/null; \
 	else echo 'mariadbd is not here: apt-get install mariadb-server-core mariadb-client-core' >&2; exit 1; fi
+
+# Independent clients of the emulated BMC. Without them the tests that need them are skipped, and say so.
+ipmitool:
+	@if PATH="$$PATH:/usr/sbin" && command -v ipmitool >/dev/null && command -v bmc-info >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing ipmitool and freeipmi-tools'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ipmitool freeipmi-tools >/dev/null; \
+	else echo 'ipmitool and bmc-info are not here: apt-get install ipmitool freeipmi-tools' >&2; fi
 
 # Debian's package makes a cluster and starts it, unless it is told not to.
 postgresql:

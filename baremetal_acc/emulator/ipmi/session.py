@@ -31,7 +31,7 @@ from baremetal_acc.emulator.ipmi.controller import (
     Request,
 )
 from baremetal_acc.emulator.ipmi.message import BMC, Message
-from baremetal_acc.emulator.ipmi.users import User, Users
+from baremetal_acc.emulator.ipmi.users import NAME_BYTES, User, Users
 
 _RMCP = bytes((6, 0, 0xFF))
 _ASF, _IPMI = 6, 7
@@ -44,7 +44,8 @@ _NEXT_HEADER = 7
 
 _MESSAGE, _OPEN, _OPENED, _RAKP1, _RAKP2, _RAKP3, _RAKP4 = 0x00, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15
 
-_OK, _NO_RESOURCES, _UNKNOWN_SESSION, _NO_PRIVILEGE, _NO_USER, _BAD_CHECK, _NO_SUITE = 0x00, 0x01, 0x02, 0x09, 0x0D, 0x0F, 0x11
+_OK, _NO_RESOURCES, _UNKNOWN_SESSION, _NO_SUITE = 0x00, 0x01, 0x02, 0x11
+_NO_ROLE, _NO_PRIVILEGE, _NAME_LENGTH, _NO_USER, _BAD_CHECK = 0x09, 0x0A, 0x0C, 0x0D, 0x0F
 """Status codes of RMCP+. Source: table 13-15."""
 
 _MEDIA = {IPMB: (0x01, 0x01), LAN: (0x04, 0x01), SYSTEM: (0x0C, 0x05)}
@@ -362,7 +363,7 @@ class Endpoint:
         if suite is None:
             return _OPENED, bytes((tag, _NO_SUITE, 0, 0)) + console
         if role > Privilege.OEM:
-            return _OPENED, bytes((tag, _NO_PRIVILEGE, 0, 0)) + console
+            return _OPENED, bytes((tag, _NO_ROLE, 0, 0)) + console
         if len(self._active) >= SESSIONS:
             return _OPENED, bytes((tag, _NO_RESOURCES, 0, 0)) + console
         limit = Privilege(role) if role else Privilege.ADMINISTRATOR
@@ -384,7 +385,7 @@ class Endpoint:
         if handshake.asked == payload:
             return _RAKP2, handshake.answered
         user = self.users.find(name)
-        refused = _NO_USER if user is None else _NO_PRIVILEGE if _beyond(role & _ROLE, user.limit, handshake.limit) else _OK
+        refused = _refused(name, user, role & _ROLE, handshake.limit)
         if user is None or refused:
             del self._handshakes[number]
             return _RAKP2, bytes((tag, refused, 0, 0)) + handshake.console
@@ -491,9 +492,15 @@ class Endpoint:
         )
 
 
-def _beyond(role: int, *limits: int) -> bool:
-    """Whether a session asks for more than it may have. Role 0 means the most there is."""
-    return role > Privilege.OEM or any((role or Privilege.ADMINISTRATOR) > limit for limit in limits)
+def _refused(name: bytes, user: User | None, role: int, limit: Privilege) -> int:
+    """The status with which RAKP 1 is refused, or 0. Role 0 means the most there is."""
+    if len(name) > NAME_BYTES:
+        return _NAME_LENGTH
+    if role > Privilege.OEM:
+        return _NO_ROLE
+    if user is None:
+        return _NO_USER
+    return _NO_PRIVILEGE if (role or Privilege.ADMINISTRATOR) > min(user.limit, limit) else _OK
 
 
 def _pong(packet: bytes) -> list[bytes]:

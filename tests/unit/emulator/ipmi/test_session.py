@@ -97,11 +97,18 @@ def test_a_wrong_password_ends_the_attempt(bmc, suite):
 
 
 def test_who_is_not_there_or_asks_too_much_is_refused(bmc, users):
-    """0Dh and 09h, in RAKP 2."""
+    """In RAKP 2. 0Dh: no such user, or disabled; 0Ah: above the limit; 09h: no such role; 0Ch: a name too long."""
     console = Console(bmc, name=b'nobody')
     assert (0, (0x0D, None)) == (console.open(), console.rakp())
     console = Console(bmc, name=b'oper', password=b'secret-of-the-oper18', role=0x14)
-    assert (0, (0x09, None)) == (console.open(), console.rakp())
+    assert (0, (0x0A, None)) == (console.open(), console.rakp())
+    assert 0x09 == Console(bmc, role=0x16).open()
+    console = Console(bmc, role=0x14)
+    console.open()
+    console.role = 0x16
+    assert (0x09, None) == console.rakp()
+    console = Console(bmc, name=b'n' * 17)
+    assert (0, (0x0C, None)) == (console.open(), console.rakp())
     users.find(b'oper').enabled = False
     console = Console(bmc, name=b'oper', password=b'secret-of-the-oper18', role=0x13)
     assert (0, (0x0D, None)) == (console.open(), console.rakp())
