@@ -16,6 +16,8 @@ GROUP = 'baremetal_acc'
 
 DEMAND_GROUP = 'baremetal_acc_demand'
 
+IRONIC_GROUP = 'ironic'
+
 OF_IRONIC = frozenset({
     'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'certificate_container', 'known_shortcomings',
     'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
@@ -369,6 +371,18 @@ def _sections(path: str, _changed: int, _size: int) -> tuple[tuple[str, tuple[st
     return tuple((section, tuple(keys)) for section, keys in found.items())
 
 
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+def list_opts() -> list[tuple[str | cfg.OptGroup, list[cfg.Opt]]]:
     """For oslo-config-generator."""
-    return [(GROUP, OPTIONS), (DEMAND_GROUP, DEMAND_OPTIONS)]
+    ironic = cfg.OptGroup(IRONIC_GROUP, help="How baremetal-acc pool reaches Ironic's API. Conductors do not read it.")
+    return [(GROUP, OPTIONS), (DEMAND_GROUP, DEMAND_OPTIONS), (ironic, _reaching('baremetal'))]
+
+
+def _reaching(service_type: str) -> list[cfg.Opt]:
+    """What keystoneauth registers when it is used: all but the options of the kinds of auth_type other than password."""
+    from keystoneauth1 import loading  # for the sample alone
+
+    adapter = loading.get_adapter_conf_options(include_deprecated=False)
+    cfg.set_defaults(adapter, service_type=service_type)
+    password = loading.get_auth_plugin_conf_options(loading.get_plugin_loader('password'))
+    found = (*loading.get_auth_common_conf_options(), *loading.get_session_conf_options(), *adapter, *password)
+    return sorted({option.name: option for option in found}.values(), key=lambda option: option.name)

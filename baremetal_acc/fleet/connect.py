@@ -10,10 +10,9 @@ from openstack import connection
 from openstack import exceptions as sdk
 from oslo_config import cfg
 
+from baremetal_acc.conf import IRONIC_GROUP as GROUP
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.fleet.ironic import Ironic
-
-GROUP = 'ironic'
 
 SERVICE = 'baremetal'
 

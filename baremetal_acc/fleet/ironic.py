@@ -37,7 +37,10 @@ PAUSE_SECONDS = 0.5
 
 _HINTS = {
     HTTPStatus.UNAUTHORIZED: 'check the credentials in [ironic]',
-    HTTPStatus.FORBIDDEN: 'the user in [ironic] needs the role member in the system, or in the project that owns the nodes',
+    HTTPStatus.FORBIDDEN: (
+        'the user in [ironic] needs the role member or service in the system, or admin, manager or service in the project that '
+        'owns the nodes'
+    ),
     HTTPStatus.NOT_ACCEPTABLE: f'microversion {MICROVERSION} is needed: upgrade Ironic',
 }
 

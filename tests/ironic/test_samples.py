@@ -3,6 +3,7 @@
 """Are the sample files what the code says? ``make samples`` writes them."""
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
 from baremetal_acc import conf
+from baremetal_acc.fleet.connect import connect
 from baremetal_acc_ironic import opts
 
 
@@ -23,6 +25,21 @@ def test_the_sample_of_the_configuration_is_current(tree: Path) -> None:
     generator.generate(options, output_file=text)
     assert text.getvalue() == (tree / 'etc/baremetal_acc/baremetal_acc.conf.sample').read_text(), 'run: make samples'
     assert '#middleware = baremetal-acc-policy' in text.getvalue()
+
+
+def test_the_sample_has_the_group_that_pool_reaches_ironic_by(tree: Path, tmp_path: Path) -> None:
+    """All that the page of the pools writes into it, and all that is read of it for a standalone Ironic."""
+    _, _, rest = (tree / 'etc/baremetal_acc/baremetal_acc.conf.sample').read_text().partition('\n[ironic]\n')
+    named = set(re.findall(r'^#(\w+) =', rest.partition('\n[')[0], flags=re.MULTILINE))
+    _, _, page = (tree / 'doc/source/pools.rst').read_text().partition('    [ironic]\n')
+    written = set(re.findall(r'^    (\w+) =', page.partition('    [')[0], flags=re.MULTILINE))
+    path = tmp_path / 'acc.conf'
+    path.write_text('[ironic]\nauth_type = none\nendpoint_override = http://127.0.0.1:9\n')
+    options = cfg.ConfigOpts()
+    options(args=[], default_config_files=[str(path)])
+    connect(options)
+    assert {'auth_type', 'auth_url', 'username', 'password', 'system_scope', 'user_domain_name'} == written
+    assert written | set(options['ironic']) <= named | {'endpoint', 'interface'}  # of auth_type = none, and deprecated
 
 
 def test_the_command_line_knows_the_names_of_ironics_options() -> None:

@@ -275,7 +275,12 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
     ('answer', 'error', 'words'),
     [
         (Reply(401, {}), IronicRefused, 'check the credentials in [ironic]'),
-        (Reply(403, {'error_message': 'no\nrights'}), IronicRefused, 'status 403: no rights (the user in [ironic] needs'),
+        (
+            Reply(403, {'error_message': 'no\nrights'}),
+            IronicRefused,
+            'status 403: no rights (the user in [ironic] needs the role member or service in the system, or admin, manager or '
+            'service in the project that owns the nodes)',
+        ),
         (Reply(406, {}), IronicRefused, 'microversion 1.70 is needed'),
         (Reply(400, {'error_message': json.dumps({'faultstring': 'bad'})}), IronicRefused, 'status 400: bad'),
         (Reply(400, {'error_message': {'faultstring': 'bad'}}), IronicRefused, 'status 400: bad'),
