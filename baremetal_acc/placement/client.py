@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is placement spoken to? One microversion, answers judged by status and code, and no write sent twice.
+"""How is placement spoken to? One microversion, answers judged by status and code, and no write sent twice by us.
 
 Errors never quote placement's own text: it differs between its databases, and could hold what somebody else sent.
 """
@@ -70,8 +70,9 @@ class Answer:
 class PlacementClient:
     """Placement's HTTP API, request by request.
 
-    :param adapter: with authentication and endpoint. It may repeat requests that never arrived (``connect_retries``) and
-        those that were answered with 503, and no others: a body holds a generation that is stale the second time.
+    :param adapter: with authentication and endpoint. It may send again what was not answered (``connect_retries``), though it
+        may have arrived, and what was answered with 503, and nothing else: a body holds a generation that is stale the second
+        time, and what that comes to is looked after.
     :param sleep: how to pause before a question is asked again; ``clock`` is seconds that only go up.
     """
 
