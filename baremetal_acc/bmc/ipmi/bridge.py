@@ -5,8 +5,9 @@
 The nearer one is given the whole message by Send Message, with the request to see to its answer. That answer comes
 
 * in the answer to Send Message (carriers of AMCs do so), or
-* as a message of its own. A transport that hears such messages hands one on as the first case: as the data of its answer to
-  the Send Message; or
+* as a message of its own. A transport that hears such messages hands one on as in the first case: as the data of its answer
+  to the Send Message. It is the transport that has to look at the sequence number: some BMCs give back that of the carried
+  message, others that of the Send Message, which only the transport knows (OpenIPMI's ipmi_sim 2.0.33 does so); or
 * into a queue of the nearer controller, from which Get Message takes it.
 
 Two levels are a bridge over a bridge. There the answer has to come by the first or the third way.
@@ -91,9 +92,8 @@ class Response:
     data: bytes
 
     def answers(self, request: Request) -> bool:
-        """It is the answer to this one."""
-        mine = (request.to, request.netfn | 1, request.command, request.sequence)
-        return mine == (self.sender, self.netfn, self.command, self.sequence)
+        """It is the answer to such a one, by its sequence number or another one."""
+        return (request.to, request.netfn | 1, request.command) == (self.sender, self.netfn, self.command)
 
 
 def decode(message: bytes) -> Response:
@@ -200,7 +200,7 @@ class Bridge:
                     answer = decode(bytes([BMC]) + reply.data[1:])
                 except ValueError:
                     answer = None
-                if answer is not None and (reply.data[0] & 0x0F) == self._channel and answer.answers(request):
+                if answer is not None and self._is_ours(reply.data[0] & 0x0F, answer, request):
                     return answer
                 strange += 1
             elif reply.code != _EMPTY:
@@ -211,6 +211,10 @@ class Bridge:
                 self._sleep(pause)
                 pause = min(2 * pause, _POLL_LAST)
         raise self._lost(request, None)
+
+    def _is_ours(self, channel: int, answer: Response, request: Request) -> bool:
+        """Nobody but us has looked whether a message of the queue is the answer."""
+        return channel == self._channel and answer.sequence == request.sequence and answer.answers(request)
 
     def _lost(self, request: Request, cause: BmcError | None) -> BmcUnreachable:
         why = 'no answer came over the bridge' if cause is None else f'its answer cannot be fetched: {cause.what}'

@@ -64,7 +64,7 @@ def test_an_answer_is_read_by_its_bytes():
         answer.data,
     )
     assert answer.answers(Request(to=0x72, netfn=0x06, command=0x01, sequence=5))
-    for other in ({'to': 0x74}, {'netfn': 0x04}, {'command': 2}, {'sequence': 6}):
+    for other in ({'to': 0x74}, {'netfn': 0x04}, {'command': 2}):
         assert not answer.answers(Request(**{'to': 0x72, 'netfn': 0x06, 'command': 0x01, 'sequence': 5, **other}))
 
 
@@ -165,6 +165,25 @@ def test_what_is_no_answer_is_an_error(message, told):
     bmc.message = message
     with pytest.raises(BmcAnswerInvalid, match=told):
         over(bmc)(6, 1)
+
+
+def test_a_bmc_may_give_back_its_own_sequence_number():
+    """As OpenIPMI's ipmi_sim 2.0.33 answered Get Device ID of 72h: with the number of the Send Message, to 20h."""
+    bmc = Garbled()
+    bmc.message = bytes.fromhex('20 1c c4 72 38 01 00 01 02 01 03 02 0d 5a 31 00 34 12 00 00 00 00 6e')
+    for _ in range(2):
+        assert Reply(0, bmc.message[7:-1]) == over(bmc)(6, 1)
+
+
+def test_an_answer_in_the_queue_to_an_earlier_request_is_passed_over():
+    """The same command to the same controller, as when a memory is read."""
+    bmc, amc, _ = machine('queue')
+    bridge = over(bmc)
+    bridge(6, 1)
+    old = (amc.sequences[0] - 1) % 64 << 2
+    bmc.queue = [b'\0' + bytes.fromhex('1c c4') + bytes([0x72, old, 1, 0xC1, -(0x72 + old + 1 + 0xC1) & 0xFF])]
+    assert Reply(0, amc.device_id()) == bridge(6, 1)
+    assert [] == bmc.queue
 
 
 def test_messages_for_others_in_the_queue_are_passed_over():
