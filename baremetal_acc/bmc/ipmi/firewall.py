@@ -1,0 +1,574 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which commands that write firmware are open to the host on the system interface, and how are they closed and opened again?
+
+The firmware firewall keeps a mask of enabled commands for each channel. Only that of channel Fh, the system interface, is ever
+written: a request for another one is refused before it has a single byte, since who closes Set Command Enables on the LAN
+channel cannot open it again over LAN.
+
+What it does not prove: that OEM commands which the controller does not let be closed write no firmware; anything about the
+host's own way to a card (PCIe), or about another system interface.
+
+Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from baremetal_acc.bmc.ipmi.wire import GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, Refused, StateError
+from baremetal_acc.model.lock import LockState
+
+SYSTEM_INTERFACE = 0x0F
+"""The channel of the host. Source: IPMI 2.0 revision 1.1, table 6-1."""
+
+THIS_CHANNEL = 0x0E
+"""The one that a command comes by."""
+
+GET_NETFN_SUPPORT = 0x09
+GET_COMMAND_SUPPORT = 0x0A
+GET_SUBFUNCTION_SUPPORT = 0x0B
+GET_CONFIGURABLE_COMMANDS = 0x0C
+GET_CONFIGURABLE_SUBFUNCTIONS = 0x0D
+SET_COMMAND_ENABLES = 0x60
+GET_COMMAND_ENABLES = 0x61
+SET_SUBFUNCTION_ENABLES = 0x62
+GET_SUBFUNCTION_ENABLES = 0x63
+GET_OEM_NETFN_IANA = 0x64
+
+_NOTHING: frozenset[int] = frozenset()
+
+_HALF = 128
+"""Commands in one mask: operation 0 is for 00h to 7Fh, operation 1 for 80h to FFh."""
+
+_MOST_VENDORS = 16
+"""Of NetFn 2Eh that are asked for."""
+
+_MOST_RECORD = 8192
+"""Characters of an undo record."""
+
+_NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
+
+NAMES: Mapping[tuple[int, int], str] = {
+    (NetFn.APP, 0x02): 'Cold Reset',
+    (NetFn.APP, 0x03): 'Warm Reset',
+    (NetFn.APP, 0x05): 'Manufacturing Test On',
+    (NetFn.APP, 0x34): 'Send Message',
+    (NetFn.APP, 0x40): 'Set Channel Access',
+    (NetFn.APP, 0x43): 'Set User Access',
+    (NetFn.APP, 0x45): 'Set User Name',
+    (NetFn.APP, 0x47): 'Set User Password',
+    (NetFn.APP, 0x52): 'Master Write-Read',
+    (NetFn.APP, 0x56): 'Set Channel Security Keys',
+    (NetFn.APP, 0x60): 'Set Command Enables',
+    (NetFn.APP, 0x62): 'Set Command Sub-function Enables',
+    (NetFn.STORAGE, 0x12): 'Write FRU Data',
+    (NetFn.STORAGE, 0x24): 'Add SDR',
+    (NetFn.STORAGE, 0x25): 'Partial Add SDR',
+    (NetFn.STORAGE, 0x26): 'Delete SDR',
+    (NetFn.STORAGE, 0x27): 'Clear SDR Repository',
+    (NetFn.TRANSPORT, 0x01): 'Set LAN Configuration Parameters',
+    (NetFn.GROUP, 0x30): 'Abort Firmware Upgrade',
+    (NetFn.GROUP, 0x31): 'Initiate Upgrade Action',
+    (NetFn.GROUP, 0x32): 'Upload Firmware Block',
+    (NetFn.GROUP, 0x33): 'Finish Firmware Upload',
+    (NetFn.GROUP, 0x35): 'Activate Firmware',
+    (NetFn.GROUP, 0x38): 'Initiate Manual Rollback',
+}
+"""What must not be open to the host, beside what NetFns of firmware and of vendors let be closed.
+
+Send Message goes round the BMC to other controllers; users and channel access make an administrator of the LAN; a reset undoes
+what is kept in memory only. Source: facts/ipmi.md, section 2.1.
+"""
+
+VENDORS = (NetFn.FIRMWARE, NetFn.OEM_GROUP, *range(0x30, 0x40, 2))
+"""NetFns of which everything that can be closed is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Subset:
+    """The commands that one pair of masks is about.
+
+    :ivar qualifier: body code with NetFn 2Ch, three bytes of IANA number with 2Eh; none with the others, nor where the
+        controller refuses one.
+    """
+
+    netfn: int
+    qualifier: bytes = b''
+    lun: int = 0
+
+    @property
+    def text(self) -> str:
+        """For messages and records: ``2C.00/0``."""
+        qualifier = f'.{self.qualifier.hex().upper()}' if self.qualifier else ''
+        return f'{self.netfn:02X}{qualifier}/{self.lun}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What channel Fh says of a subset.
+
+    :ivar supported: commands that there are.
+    :ivar configurable: commands that can be opened and closed.
+    :ivar enabled: commands that are open.
+    """
+
+    subset: Subset
+    supported: frozenset[int]
+    configurable: frozenset[int]
+    enabled: frozenset[int]
+
+    @property
+    def wanted(self) -> frozenset[int]:
+        """Commands that have to be closed, of those that there are."""
+        if self.subset.netfn in VENDORS:
+            return self.configurable
+        named = frozenset(command for netfn, command in NAMES if netfn == self.subset.netfn)
+        return named & (self.supported | self.configurable)
+
+    @property
+    def open(self) -> frozenset[int]:
+        """Commands that have to be closed and are not."""
+        return self.wanted & self.enabled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firewall:
+    """All that has to do with us on channel Fh.
+
+    :ivar unread: what should have been read and could not be, one sentence each: that may be open.
+    """
+
+    tables: tuple[Table, ...]
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One Set Command Enables.
+
+    :ivar operation: 0 for commands 00h to 7Fh, 1 for 80h to FFh.
+    :ivar before: all that was open in this half; ``after``: all that shall be.
+    """
+
+    subset: Subset
+    operation: int
+    before: frozenset[int]
+    after: frozenset[int]
+
+
+Undo = Mapping[Subset, frozenset[int]]
+"""Commands that were open and that we have closed."""
+
+
+# ------------------------------------------------------------------------------------------------------ requests and answers
+
+
+def encode_netfn_support(channel: int) -> bytes:
+    """Get NetFn Support."""
+    return bytes([channel])
+
+
+def encode_query(channel: int, subset: Subset, operation: int) -> bytes:
+    """Get Command Support, Get Configurable Commands, Get Command Enables."""
+    return bytes([channel, operation << 6 | subset.netfn, subset.lun]) + subset.qualifier
+
+
+def encode_enables(channel: int, subset: Subset, operation: int, enabled: frozenset[int]) -> bytes:
+    """Set Command Enables. The qualifier comes last.
+
+    :raises Refused: another channel than the host's.
+    """
+    _only_host(channel)
+    mask = bytes([channel, operation << 6 | subset.netfn, subset.lun]) + encode_mask(enabled, operation)
+    return mask + subset.qualifier
+
+
+def encode_subfunction_query(channel: int, subset: Subset, command: int) -> bytes:
+    """Get Command Sub-function Support, Get Configurable Command Sub-functions, Get Command Sub-function Enables."""
+    return bytes([channel, subset.netfn, subset.lun, command]) + subset.qualifier
+
+
+def encode_subfunction_enables(channel: int, subset: Subset, command: int, enabled: frozenset[int], size: int) -> bytes:
+    """Set Command Sub-function Enables. The qualifier comes before the mask.
+
+    :param size: 4 or 8, the bytes of the mask that was read.
+    :raises Refused: another channel than the host's.
+    """
+    _only_host(channel)
+    mask = sum(1 << n for n in enabled).to_bytes(size, 'little')
+    return bytes([channel, subset.netfn, subset.lun, command]) + subset.qualifier + mask
+
+
+def encode_oem_netfn(channel: int, netfn: int, index: int) -> bytes:
+    """Get OEM NetFn IANA Support."""
+    return bytes([channel, netfn, index])
+
+
+def encode_mask(commands: Iterable[int], operation: int) -> bytes:
+    """16 bytes: bit j of byte i is command 8 i + j, 80h more with operation 1."""
+    first = operation * _HALF
+    return sum(1 << n - first for n in commands if first <= n < first + _HALF).to_bytes(16, 'little')
+
+
+def parse_mask(data: bytes, operation: int, bmc: str, what: str) -> frozenset[int]:
+    """The commands whose bits are set."""
+    if len(data) < 16:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'{what}: the mask has {len(data)} bytes, and 16 are needed')
+    return frozenset(operation * _HALF + n for n in _set(data[:16]))
+
+
+def parse_netfn_support(data: bytes, bmc: str) -> Mapping[int, frozenset[int]]:
+    """Of Get NetFn Support: the NetFns of requests that are used, by LUN."""
+    if len(data) < 17:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'Get NetFn Support: the answer has {len(data)} bytes, and 17 are needed')
+    return {lun: frozenset(2 * n for n in _set(data[1 + 4 * lun : 5 + 4 * lun])) for lun in range(4) if data[0] >> 2 * lun & 3}
+
+
+def parse_subfunctions(data: bytes, bmc: str) -> tuple[frozenset[int], int]:
+    """Of Get Configurable Command Sub-functions and Get Command Sub-function Enables: the bits, and the bytes of the mask."""
+    if len(data) < 4:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'sub-functions: the mask has {len(data)} bytes, and 4 or 8 are needed')
+    size = 8 if len(data) >= 8 else 4
+    return frozenset(_set(data[:size])), size
+
+
+def parse_subfunction_support(data: bytes, bmc: str) -> frozenset[int]:
+    """Of Get Command Sub-function Support: the sub-functions that there are. A bit that is set says that there is none."""
+    missing, size = parse_subfunctions(data[3:], bmc)
+    return frozenset(range(8 * size)) - missing
+
+
+def parse_oem_netfn(data: bytes, bmc: str) -> tuple[bool, bytes]:
+    """Of Get OEM NetFn IANA Support: is it the last one for certain, and the qualifier.
+
+    Sources differ in what the seven bits below the highest mean: they are not looked at.
+    """
+    if len(data) < 3:
+        raise BmcAnswerInvalid(bmc=bmc, what=f'Get OEM NetFn IANA Support: the answer has {len(data)} bytes, and 3 are needed')
+    return bool(data[0] & 0x80), data[2:5]
+
+
+def _set(mask: bytes) -> Iterable[int]:
+    number = int.from_bytes(mask, 'little')
+    return (n for n in range(8 * len(mask)) if number >> n & 1)
+
+
+def _only_host(channel: int) -> None:
+    if channel != SYSTEM_INTERFACE:
+        what = f'the firmware firewall of channel {channel:X}h is not written, only that of Fh, the system interface'
+        raise Refused([what], hint='closed on the LAN channel, a command could not be opened again over LAN')
+
+
+# --------------------------------------------------------------------------------------------------------------- reading
+
+
+def observe(raw: Raw) -> Firewall | None:
+    """Read what channel Fh says of all that has to be closed; None: there is no firmware firewall, an ordinary answer.
+
+    A NetFn counts as not there when the controller says that it does not use it. One that is used, or that might be, and whose
+    masks cannot be read, is unread. Those of which single commands have to be closed are asked for in any case.
+
+    :raises BmcError: no answer, one that is none, or a refusal: nothing is known.
+    """
+    app = Subset(netfn=NetFn.APP)
+    probe = raw(NetFn.APP, GET_COMMAND_ENABLES, encode_query(SYSTEM_INTERFACE, app, 0))
+    if probe.code in NOT_THERE:
+        return None
+    if not probe.ok:
+        raise refusal(raw, f'{_QUERIES[GET_COMMAND_ENABLES]} of {app.text}', probe)
+    used = _used(raw)
+    tables: list[Table] = []
+    unread: list[str] = []
+    for lun in range(4):
+        for netfn in sorted(_NAMED | set(VENDORS)):
+            told = netfn in used.get(lun, _NOTHING) if used is not None else lun == 0
+            if not told and (lun > 0 or netfn not in _NAMED):
+                continue
+            try:
+                tables += [_table(raw, subset) for subset in _subsets(raw, netfn, lun)]
+            except (BmcUnreachable, BmcBusy):
+                raise
+            except BmcError as exc:
+                none = isinstance(exc, BmcRefused) and exc.status in _NO_SUCH_NETFN
+                if not (none and (not told or (netfn == NetFn.GROUP and _no_picmg(raw)))):
+                    unread.append(f'NetFn {netfn:02X}h on LUN {lun}: {exc.what}')
+    return Firewall(tables=tuple(tables), unread=tuple(unread))
+
+
+_NAMED = frozenset(netfn for netfn, _ in NAMES)
+
+
+def _used(raw: Raw) -> Mapping[int, frozenset[int]] | None:
+    """The NetFns that are used, by LUN; None where that is not told, or not to be believed: App is always used."""
+    reply = raw(NetFn.APP, GET_NETFN_SUPPORT, encode_netfn_support(SYSTEM_INTERFACE))
+    used = parse_netfn_support(reply.data, raw.label) if reply.ok else {}
+    return used if NetFn.APP in used.get(0, _NOTHING) else None
+
+
+def _subsets(raw: Raw, netfn: int, lun: int) -> tuple[Subset, ...]:
+    """What of a NetFn has masks of its own."""
+    if netfn == NetFn.GROUP:
+        return (Subset(netfn=netfn, lun=lun, qualifier=bytes([GROUP_PICMG])),)
+    if netfn == NetFn.OEM_GROUP:
+        return tuple(Subset(netfn=netfn, lun=lun, qualifier=vendor) for vendor in _vendors(raw, netfn))
+    return (Subset(netfn=netfn, lun=lun),)
+
+
+def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
+    """The qualifiers of NetFn 2Eh: up to the one that says that it is the last, or the first that is not there."""
+    found: list[bytes] = []
+    for index in range(_MOST_VENDORS):
+        reply = raw(NetFn.APP, GET_OEM_NETFN_IANA, encode_oem_netfn(SYSTEM_INTERFACE, netfn, index))
+        if not reply.ok and found:
+            return tuple(found)
+        if not reply.ok:
+            raise refusal(raw, 'Get OEM NetFn IANA Support', reply)
+        last, vendor = parse_oem_netfn(reply.data, raw.label)
+        if len(vendor) != 3:
+            raise BmcAnswerInvalid(bmc=raw.label, what=f'Get OEM NetFn IANA Support: {len(vendor)} bytes are no IANA number')
+        if vendor in found:
+            return tuple(found)
+        found.append(vendor)
+        if last:
+            return tuple(found)
+    raise BmcAnswerInvalid(bmc=raw.label, what=f'Get OEM NetFn IANA Support: more than {_MOST_VENDORS} vendors')
+
+
+def _no_picmg(raw: Raw) -> bool:
+    """It knows no command of PICMG: NetFn 2Ch is used for something else."""
+    return raw(NetFn.GROUP, 0x2E, bytes([GROUP_PICMG])).code in NOT_THERE
+
+
+def _table(raw: Raw, subset: Subset) -> Table:
+    """Read support, configurability and enables of both halves.
+
+    A controller that refuses the length of a request for NetFn 2Ch may know no qualifier there: it is asked without.
+    """
+    if subset.netfn == NetFn.GROUP and subset.qualifier:
+        reply = raw(NetFn.APP, GET_COMMAND_ENABLES, encode_query(SYSTEM_INTERFACE, subset, 0))
+        if reply.code in TOO_LONG:
+            subset = Subset(netfn=subset.netfn, lun=subset.lun)
+    missing, configurable, enabled = (
+        _mask(raw, command, subset, 0) | _mask(raw, command, subset, 1)
+        for command in (GET_COMMAND_SUPPORT, GET_CONFIGURABLE_COMMANDS, GET_COMMAND_ENABLES)
+    )
+    everything = frozenset(range(2 * _HALF))
+    return Table(subset=subset, supported=everything - missing, configurable=configurable, enabled=enabled)
+
+
+_QUERIES = {
+    GET_COMMAND_SUPPORT: 'Get Command Support',
+    GET_CONFIGURABLE_COMMANDS: 'Get Configurable Commands',
+    GET_COMMAND_ENABLES: 'Get Command Enables',
+}
+
+
+def _mask(raw: Raw, command: int, subset: Subset, operation: int, channel: int = SYSTEM_INTERFACE) -> frozenset[int]:
+    what = f'{_QUERIES[command]} of {subset.text}'
+    reply = raw(NetFn.APP, command, encode_query(channel, subset, operation))
+    if reply.ok:
+        return parse_mask(reply.data, operation, raw.label, what)
+    if reply.code in NOT_THERE:  # of this NetFn: that there is a firewall has been seen
+        raise BmcRefused(bmc=raw.label, what=f'{what}: refused with completion code {reply.code:02X}h', status=reply.code)
+    raise refusal(raw, what, reply)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the firewall's state means for the host's way over the system interface.
+
+    :ivar state: ``locked-reported``, ``partial``, ``unlocked``, ``unsupported`` or ``unknown``.
+    :ivar open: what is open or may be, one phrase each.
+    :ivar reason: why it is not known.
+    """
+
+    state: LockState
+    open: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def judge(firewall: Firewall | None) -> Verdict:
+    """What was read means."""
+    if firewall is None:
+        return Verdict(state=LockState.UNSUPPORTED, reason='it has no firmware firewall')
+    named = tuple(_name(table.subset, command) for table in firewall.tables for command in sorted(table.open))
+    open_ = named + firewall.unread
+    closed = any(table.wanted - table.enabled for table in firewall.tables)
+    if not any(table.wanted for table in firewall.tables):
+        return Verdict(state=LockState.UNKNOWN, open=open_, reason='it tells of none of the commands that matter')
+    if not open_:
+        return Verdict(state=LockState.LOCKED_REPORTED)
+    return Verdict(state=LockState.PARTIAL if closed else LockState.UNLOCKED, open=open_)
+
+
+def read(raw: Raw) -> Verdict:
+    """Observe and judge. That nobody answers, or that the answer is none, is a verdict: it is not known."""
+    try:
+        return judge(observe(raw))
+    except BmcError as exc:
+        return Verdict(state=LockState.UNKNOWN, reason=exc.what)
+
+
+def _name(subset: Subset, command: int) -> str:
+    name = NAMES.get((subset.netfn, command))
+    return f'{command:02X}h of {subset.text}' + (f' ({name})' if name else '')
+
+
+# --------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(firewall: Firewall) -> tuple[Write, ...]:
+    """The writes that close what can be closed, in their order. Nothing else is changed.
+
+    Set Command Enables itself is closed by the very last one.
+    """
+    return tuple(sorted((w for t in firewall.tables for w in _writes(t, t.enabled - (t.open & t.configurable))), key=_order))
+
+
+def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
+    """The writes that open what we have closed, and nothing else, in the opposite order."""
+    return tuple(
+        sorted(
+            (w for t in firewall.tables for w in _writes(t, t.enabled | (undo.get(t.subset, _NOTHING) & t.configurable))),
+            key=_order,
+            reverse=True,
+        )
+    )
+
+
+def _writes(table: Table, after: frozenset[int]) -> Iterable[Write]:
+    for operation in (1, 0):
+        half = frozenset(range(operation * _HALF, (operation + 1) * _HALF))
+        if table.enabled & half != after & half:
+            yield Write(subset=table.subset, operation=operation, before=table.enabled & half, after=after & half)
+
+
+def _order(write: Write) -> tuple[bool, int, int, bytes, int]:
+    """NetFn App last and LUN 0 last in it; of each the upper half first."""
+    subset = write.subset
+    return (subset.netfn == NetFn.APP, -subset.lun, subset.netfn, subset.qualifier, -write.operation)
+
+
+def undo_of(writes: Iterable[Write]) -> Undo:
+    """What these writes close. To be stored before the first of them is sent."""
+    undo: dict[Subset, frozenset[int]] = {}
+    for write in writes:
+        if closed := write.before - write.after:
+            undo[write.subset] = undo.get(write.subset, _NOTHING) | closed
+    return undo
+
+
+def both(undo: Undo, more: Undo) -> Undo:
+    """Two records as one: what was closed before and is still recorded, and what is closed now."""
+    return {s: undo.get(s, _NOTHING) | more.get(s, _NOTHING) for s in sorted({*undo, *more})}
+
+
+def encode_undo(undo: Undo) -> str:
+    """A record as text, for a job or a file: ``2C.00/0:303132333538 06/0:3452``."""
+    return ' '.join(f'{subset.text}:{bytes(sorted(undo[subset])).hex().upper()}' for subset in sorted(undo))
+
+
+def parse_undo(record: str) -> Undo:
+    """A record that was stored.
+
+    :raises StateError: it is none.
+    """
+    undo: dict[Subset, frozenset[int]] = {}
+    try:
+        if len(record) > _MOST_RECORD:
+            raise ValueError
+        for entry in record.split():
+            where, commands = entry.split(':')
+            named, lun = where.split('/')
+            netfn, _, qualifier = named.partition('.')
+            subset = Subset(netfn=bytes.fromhex(netfn)[0], qualifier=bytes.fromhex(qualifier), lun=int(lun))
+            if subset.netfn > 0x3F or not 0 <= subset.lun <= 3 or len(subset.qualifier) not in (0, 1, 3) or subset in undo:
+                raise ValueError
+            undo[subset] = frozenset(bytes.fromhex(commands))
+    except (ValueError, IndexError) as exc:
+        what = 'the record of what was closed in the firmware firewall cannot be read'
+        raise StateError(what, hint='compare the masks of channel Fh with those of a machine of the same kind') from exc
+    return undo
+
+
+# --------------------------------------------------------------------------------------------------------------- writing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """The write that stopped it, and what it left.
+
+    :ivar repaired: the masks are as they were before that write.
+    """
+
+    write: Write
+    says: str
+    repaired: bool
+
+
+def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
+    """Send the writes, each once, until one fails. Whether they hold is seen by :func:`read`, over another session.
+
+    Some controllers change bits before they refuse, so that the mask is read after a write that failed, and the one before is
+    written back where it changed in part. Some might not keep channels apart: the mask of our own channel is compared before
+    and after each write, and a write that changed it is taken back at once.
+
+    :returns: what stopped it; None: all were accepted.
+    """
+    for write in writes:
+        try:
+            own = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
+        except BmcError as exc:
+            says = f'what is open on our own channel cannot be read, so that nothing is written: {exc.what}'
+            return Trouble(write=write, says=says, repaired=True)
+        failed = _send(raw, write, write.after)
+        try:
+            now = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation)
+            ours = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
+        except BmcError as exc:
+            says = f'{failed or "it was accepted"}, and what it did cannot be read: {exc.what}'
+            return Trouble(write=write, says=says, repaired=False)
+        if ours != own:
+            says = f'Set Command Enables of {write.subset.text} for channel Fh changed our own channel, too'
+            return Trouble(write=write, says=says, repaired=_repair(raw, write) and _is_own(raw, write, own))
+        if now == write.after:
+            continue
+        says = failed or f'Set Command Enables of {write.subset.text} was accepted, and is not what is read back'
+        return Trouble(write=write, says=says, repaired=now == write.before or _repair(raw, write))
+    return None
+
+
+def _send(raw: Raw, write: Write, enabled: frozenset[int]) -> str | None:
+    """Send one Set Command Enables, once; why it failed, or None."""
+    data = encode_enables(SYSTEM_INTERFACE, write.subset, write.operation, enabled)
+    what = f'Set Command Enables of {write.subset.text}'
+    try:
+        reply = raw(NetFn.APP, SET_COMMAND_ENABLES, data, once=True)
+    except BmcError as exc:
+        return f'{what}: {exc.what}'
+    return None if reply.ok else f'{what}: {_why(reply)}'
+
+
+def _why(reply: Reply) -> str:
+    if reply.code == 0x80:
+        return 'refused (80h): a command in it is not supported, or not configurable'
+    if reply.code == Code.PRIVILEGE:
+        return 'refused (D4h): the user lacks the privilege, or Set Command Enables is closed on our own channel'
+    return f'refused with completion code {reply.code:02X}h'
+
+
+def _repair(raw: Raw, write: Write) -> bool:
+    """Write the mask back that was there, and read it."""
+    _send(raw, write, write.before)
+    try:
+        return _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation) == write.before
+    except BmcError:
+        return False
+
+
+def _is_own(raw: Raw, write: Write, own: frozenset[int]) -> bool:
+    try:
+        return _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL) == own
+    except BmcError:
+        return False

@@ -1,0 +1,559 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The firmware firewall of the system interface, against a controller of these tests that is strict, or has one odd habit.
+
+The controller is written from facts/ipmi.md, sections 2.2 and 2.4, and asked for what the host would get.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.bmc.ipmi import firewall
+from baremetal_acc.bmc.ipmi.firewall import Firewall, Subset, Table, Write
+from baremetal_acc.bmc.ipmi.wire import Reply
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable, Refused, StateError
+from baremetal_acc.model.lock import LockState
+
+LAN, HOST = 1, 0xF
+
+PICMG = Subset(netfn=0x2C, qualifier=b'\0')
+APP = Subset(netfn=0x06)
+STORAGE = Subset(netfn=0x0A)
+TRANSPORT = Subset(netfn=0x0C)
+OEM = Subset(netfn=0x30)
+VENDOR = Subset(netfn=0x2E, qualifier=b'\xb7\xa2\x00')
+
+TO_CLOSE = {
+    PICMG: {0x30, 0x31, 0x32, 0x33, 0x35, 0x38},
+    APP: {0x02, 0x03, 0x05, 0x34, 0x40, 0x43, 0x45, 0x47, 0x52, 0x56, 0x60, 0x62},
+    STORAGE: {0x12, 0x24, 0x25, 0x26, 0x27},
+    TRANSPORT: {0x01},
+    OEM: {0x10, 0x90},
+    VENDOR: {0x41},
+}
+"""Table 2.1 of the facts, and the OEM commands of this controller that can be closed."""
+
+STAYS = {
+    PICMG: {0x2E, 0x2F, 0x34, 0x36, 0x37},
+    APP: {0x01, 0x04, 0x33, 0x35, 0x44, 0x46, 0x61},
+    STORAGE: {0x10, 0x11, 0x20, 0x22, 0x23},
+    TRANSPORT: {0x02},
+    OEM: {0x11},
+    VENDOR: {0x42},
+}
+"""What else it has. Get Device ID and Get SEL Time cannot be closed, some others could be."""
+
+FIXED = {APP: {0x01}, OEM: {0x11}, VENDOR: {0x42}}
+
+
+@dataclass
+class Controller:
+    """A controller with a firewall, asked over LAN.
+
+    :ivar absent: has none. ``qualifier``: of 2Ch, demanded (strict), taken or left (lenient) or refused (none).
+    :ivar partial: applies bits as it goes before it refuses. ``deaf``: accepts, and changes nothing.
+    :ivar one_for_all: does not keep channels apart. ``silent``: numbers of requests that it does not answer.
+    :ivar fails: numbers of Set Command Enables that end with this code though they are done in part.
+    :ivar codes: of requests of (command, NetFn) that are refused.
+    """
+
+    longest: int = 900
+    label: str = 'host (192.0.2.1)'
+    absent: bool = False
+    qualifier: str = 'strict'
+    partial: bool = False
+    deaf: bool = False
+    one_for_all: bool = False
+    silent: frozenset = frozenset()
+    silent_after_writes: int = 1000
+    fails: dict = field(default_factory=dict)
+    codes: dict = field(default_factory=dict)
+    fixed: dict = field(default_factory=lambda: {k: set(v) for k, v in FIXED.items()})
+    lacks: frozenset = frozenset()
+    enables: dict = field(default_factory=dict)
+    log: list = field(default_factory=list)
+    written: list = field(default_factory=list)
+    onces: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.reset()
+
+    def reset(self):
+        """Power comes back, and nothing was kept."""
+        self.enables = {(c, s): self.supported(s) for c in (LAN, HOST) for s in self.subsets}
+
+    @property
+    def subsets(self):
+        return [s for s in TO_CLOSE if s not in self.lacks]
+
+    def supported(self, subset):
+        return TO_CLOSE[subset] | STAYS[subset]
+
+    def configurable(self, subset):
+        return self.supported(subset) - self.fixed.get(subset, set())
+
+    def host(self, netfn, command):
+        """What the host gets for a command of the system interface, by the first byte of its completion code."""
+        for subset in self.subsets:
+            if subset.netfn == netfn:
+                return 0xC1 if command not in self.supported(subset) else 0 if self.is_open(HOST, subset, command) else 0xD4
+        return 0xC1
+
+    def is_open(self, channel, subset, command):
+        return command in self.enables[channel, subset]
+
+    def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
+        self.log.append((netfn, command, bytes(data)))
+        self.onces.append(once)
+        if len(self.log) - 1 in self.silent or len(self.written) >= self.silent_after_writes:
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+        if (netfn, command) == (0x2C, 0x2E):
+            return Reply(0xC1) if PICMG in self.lacks else Reply(0, bytes(8))
+        assert 0x06 == netfn
+        if self.absent:
+            return Reply(0xC1)
+        if command == 0x09:
+            return self.netfns(data)
+        if (command, data[1] & 0x3F) in self.codes:
+            return Reply(self.codes[command, data[1] & 0x3F])
+        if command == 0x64:
+            return Reply(0, b'\x80\x01' + VENDOR.qualifier) if data[2] == 0 else Reply(0xC9)
+        return self.masks(command, data)
+
+    def netfns(self, data):
+        assert bytes([HOST]) == data
+        used = sum(1 << s.netfn // 2 for s in self.subsets) | 0b101  # Chassis and Sensor, too
+        return Reply(0, bytes([0b01]) + used.to_bytes(4, 'little') + bytes(12))
+
+    def masks(self, command, data):
+        channel, operation, netfn, lun = data[0], data[1] >> 6, data[1] & 0x3F, data[2]
+        channel = LAN if channel == 0xE else channel
+        rest = data[3:]
+        mask, rest = (rest[:16], rest[16:]) if command == 0x60 else (b'', rest)
+        if lun or channel not in (LAN, HOST):
+            return Reply(0xCC)
+        subset = next((s for s in self.subsets if s.netfn == netfn), None)
+        if subset is None:
+            return Reply(0xCB)
+        expected = {'strict': [subset.qualifier], 'lenient': [subset.qualifier, b''], 'none': [b'']}[
+            self.qualifier if netfn == 0x2C else 'strict'
+        ]
+        if rest not in expected:
+            return Reply(0xC7)
+        half = set(range(operation * 128, operation * 128 + 128))
+        if command == 0x60:
+            return self.write(channel, subset, half, mask, operation)
+        answer = {
+            0x0A: half - self.supported(subset),
+            0x0C: self.configurable(subset) & half,
+            0x61: self.enables[channel, subset] & half,
+        }[command]
+        return Reply(0, bytes(sum(1 << b for b in range(8) if operation * 128 + 8 * i + b in answer) for i in range(16)))
+
+    def write(self, channel, subset, half, mask, operation):
+        assert HOST == channel, 'the LAN channel is never written'
+        self.written.append((subset, operation))
+        wanted = {operation * 128 + n for n in range(128) if mask[n // 8] >> n % 8 & 1}
+        if self.deaf:
+            return Reply(0)
+        code = self.fails.get(len(self.written) - 1)
+        now = self.enables[channel, subset]
+        for command in sorted(half):
+            if (command in wanted) == (command in now):
+                continue
+            if command not in self.configurable(subset):
+                return Reply(0x80)
+            if code and command in (0x35, 0x52) and self.partial:
+                return Reply(code)
+            if not code or self.partial:
+                now = now | {command} if command in wanted else now - {command}
+                self.enables[channel, subset] = now
+                if self.one_for_all:
+                    self.enables[LAN, subset] = now
+        return Reply(code or 0)
+
+
+def locked(controller):
+    """Locked as a job does it; what stopped it, and the record."""
+    writes = firewall.plan(firewall.observe(controller))
+    undo = firewall.undo_of(writes)
+    return firewall.perform(controller, writes), undo
+
+
+# ------------------------------------------------------------------------------------------------------------- layouts
+
+
+def test_requests_have_the_bytes_of_the_standard():
+    """Facts, section 2.2: the qualifier comes last with 60h, and before the mask with 62h."""
+    assert '0f' == firewall.encode_netfn_support(0xF).hex()
+    assert '0f2c0000' == firewall.encode_query(0xF, PICMG, 0).hex()
+    assert '0e4601' == firewall.encode_query(0xE, Subset(netfn=0x06, lun=1), 1).hex()
+    mask = '010000000000000000000000000000' + '80'
+    assert f'0f2c00{mask}00' == firewall.encode_enables(0xF, PICMG, 0, frozenset({0x00, 0x7F})).hex()
+    assert f'0f6e00{mask}b7a200' == firewall.encode_enables(0xF, VENDOR, 1, frozenset({0x80, 0xFF})).hex()
+    assert '0f2e0041b7a200' == firewall.encode_subfunction_query(0xF, VENDOR, 0x41).hex()
+    assert '0f2c00310005000080' == firewall.encode_subfunction_enables(0xF, PICMG, 0x31, frozenset({0, 2, 31}), 4).hex()
+    assert '0f2e03' == firewall.encode_oem_netfn(0xF, 0x2E, 3).hex()
+
+
+@pytest.mark.parametrize('channel', [0, 1, 7, 0xB, 0xE])
+def test_no_request_is_ever_made_for_the_lan_channel(channel):
+    """Nor for "this channel", which is the LAN when we ask: nobody could open it again."""
+    with pytest.raises(Refused, match=f'the firmware firewall of channel {channel:X}h is not written, only that of Fh'):
+        firewall.encode_enables(channel, APP, 0, frozenset())
+    with pytest.raises(Refused):
+        firewall.encode_subfunction_enables(channel, APP, 0x60, frozenset(), 4)
+
+
+def test_answers_are_read_as_the_standard_has_them():
+    """Support is backwards: a bit that is set says that there is none."""
+    mask = bytes([0x05]) + bytes(14) + bytes([0x80])
+    assert frozenset({0, 2, 127}) == firewall.parse_mask(mask, 0, 'b', 'x')
+    assert frozenset({128, 130, 255}) == firewall.parse_mask(mask, 1, 'b', 'x')
+    used = bytes([0b1001]) + b'\x08\0\x40\0' + b'\xff' * 4 + b'\x01\0\0\x80'
+    assert {0: frozenset({0x06, 0x2C}), 1: frozenset(range(0, 64, 2))} == firewall.parse_netfn_support(used + bytes(4), 'b')
+    assert (frozenset({0, 33}), 8) == firewall.parse_subfunctions(b'\1\0\0\0\2\0\0\0', 'b')
+    assert frozenset(range(32)) - {1} == firewall.parse_subfunction_support(b'\x20\x02\x10' + b'\2\0\0\0', 'b')
+    assert (True, b'\xb7\xa2\0') == firewall.parse_oem_netfn(b'\x80\1\xb7\xa2\0', 'b')
+
+
+@given(st.frozensets(st.integers(0, 255)), st.sampled_from([0, 1]))
+def test_masks_are_read_as_they_are_written(commands, operation):
+    """One half each."""
+    half = firewall.parse_mask(firewall.encode_mask(commands, operation), operation, 'b', 'x')
+    assert {c for c in commands if c // 128 == operation} == half
+
+
+@given(st.binary(max_size=20))
+def test_any_answer_is_read_or_refused(data):
+    """No other exception leaves a parser."""
+    for parse in (
+        firewall.parse_netfn_support,
+        firewall.parse_subfunctions,
+        firewall.parse_subfunction_support,
+        firewall.parse_oem_netfn,
+        lambda raw, bmc: firewall.parse_mask(raw, 1, bmc, 'x'),
+    ):
+        with suppress(BmcAnswerInvalid):
+            parse(data, 'b')
+
+
+# ------------------------------------------------------------------------------------------------------- the whole way
+
+
+@pytest.mark.parametrize('qualifier', ['strict', 'lenient', 'none'])
+def test_a_lock_closes_all_that_writes_firmware_to_the_host_and_nothing_else(qualifier):
+    """Table 2.1; the LAN stays as it was; released, all is as before."""
+    controller = Controller(qualifier=qualifier)
+    before = dict(controller.enables)
+    assert LockState.UNLOCKED == firewall.read(controller).state
+    trouble, undo = locked(controller)
+    assert trouble is None
+    for subset in TO_CLOSE:
+        assert STAYS[subset] == controller.enables[HOST, subset]
+        assert before[LAN, subset] == controller.enables[LAN, subset]
+        assert {0xD4} == {controller.host(subset.netfn, command) for command in TO_CLOSE[subset]}
+    assert firewall.Verdict(state=LockState.LOCKED_REPORTED) == firewall.read(controller)
+    writes = firewall.plan_release(firewall.observe(controller), firewall.parse_undo(firewall.encode_undo(undo)))
+    assert firewall.perform(controller, writes) is None
+    assert before == controller.enables
+    assert LockState.UNLOCKED == firewall.read(controller).state
+
+
+def test_set_command_enables_is_closed_by_the_very_last_write():
+    """Upper half first, App last; each write is sent once."""
+    controller = Controller()
+    locked(controller)
+    assert (APP, 0) == controller.written[-1]
+    assert controller.written.index((OEM, 1)) < controller.written.index((OEM, 0))
+    assert [command == 0x60 for _, command, _ in controller.log] == controller.onces
+    assert len(controller.written) == len(set(controller.written)) == 7
+    first = firewall.plan_release(firewall.observe(controller), TO_CLOSE)[0]
+    assert (APP, 0) == (first.subset, first.operation)
+
+
+def test_the_order_of_writes_leaves_app_on_lun_0_to_the_end():
+    """The upper half before, other LUNs before, other NetFns before."""
+    enabled = frozenset({0x52, 0x60})
+    both = enabled | {0xF0}
+    tables = [
+        Table(subset=Subset(netfn=netfn, lun=lun), supported=both, configurable=both, enabled=both)
+        for netfn in (0x06, 0x30)
+        for lun in (0, 1)
+    ]
+    planned = [(w.subset.netfn, w.subset.lun, w.operation) for w in firewall.plan(Firewall(tables=tuple(tables)))]
+    assert [(0x30, 1, 1), (0x30, 1, 0), (0x30, 0, 1), (0x30, 0, 0), (6, 1, 0), (6, 0, 0)] == planned
+
+
+def test_only_what_was_open_is_recorded_and_opened_again():
+    """What the operator had closed himself stays closed."""
+    controller = Controller()
+    controller.enables[HOST, APP] = controller.enables[HOST, APP] - {0x52, 0x46}
+    before = dict(controller.enables)
+    _, undo = locked(controller)
+    assert TO_CLOSE[APP] - {0x52} == undo[APP]
+    firewall.perform(controller, firewall.plan_release(firewall.observe(controller), undo))
+    assert before == controller.enables
+
+
+def test_a_lock_that_holds_needs_no_write():
+    """And its record is not lost by engaging again."""
+    controller = Controller()
+    _, undo = locked(controller)
+    again = firewall.plan(firewall.observe(controller))
+    assert () == again
+    assert undo == firewall.both(undo, firewall.undo_of(again))
+
+
+def test_a_record_is_short_text():
+    """For a job, or a file."""
+    undo = {APP: frozenset({0x52, 0x34}), PICMG: frozenset({0x31}), Subset(netfn=0x0A, lun=2): frozenset({0x12})}
+    assert '06/0:3452 0A/2:12 2C.00/0:31' == firewall.encode_undo(undo)
+    assert undo == firewall.parse_undo('06/0:3452 0A/2:12 2C.00/0:31')
+    assert {} == firewall.parse_undo('')
+
+
+@pytest.mark.parametrize(
+    'record', ['06', '06/0', '/0:12', '06/4:12', '40/0:12', '06.0102/0:12', '06/0:1', '06/0:12 06/0:13', 'x' * 9000]
+)
+def test_a_record_that_is_none_is_refused(record):
+    """Opening by guessing would be worse."""
+    with pytest.raises(StateError, match='cannot be read'):
+        firewall.parse_undo(record)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_record_or_refused(record):
+    """No other exception."""
+    with suppress(StateError):
+        assert firewall.parse_undo(firewall.encode_undo(firewall.parse_undo(record))) == firewall.parse_undo(record)
+
+
+# ----------------------------------------------------------------------------------------------------------- odd habits
+
+
+def test_a_controller_without_a_firewall_is_an_ordinary_answer():
+    """C1h, of one request."""
+    controller = Controller(absent=True)
+    assert firewall.observe(controller) is None
+    assert LockState.UNSUPPORTED == firewall.read(controller).state
+    assert {0x61} == {command for _, command, _ in controller.log}
+
+
+def test_a_controller_that_does_not_answer_is_not_known():
+    """Silence is no state, whenever it begins."""
+    whole = Controller()
+    firewall.read(whole)
+    for at in range(len(whole.log)):
+        verdict = firewall.read(Controller(silent=frozenset({at})))
+        assert (LockState.UNKNOWN, 'no answer') == (verdict.state, verdict.reason)
+
+
+def test_a_refusal_of_the_first_question_is_not_known():
+    """D4h is no proof of a lock."""
+    verdict = firewall.read(Controller(codes={(0x61, 6): 0xD4}))
+    assert LockState.UNKNOWN == verdict.state
+    assert 'Get Command Enables of 06/0: refused (D4h)' == verdict.reason
+    with pytest.raises(BmcNotAuthorised):
+        firewall.observe(Controller(codes={(0x61, 6): 0xD4}))
+
+
+def test_a_command_that_cannot_be_closed_makes_the_lock_partial_and_is_named():
+    """It is there, and open, whatever else is closed."""
+    controller = Controller(fixed={**FIXED, APP: {0x01, 0x52}})
+    trouble, _ = locked(controller)
+    assert trouble is None
+    expected = firewall.Verdict(state=LockState.PARTIAL, open=('52h of 06/0 (Master Write-Read)',))
+    assert expected == firewall.read(controller)
+    assert 0 == controller.host(0x06, 0x52)
+
+
+def test_masks_that_cannot_be_read_may_be_open():
+    """A NetFn that is used, and refused: the lock is partial, and says which."""
+    controller = Controller(codes={(0x0C, 0x0A): 0xCB})
+    locked(controller)
+    verdict = firewall.read(controller)
+    assert LockState.PARTIAL == verdict.state
+    (says,) = verdict.open
+    assert says.startswith('NetFn 0Ah on LUN 0: Get Configurable Commands of 0A/0: refused with completion code CBh')
+
+
+@pytest.mark.parametrize('lacks', [PICMG, OEM, VENDOR])
+def test_a_netfn_that_is_not_there_needs_no_lock(lacks):
+    """The controller says that it does not use it."""
+    controller = Controller(lacks=frozenset({lacks}))
+    assert locked(controller)[0] is None
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+
+
+def test_a_lock_that_was_not_kept_over_a_reset_is_seen():
+    """Volatile: read again after each reset."""
+    controller = Controller()
+    locked(controller)
+    controller.reset()
+    assert LockState.UNLOCKED == firewall.read(controller).state
+
+
+def test_a_controller_that_accepts_and_does_nothing_is_found_out():
+    """Success is what is read back."""
+    trouble, _ = locked(Controller(deaf=True))
+    assert trouble is not None
+    assert 'was accepted, and is not what is read back' in trouble.says
+    assert trouble.repaired
+
+
+def test_bits_that_were_changed_before_a_refusal_are_put_back():
+    """Some controllers apply as they go; the record still names all that may have been closed."""
+    controller = Controller(partial=True)
+    before = dict(controller.enables)
+    writes = firewall.plan(firewall.observe(controller))
+    spoilt = next(n for n, w in enumerate(writes) if w.subset == PICMG)
+    controller.fails = {spoilt: 0x80}
+    trouble = firewall.perform(controller, writes)
+    assert trouble is not None
+    assert (PICMG, True) == (trouble.write.subset, trouble.repaired)
+    assert 'refused (80h): a command in it is not supported, or not configurable' in trouble.says
+    assert before[HOST, PICMG] == controller.enables[HOST, PICMG]
+    assert (APP, 0) not in controller.written
+    assert LockState.PARTIAL == firewall.read(controller).state
+    firewall.perform(controller, firewall.plan_release(firewall.observe(controller), firewall.undo_of(writes)))
+    assert before == controller.enables
+
+
+def test_a_repair_that_fails_is_told():
+    """Then the mask is neither what it was nor what it should be."""
+
+    class Stuck(Controller):
+        def write(self, channel, subset, half, mask, operation):
+            return Reply(0xD4) if self.written else super().write(channel, subset, half, mask, operation)
+
+    controller = Stuck(partial=True, fails={0: 0xFF})
+    writes = [w for w in firewall.plan(firewall.observe(controller)) if w.subset == PICMG]
+    trouble = firewall.perform(controller, writes)
+    assert trouble is not None
+    assert (False, 'Set Command Enables of 2C.00/0: refused with completion code FFh') == (trouble.repaired, trouble.says)
+    assert {0x35, 0x38} <= controller.enables[HOST, PICMG]
+    assert 0x31 not in controller.enables[HOST, PICMG]
+
+
+def test_a_write_that_was_done_though_refused_is_done():
+    """What counts is what is read."""
+
+    class Late(Controller):
+        def write(self, channel, subset, half, mask, operation):
+            super().write(channel, subset, half, mask, operation)
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+
+    controller = Late()
+    assert locked(controller)[0] is None
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+
+
+def test_a_controller_that_falls_silent_after_a_write_leaves_something_unknown():
+    """Nothing is claimed to be repaired."""
+    trouble, _ = locked(Controller(silent_after_writes=3))
+    assert trouble is not None
+    assert not trouble.repaired
+    assert 'what it did cannot be read: no answer' in trouble.says
+
+
+def test_a_controller_that_does_not_keep_channels_apart_is_left_as_it_was():
+    """The first write shows it, long before Set Command Enables is closed on the LAN, too."""
+    controller = Controller(one_for_all=True)
+    before = dict(controller.enables)
+    trouble, _ = locked(controller)
+    assert trouble is not None
+    assert 'changed our own channel, too' in trouble.says
+    assert trouble.repaired
+    assert before == controller.enables
+
+
+def test_nothing_is_written_where_our_own_channel_cannot_be_seen():
+    """Locking oneself out of the LAN cannot be undone over it."""
+
+    class Blind(Controller):
+        def masks(self, command, data):
+            return Reply(0xCC) if data[0] == 0xE else super().masks(command, data)
+
+    controller = Blind()
+    trouble, _ = locked(controller)
+    assert trouble is not None
+    assert 'nothing is written' in trouble.says
+    assert [] == controller.written
+
+
+def test_a_controller_that_does_not_tell_its_netfns_is_asked_for_all():
+    """What is refused may then be open: it is not said that nothing is there."""
+
+    class Mute(Controller):
+        def netfns(self, data):
+            return Reply(0xC1)
+
+    controller = Mute()
+    assert locked(controller)[0] is None
+    verdict = firewall.read(controller)
+    assert LockState.PARTIAL == verdict.state
+    assert {'NetFn 08h', 'NetFn 32h', 'NetFn 3Eh'} <= {says[:9] for says in verdict.open}
+
+
+def test_what_is_named_is_asked_for_though_it_is_said_to_be_unused():
+    """A list that forgets NetFn 2Ch does not hide HPM.1."""
+
+    class Forgetful(Controller):
+        def netfns(self, data):
+            return Reply(0, bytes([1, 0x08]) + bytes(15))
+
+    verdict = firewall.read(Forgetful())
+    assert '31h of 2C.00/0 (Initiate Upgrade Action)' in verdict.open
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0, 0, 0, 0x80, 0xC1, 0xC7, 0xCB, 0xD4]), st.binary(max_size=20)), min_size=1, max_size=9
+    )
+)
+def test_a_hostile_controller_gets_a_verdict_in_bounded_time(answers):
+    """Whatever it answers, nothing is claimed that was not read."""
+
+    class Hostile:
+        label, longest, asked = 'b', 900, 0
+
+        def __call__(self, netfn, command, data=b'', **kwargs):
+            self.asked += 1
+            assert self.asked < 3000
+            return Reply(*answers[self.asked % len(answers)])
+
+    hostile = Hostile()
+    assert isinstance(firewall.read(hostile).state, LockState)
+    hostile.asked = 0
+    with suppress(BmcError):
+        found = firewall.observe(hostile)
+        if found is not None:
+            firewall.perform(hostile, firewall.plan(found))
+
+
+@given(
+    st.frozensets(st.integers(0, 255)),
+    st.frozensets(st.integers(0, 255)),
+    st.frozensets(st.integers(0, 255)),
+    st.sampled_from([APP, PICMG, STORAGE, OEM, VENDOR]),
+)
+def test_a_plan_closes_configurable_commands_only_and_opens_none(supported, configurable, enabled, subset):
+    """The rest is written back unchanged; what the record opens again is what the plan has closed."""
+    table = Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
+    writes = firewall.plan(Firewall(tables=(table,)))
+    closed = frozenset().union(*(w.before - w.after for w in writes))
+    assert closed <= configurable & enabled
+    assert all(w.after <= w.before for w in writes)
+    after = Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled - closed)
+    assert not after.open & configurable
+    undo = firewall.undo_of(writes)
+    assert closed == undo.get(subset, frozenset())
+    opened = firewall.plan_release(Firewall(tables=(after,)), undo)
+    assert [Write(subset=w.subset, operation=w.operation, before=w.after, after=w.before) for w in reversed(writes)] == list(
+        opened
+    )
