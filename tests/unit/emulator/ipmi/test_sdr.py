@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Locators have the layout of facts/ipmi.md, written by hand here, and are read in parts under a reservation."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baremetal_acc.emulator.ipmi.controller import LAN, STORAGE, Controller, Request
+from baremetal_acc.emulator.ipmi.sdr import AMC, ControllerLocator, FruLocator, Repository
+
+FRU = bytes.fromhex('0100 51 11 11 20 03 80 00 00 10 00 0b 01 00 c6') + b'Card 3'
+MC = bytes.fromhex('0200 51 12 10 72 00 00 08 000000 c1 61 00 c5') + b'AMC 1'
+BEHIND = bytes.fromhex('0300 51 11 0b 72 00 80 70 00 10 00 c1 61 00 c0')
+
+
+def ask(controller, command, data=b''):
+    """Completion code and data, as one."""
+    return controller.answer(Request(channel=LAN, netfn=STORAGE, command=command, data=data)).wire
+
+
+def bmc(longest=64):
+    controller = Controller()
+    Repository(
+        (
+            FruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),
+            ControllerLocator(name='AMC 1', address=0x72, instance=0x61),
+            FruLocator(name='', fru_id=0, address=0x72, channel=7, entity=AMC, instance=0x61),
+        ),
+        longest=longest,
+    ).join(controller)
+    return controller
+
+
+def wanted(record, start=0, count=0xFF, reservation=0):
+    return reservation.to_bytes(2, 'little') + record.to_bytes(2, 'little') + bytes((start, count))
+
+
+def test_the_records_are_read_one_after_the_other():
+    """0 is the first, FFFFh the last and also what follows it."""
+    controller = bmc()
+    assert b'\0\2\0' + FRU == ask(controller, 0x23, wanted(0))
+    assert b'\0\3\0' + MC == ask(controller, 0x23, wanted(2))
+    assert b'\0\xff\xff' + BEHIND == ask(controller, 0x23, wanted(3))
+    assert b'\0\xff\xff' + BEHIND == ask(controller, 0x23, wanted(0xFFFF))
+    assert b'\xcb' == ask(controller, 0x23, wanted(4))
+    assert bytes.fromhex('00 51 0300 0000 00000000 00000000 02') == ask(controller, 0x20)
+
+
+def test_a_part_needs_a_reservation_and_the_latest_counts():
+    """The header does not; C5h cancels, CAh is too much at once, C9h beyond the end. A reset cancels."""
+    controller = bmc(longest=16)
+    assert b'\0\2\0' + FRU[:5] == ask(controller, 0x23, wanted(1, 0, 5))
+    assert b'\xc5' == ask(controller, 0x23, wanted(1, 5, 5))
+    assert b'\0\1\0' == ask(controller, 0x22)
+    assert b'\0\2\0' + FRU[5:21] == ask(controller, 0x23, wanted(1, 5, 16, 1))
+    assert b'\0\2\0' + FRU[20:] == ask(controller, 0x23, wanted(1, 20, 16, 1))
+    assert b'\xca' == ask(controller, 0x23, wanted(1, 0, 17, 1))
+    assert b'\xca' == ask(controller, 0x23, wanted(1))
+    assert b'\xc9' == ask(controller, 0x23, wanted(1, 22, 1, 1))
+    assert b'\0\2\0' == ask(controller, 0x22)
+    assert b'\xc5' == ask(controller, 0x23, wanted(1, 0, 5, 1))
+    controller.answer(Request(channel=LAN, netfn=6, command=2))
+    assert b'\xc5' == ask(controller, 0x23, wanted(1, 5, 5, 2))
+    assert b'\0\3\0' == ask(controller, 0x22)
+
+
+def test_a_name_that_no_record_holds_is_said():
+    """Sixteen bytes."""
+    controller = Controller()
+    with pytest.raises(ValueError, match='16 bytes'):
+        assert FruLocator(name='x' * 17, fru_id=0, entity=1, instance=1).body
+    Repository(()).join(controller)
+    assert b'\xcb' == ask(controller, 0x23, wanted(0))
+    assert b'\xcb' == ask(controller, 0x23, wanted(0xFFFF))
+
+
+@given(command=st.sampled_from([0x20, 0x22, 0x23]), data=st.binary(max_size=8))
+def test_any_request_is_answered(command, data):
+    """With one of the codes there are."""
+    assert ask(bmc(), command, data)[0] in {0, 0xC5, 0xC7, 0xC9, 0xCA, 0xCB}
