@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which FRUs and which controllers does a controller know of?
 
-They stand in its sensor data records (SDR), among many that describe sensors. Those are read too, since what kind a record is
+They stand in its sensor data records (SDR), among many that describe sensors. Those are begun too, since what kind a record is
 stands in the record.
 
 Source: IPMI 2.0 revision 1.1, sections 33 (SDR Repository), 35 (device SDRs), 43 (records).
@@ -34,6 +34,9 @@ _HEADER = 5
 _WHOLE = 0xFF
 _FIRST, _LAST = 0x0000, 0xFFFF
 _FRU_LOCATOR, _CONTROLLER_LOCATOR = 0x11, 0x12
+
+LOCATORS = frozenset({_FRU_LOCATOR, _CONTROLLER_LOCATOR})
+"""Kinds that say where something is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,7 @@ class OtherRecord:
     """Any other record, and one that is cut short.
 
     :ivar kind: record type.
-    :ivar data: what comes after the header.
+    :ivar data: what was read after the header.
     """
 
     number: int
@@ -111,7 +114,7 @@ class OtherRecord:
     @property
     def locates(self) -> bool:
         """It would say where something is, and is cut short."""
-        return self.kind in (_FRU_LOCATOR, _CONTROLLER_LOCATOR)
+        return self.kind in LOCATORS
 
 
 Record = FruLocator | ControllerLocator | OtherRecord
@@ -120,15 +123,16 @@ Record = FruLocator | ControllerLocator | OtherRecord
 # --------------------------------------------------------------------------------------------------------------------- reading
 
 
-def read(raw: Raw, place: Place) -> tuple[bytes, ...]:
+def read(raw: Raw, place: Place, wanted: frozenset[int] | None = None) -> tuple[bytes, ...]:
     """All records that a controller keeps there, each with its header.
 
+    :param wanted: kinds of which all is wanted: of any other the header may be all that is given. None: of every kind.
     :raises BmcBusy: they were changed, or reserved by others, again and again.
     :raises BmcError: it was refused or not answered, or the records have no end.
     """
     for _ in range(MOST_READINGS):
         before = _changed(raw, place)
-        records = _Reading(raw, place).records()
+        records = _Reading(raw, place, wanted).records()
         if before == _changed(raw, place):
             return records
     raise BmcBusy(bmc=raw.label, what=f'{place.name}: changed while it was read, {MOST_READINGS} times')
@@ -153,9 +157,10 @@ def _changed(raw: Raw, place: Place) -> bytes | None:
 class _Reading:
     """One pass over the records, with what it has learnt of the controller on the way."""
 
-    def __init__(self, raw: Raw, place: Place) -> None:
+    def __init__(self, raw: Raw, place: Place, wanted: frozenset[int] | None) -> None:
         self._raw = raw
         self._place = place
+        self._wanted = wanted
         self._what = f'reading its {place.name}'
         self._reservations = 0
         self._reservation = self._reserve()
@@ -205,7 +210,7 @@ class _Reading:
     def _record(self, number: int) -> tuple[int, bytes] | None:
         """The number of the next record, and this one; None: there is none of this number."""
         following, data = _LAST, b''
-        while len(data) < (total := _total(data)):
+        while len(data) < (total := self._total(data)):
             if total > LONGEST_RECORD:
                 told = f'{self._what}: record {number:04X}h would have {total} bytes'
                 raise BmcAnswerInvalid(bmc=self._raw.label, what=told)
@@ -235,10 +240,11 @@ class _Reading:
             data += part
         return following, data[:total]
 
-
-def _total(data: bytes) -> int:
-    """How many bytes a record has by what is known of it."""
-    return _HEADER if len(data) < _HEADER else _HEADER + data[4]
+    def _total(self, data: bytes) -> int:
+        """How many bytes of a record are wanted by what is known of it."""
+        if len(data) < _HEADER or (self._wanted is not None and data[3] not in self._wanted):
+            return _HEADER
+        return _HEADER + data[4]
 
 
 # --------------------------------------------------------------------------------------------------------------------- parsing
@@ -286,8 +292,8 @@ def _name(record: bytes) -> str | None:
 
 
 def records(raw: Raw, place: Place) -> tuple[Record, ...]:
-    """All records that a controller keeps there, parsed.
+    """All records that a controller keeps there, parsed; of those that locate nothing the kind is all that is sure to be known.
 
     :raises BmcError: they cannot be read.
     """
-    return tuple(parse(record) for record in read(raw, place))
+    return tuple(parse(record) for record in read(raw, place, LOCATORS))

@@ -61,6 +61,19 @@ def test_records_are_read_in_their_order_in_pieces_as_long_as_the_controller_giv
         assert len(RECORDS) == len(gets)
 
 
+def test_of_records_that_locate_nothing_the_header_is_enough():
+    """One command each behind a slow bus; and a controller that gives whole ones is asked for whole ones."""
+    slow = Fake(device_sdrs=RECORDS, longest=25, most=24)
+    found = sdr.records(slow, DEVICE)
+    assert [2, 0x11, 2, 0x12, 2] == [getattr(r, 'kind', 0x11 if isinstance(r, FruLocator) else 0x12) for r in found]
+    assert parse(RECORDS[1]) == found[1]
+    assert parse(RECORDS[3]) == found[3]
+    assert 5 + 2 == sum(asked[:2] == (4, 0x21) for asked in slow.asked)
+    quick = Fake(device_sdrs=RECORDS)
+    assert len(found) == len(sdr.records(quick, DEVICE))
+    assert 5 == sum(asked[:2] == (4, 0x21) for asked in quick.asked)
+
+
 @pytest.mark.parametrize('after', range(12))
 def test_a_cancelled_reservation_is_made_anew_and_the_record_begun_anew(after):
     """Somebody else reserves at any moment."""
