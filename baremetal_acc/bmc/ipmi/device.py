@@ -10,10 +10,11 @@ Source: IPMI 2.0 revision 1.1, sections 20.1 (Get Device ID), 33.1 and 35.1 (whe
 
 from collections import deque
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from baremetal_acc.bmc.ipmi import fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, refusal
+from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 
 MOST_CONTROLLERS = 64
@@ -21,6 +22,9 @@ MOST_CONTROLLERS = 64
 
 MOST_FRUS = 256
 """That are read in one look."""
+
+MOST_COMMANDS = 50_000
+"""That are sent in one look. A server takes some hundreds, a shelf some thousands; a hostile BMC would have us ask all day."""
 
 DEEPEST = 2
 """Bridges between us and a controller."""
@@ -192,11 +196,34 @@ def way(path: Path, channel: int, address: int) -> Path:
     return path[:-1] if address == BMC else (*path[:-1], Hop(channel=path[-1].channel, address=address))
 
 
+class _Counted:
+    """A :class:`Raw` for so many commands. All that go over bridges pass the BMC, and are counted there."""
+
+    def __init__(self, raw: Raw) -> None:
+        self.label = raw.label
+        self.longest = raw.longest
+        self._raw = raw
+        self._left = MOST_COMMANDS
+
+    def __call__(
+        self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
+    ) -> Reply:
+        """Send it.
+
+        :raises BmcAnswerInvalid: it would be one too many.
+        """
+        if not self._left:
+            told = f'{MOST_COMMANDS} commands were not enough to read all that it speaks of'
+            raise BmcAnswerInvalid(bmc=self.label, what=told)
+        self._left -= 1
+        return self._raw(netfn, command, data, lun=lun, once=once, within=within)
+
+
 class _Looking:
     """One look: what is known so far, and whom to ask next."""
 
     def __init__(self, raw: Raw) -> None:
-        self._raws: dict[Path, Raw] = {(): raw}
+        self._raws: dict[Path, Raw] = {(): _Counted(raw)}
         self._known: dict[Path, Controller] = {}
         self._frus: dict[tuple[Path, int], Fru] = {}
         self._next: deque[Path] = deque()

@@ -242,6 +242,16 @@ def test_there_are_no_more_than_can_be(monkeypatch, name, told):
     assert any(u.hides and f'more than 3 {told}' in u.reason for u in found.unread)
 
 
+def test_commands_have_an_end(monkeypatch):
+    """What is not read then is told: first the controller, then the FRUs."""
+    monkeypatch.setattr(device, 'MOST_COMMANDS', 8)
+    bmc = machine()
+    found = look(bmc)
+    assert 8 == len(bmc.asked)
+    assert [(AMC, 'device id', True), ((), 'FRU 0', False)] == [(u.path, u.what, u.hides) for u in found.unread]
+    assert {'8 commands were not enough to read all that it speaks of'} == {u.reason for u in found.unread}
+
+
 def test_two_machines_of_one_model_have_their_own_cards():
     """Nothing is remembered."""
     two, one = machine(), machine(repository=(fru_locator(2, name='Server'),))
