@@ -54,7 +54,8 @@ FIXED = {APP: {0x01}, OEM: {0x11}, VENDOR: {0x42}}
 class Controller:
     """A controller with a firewall, asked over LAN.
 
-    :ivar absent: has none. ``qualifier``: of 2Ch, demanded (strict), taken or left (lenient) or refused (none).
+    :ivar absent: has none. ``qualifier``: of 2Ch, demanded (strict), taken or left (lenient), of any body or none (ignored), or
+        refused (none).
     :ivar partial: applies bits as it goes before it refuses. ``deaf``: accepts, and changes nothing.
     :ivar one_for_all: does not keep channels apart. ``silent``: numbers of requests that it does not answer.
     :ivar fails: numbers of Set Command Enables that end with this code though they are done in part.
@@ -139,7 +140,7 @@ class Controller:
         subset = next((s for s in self.subsets if s.netfn == netfn), None)
         if subset is None:
             return Reply(0xCB)
-        expected = {'strict': [subset.qualifier], 'lenient': [subset.qualifier, b''], 'none': [b'']}[
+        expected = {'strict': [subset.qualifier], 'lenient': [subset.qualifier, b''], 'ignored': [rest], 'none': [b'']}[
             self.qualifier if netfn == 0x2C else 'strict'
         ]
         if rest not in expected:
@@ -245,7 +246,7 @@ def test_any_answer_is_read_or_refused(data):
 # ------------------------------------------------------------------------------------------------------- the whole way
 
 
-@pytest.mark.parametrize('qualifier', ['strict', 'lenient', 'none'])
+@pytest.mark.parametrize('qualifier', ['strict', 'lenient', 'ignored', 'none'])
 def test_a_lock_closes_all_that_writes_firmware_to_the_host_and_nothing_else(qualifier):
     """Table 2.1; the LAN stays as it was; released, all is as before."""
     controller = Controller(qualifier=qualifier)
@@ -484,6 +485,53 @@ def test_nothing_is_written_where_our_own_channel_cannot_be_seen():
     assert trouble is not None
     assert 'nothing is written' in trouble.says
     assert [] == controller.written
+
+
+LISTS = {
+    'the last one says so': ([b'\x00\1\1\0\0', b'\x80\1\xb7\xa2\0', b'\x00\1\3\0\0'], None),
+    'the one behind is not there': ([b'\x00\1\1\0\0', b'\x01\1\xb7\xa2\0'], None),
+    'the same again': ([b'\x01\1\xb7\xa2\0', b'\x01\1\xb7\xa2\0'], None),
+    'none': ([], 'refused with completion code C9h'),
+    'no IANA number': ([b'\x80\1\xb7'], '1 bytes are no IANA number'),
+    'cut short': ([b'\x80'], 'the answer has 1 bytes, and 3 are needed'),
+    'without end': ([bytes([0, 1, n, 0, 0]) for n in range(99)], 'more than 16 vendors'),
+}
+
+
+@pytest.mark.parametrize(('listed', 'says'), LISTS.values(), ids=LISTS)
+def test_the_vendors_of_oem_commands_are_asked_for(listed, says):
+    """Up to the last one, or the first that is not there; a list that cannot be read leaves NetFn 2Eh unread."""
+
+    class Listing(Controller):
+        def __call__(self, netfn, command, data=b'', **kwargs):
+            if command == 0x64:
+                return Reply(0, listed[data[2]]) if data[2] < len(listed) else Reply(0xC9)
+            if command in (0x0A, 0x0C, 0x61) and data[1] & 0x3F == 0x2E and data[3:] == b'\1\0\0':
+                return Reply(0, bytes(16))
+            return super().__call__(netfn, command, data, **kwargs)
+
+    found = firewall.observe(Listing())
+    assert (says is None) is (VENDOR in {table.subset for table in found.tables})
+    if says is not None:
+        (unread,) = found.unread
+        assert unread.startswith('NetFn 2Eh on LUN 0: Get OEM NetFn IANA Support: ')
+        assert unread.endswith(says)
+
+
+def test_a_controller_that_falls_silent_while_it_is_repaired_leaves_something_unknown():
+    """Both of its channel and of ours."""
+    for habits in ({'partial': True, 'fails': {0: 0x80}}, {'one_for_all': True}):
+        whole = Controller(**habits)
+        writes = [w for w in firewall.plan(firewall.observe(whole)) if w.subset == PICMG]
+        before = len(whole.log)
+        firewall.perform(whole, writes)
+        for at in range(5, len(whole.log) - before):
+            controller = Controller(**habits)
+            firewall.observe(controller)
+            controller.silent = frozenset({before + at})
+            trouble = firewall.perform(controller, writes)
+            assert trouble is not None
+            assert not trouble.repaired
 
 
 def test_a_controller_that_does_not_tell_its_netfns_is_asked_for_all():

@@ -677,3 +677,13 @@ def test_the_time_to_settle_is_what_target_and_image_ask_for():
     assert timedelta(seconds=75) == hpm.settles(target)
     assert timedelta(seconds=60 + 10 + 50) == hpm.settles(target, image())
     assert timedelta(seconds=30) == hpm.settles(hpm.parse_capabilities(bytes(8), 'b'))
+
+
+def test_what_may_not_be_looked_at_is_an_error_and_silence_is_not_guessed_at():
+    """D4h ends a look; while components and block sizes are read, no answer is no reading."""
+    with pytest.raises(BmcNotAuthorised, match='Get Upgrade Status: refused'):
+        hpm.look(Controller(codes={0: 0xD4, 1: 0, 2: 0}), 2)
+    with pytest.raises(BmcUnreachable):
+        hpm.component(Controller(dropped=frozenset({1})), 2)
+    with pytest.raises(BmcUnreachable):
+        hpm.block_size(Controller(dropped=frozenset({0})))
