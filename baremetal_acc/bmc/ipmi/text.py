@@ -28,7 +28,9 @@ _BCD_PLUS = '0123456789 -.\ufffd\ufffd\ufffd'
 def said(coding: Coding, data: bytes, *, wide: bool = False) -> str | None:
     """The text of a field; None where it says nothing. What is binary is given as hexadecimal digits.
 
-    :param wide: eight-bit text is of two bytes a character, the lower one first, since its language is not English.
+    :param wide: eight-bit text is of two bytes a character, the lower one first, since its language is not English. Bytes that
+        are all printable ASCII are taken for that nevertheless: the common tools ignore the language, and so do many who write
+        an EEPROM and look at it with them. It is serial numbers that are at stake.
     """
     match coding:
         case Coding.BINARY:
@@ -39,7 +41,8 @@ def said(coding: Coding, data: bytes, *, wide: bool = False) -> str | None:
             bits = int.from_bytes(data, 'little')
             text = ''.join(chr(0x20 + (bits >> 6 * n & 0x3F)) for n in range(len(data) * 8 // 6))
         case Coding.EIGHT_BIT:
-            text = data.decode('utf-16-le', 'replace') if wide else data.decode('latin-1')
+            narrow = not wide or len(data) % 2 or all(0x20 <= byte <= 0x7E for byte in data)
+            text = data.decode('latin-1') if narrow else data.decode('utf-16-le', 'replace')
     return clean(text) or None
 
 

@@ -104,10 +104,16 @@ def test_a_text_of_one_character_is_the_end_mark():
 
 
 def test_a_text_in_another_language_has_two_bytes_a_character():
-    """Japanese, in the board area; the chassis area is always in English."""
+    """Japanese, in the board area."""
     field = '計算機'.encode('utf-16-le')
     found = parse(memory(board=area(b'\x0e\0\0\0' + bytes([0xC0 | len(field)]) + field)))
     assert ('計算機', 0x0E) == (found.board.manufacturer, found.board.language)
+
+
+def test_a_serial_number_in_another_language_is_still_read():
+    """It was written in ASCII, by somebody whose tool ignores the language; an odd number of bytes is no wide text either."""
+    found = parse(memory(board=area(b'\x0e\0\0\0' + text('Ma\xeb') + text('Card') + text('SN1234'))))
+    assert ('Maë', 'Card', 'SN1234') == (found.board.manufacturer, found.board.product, found.board.serial)
 
 
 @pytest.mark.parametrize(
