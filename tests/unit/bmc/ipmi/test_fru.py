@@ -9,7 +9,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import fru
@@ -28,7 +28,7 @@ from baremetal_acc.bmc.ipmi.fru import (
     parse,
     read,
 )
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
 from tests.unit.bmc.ipmi.cards import Fake, area, board, memory, record, text, zero
 
 PICMG = b'\x5a\x31\x00'
@@ -278,6 +278,29 @@ def test_any_bytes_behind_right_checksums_are_parsed(data):
             for value in (getattr(part, name) for name in part.__slots__):
                 assert not isinstance(value, str) or value.isprintable()
     assert 4 == len(found.records)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from([16, 25, 240]))
+def test_any_answers_give_a_memory_or_an_error_of_ours(data, longest):
+    """And the questions have an end."""
+
+    class Chance(Fake):
+        def answer(self, netfn, command, sent):
+            assert len(self.asked) < 2000
+            if command == 0x10:
+                return b'\0' + data.draw(st.binary(min_size=2, max_size=4))
+            if len(self.asked) > 60:
+                return b'\xcb'
+            count = sent[3]
+            given = data.draw(st.sampled_from([count, count, count, 1, 0, 255]))
+            body = data.draw(st.sampled_from([WHOLE[:given], WHOLE[:given] * 2, bytes(given), b'']))
+            return bytes([data.draw(st.sampled_from([0, 0, 0, 0, 0, 0xC8, 0xCA, 0x81])), given]) + body
+
+    try:
+        assert fru.MOST >= len(read(Chance(longest=longest)))
+    except BmcError:
+        return
 
 
 def test_checksums_of_the_tests_are_those_of_the_specification():

@@ -3,12 +3,12 @@
 """Records are read to their end whatever is reserved, refused or changed meanwhile, and locators say what they say."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import sdr
 from baremetal_acc.bmc.ipmi.sdr import DEVICE, REPOSITORY, ControllerLocator, FruLocator, OtherRecord, parse, read
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnsupported
 from tests.unit.bmc.ipmi.cards import Fake, fru_locator, mc_locator, sensor
 
 RECORDS = (sensor(1), fru_locator(2, address=0x72, fru=3, name='Card'), sensor(7), mc_locator(9, address=0x72), sensor(4))
@@ -176,3 +176,23 @@ def test_any_locator_is_parsed(kind, body):
     assert 1 == found.number
     assert not isinstance(found, OtherRecord)
     assert found.name is None or found.name.isprintable()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from([16, 25, 240]))
+def test_any_answers_give_records_or_an_error_of_ours(data, longest):
+    """And the questions have an end, though the answers have none."""
+
+    class Chance(Fake):
+        def answer(self, netfn, command, sent):
+            assert len(self.asked) < 2000
+            code = data.draw(st.sampled_from([0, 0, 0, 0, 0, 0xC5, 0xC8, 0xCB]))
+            following = data.draw(st.sampled_from([b'\0\0', b'\1\0', b'\2\0', b'\xff\xff']))
+            header = following + b'\x51' + data.draw(st.sampled_from([b'\x02', b'\x11'])) + data.draw(st.binary(max_size=1))
+            return bytes([code]) + following + data.draw(st.sampled_from([b'', header, header + bytes(20), bytes(5)]))
+
+    try:
+        for record in read(Chance(longest=longest), DEVICE, sdr.LOCATORS):
+            parse(record)
+    except BmcError:
+        return
