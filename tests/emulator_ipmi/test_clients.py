@@ -165,6 +165,24 @@ def test_a_key_of_the_bmc_is_needed_where_there_is_one(lan, tool, tmp_path):
     assert 1 == ipmitool('mc', 'info', tries=('1', '1')).code
 
 
+def test_the_lan_channel_is_shown_and_changed(lan, tool):
+    """channel info, lan print, lan set; a channel that is set off is silent."""
+    site = Site(lan)
+    ipmitool = tool(site)
+    info = ipmitool.right('channel', 'info', '1').fields
+    assert ('802.3 LAN', 'multi-session', 'always available') == (
+        info['Channel Medium Type'],
+        info['Session Support'],
+        info['Access Mode'],
+    )
+    ipmitool.right('lan', 'set', '1', 'ipaddr', '10.1.2.3')
+    shown = ipmitool.right('lan', 'print', '1').fields
+    assert ('10.1.2.3', '02:00:00:00:00:01') == (shown['IP Address'], shown['MAC Address'])
+    ipmitool('lan', 'set', '1', 'access', 'off', tries=('1', '1'))
+    assert not site.endpoint.channel.is_open
+    assert 1 == ipmitool('mc', 'info', tries=('1', '1')).code
+
+
 def test_the_chassis_is_controlled(lan, tool):
     """Power off and on reach the machine, and are seen."""
     site = Site(lan)

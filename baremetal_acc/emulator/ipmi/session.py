@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.ipmi.channel import LanChannel
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
     IPMB,
@@ -184,7 +185,8 @@ class Endpoint:
         self.controller = controller
         self.users = users
         self.suites = tuple(SUITES[number] for number in suites)
-        self.kg = kg
+        self.channel = LanChannel(kg)
+        self.channel.join(controller)
         self.idle_seconds = idle_seconds
         self.reset_seconds = reset_seconds
         self._clock = clock or Clock()
@@ -215,7 +217,7 @@ class Endpoint:
 
     def receive(self, datagram: bytes) -> list[bytes]:
         """What is answered to a datagram; mostly one, none where silence is the answer."""
-        if self._clock.now() < self._silent_until or len(datagram) < 4 or datagram[:3] != _RMCP:
+        if not self.channel.is_open or self._clock.now() < self._silent_until or len(datagram) < 4 or datagram[:3] != _RMCP:
             return []
         self._expire()
         kind, rest = datagram[3], datagram[4:]
@@ -385,7 +387,7 @@ class Endpoint:
         if handshake.asked == payload:
             return _RAKP2, handshake.answered
         user = self.users.find(name)
-        refused = _refused(name, user, role & _ROLE, handshake.limit)
+        refused = _refused(name, user, role & _ROLE, min(handshake.limit, self.channel.now.limit))
         if user is None or refused:
             del self._handshakes[number]
             return _RAKP2, bytes((tag, refused, 0, 0)) + handshake.console
@@ -422,7 +424,7 @@ class Endpoint:
         proof = suite.mac(user.password, handshake.second + handshake.console + tail)
         if not hmac.compare_digest(proof, payload[8:]):
             return _RAKP4, bytes((tag, _BAD_CHECK, 0, 0)) + handshake.console
-        key = suite.mac(self.kg or user.password, handshake.first + handshake.second + tail)
+        key = suite.mac(self.channel.kg if self.channel.has_key else user.password, handshake.first + handshake.second + tail)
         limit = min(handshake.role, handshake.limit)
         self._active[number] = _Active(
             handshake=handshake,
@@ -447,7 +449,8 @@ class Endpoint:
             raise Refusal(Code.INVALID_FIELD)
         extended = bool(request.data[0] & 0x80)
         status = 0x04 if self.users.has_names else 0
-        return bytes((channel, 0x80 if extended else 0, status | (0x20 if self.kg else 0), 0x02 if extended else 0, 0, 0, 0, 0))
+        version = (0x80, 0x02) if extended else (0, 0)
+        return bytes((channel, version[0], status | (0x20 if self.channel.has_key else 0), version[1])) + bytes(4)
 
     def _set_privilege(self, request: Request) -> bytes:
         session, wanted = request.session, request.data[0] & 0xF

@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How is the LAN channel of the emulated BMC set up, and what can shut its operator out? 06/40, 41 and 56, and 0C/01 and 02.
+
+All of it takes effect: a channel that is disabled is silent, its limit bounds logins, and a new K_G changes every login.
+
+Source: IPMI 2.0 revision 1.1, sections 22.22, 22.23, 22.25, 23.1 and 23.2.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from baremetal_acc.emulator.ipmi.controller import APP, LAN, MANY, TRANSPORT, Code, Controller, Privilege, Refusal, Request
+
+KEY_BYTES = 20
+
+_ALWAYS, _SHARED = 2, 3
+_STORED, _VOLATILE = 1, 2
+_NO_SESSIONS, _NO_MODE = 0x82, 0x83
+_LOCKED, _UNLOCKED = 1, 2
+_READ, _SET, _LOCK = range(3)
+_KEY_LOCKED, _KEY_SHORT, _KEY_LONG, _NO_SUCH_KEY = 0x80, 0x81, 0x82, 0x84
+_K_G = 1
+_NO_PARAMETER, _READ_ONLY = 0x80, 0x82
+_REVISION = 0x11
+_REVISION_ONLY = 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Mode with the bits that disable alerts and authentication, and the limit of privilege."""
+
+    bits: int = _ALWAYS
+    limit: Privilege = Privilege.ADMINISTRATOR
+
+
+class LanChannel:
+    """The state of the channel.
+
+    :param kg: the key of the BMC; empty or all zeros: passwords serve for it.
+    :ivar parameters: LAN configuration, by number; those of ``read_only`` cannot be set.
+    """
+
+    def __init__(self, kg: bytes = b'') -> None:
+        if len(kg) > KEY_BYTES:
+            raise ValueError(f'K_G has {KEY_BYTES} bytes at most')
+        self.kg = kg
+        self.kg_locked = False
+        self.stored = self.now = Access()
+        self.parameters: dict[int, bytes] = {
+            0: b'\0',
+            1: b'\0',
+            2: bytes(5),
+            3: bytes((127, 0, 0, 1)),
+            4: b'\1',
+            5: bytes((2, 0, 0, 0, 0, 1)),
+            6: bytes((255, 0, 0, 0)),
+            12: bytes(4),
+            13: bytes(6),
+        }
+        self.read_only = {1}
+
+    @property
+    def is_open(self) -> bool:
+        """It answers."""
+        return self.now.bits & 7 in (_ALWAYS, _SHARED)
+
+    @property
+    def has_key(self) -> bool:
+        """There is a K_G."""
+        return any(self.kg)
+
+    def restart(self) -> None:
+        """What is stored takes the place of what was set for the time being."""
+        self.now = self.stored
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer for this channel."""
+        operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
+
+        def of_the_lan(serve: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
+            def served(request: Request) -> bytes:
+                if controller.channel(request, request.data[0] & 0xF) != LAN:
+                    raise Refusal(_NO_SESSIONS)
+                return serve(request)
+
+            return served
+
+        controller.add(APP, 0x40, of_the_lan(self._set_access), privilege=administrator, least=3)
+        controller.add(APP, 0x41, of_the_lan(self._get_access), privilege=Privilege.USER, least=2)
+        controller.add(APP, 0x56, of_the_lan(self._key), privilege=administrator, least=3, most=MANY)
+        controller.add(TRANSPORT, 0x01, of_the_lan(self._set_parameter), privilege=administrator, least=3, most=MANY)
+        controller.add(TRANSPORT, 0x02, of_the_lan(self._get_parameter), privilege=operator, least=4)
+        controller.on_reset.append(self.restart)
+
+    def _set_access(self, request: Request) -> bytes:
+        _, bits, limit = request.data
+        if bits & 7 > _SHARED:
+            raise Refusal(_NO_MODE)
+        if bits >> 6 == 3 or limit >> 6 == 3 or (limit >> 6 and limit & 0xF not in tuple(Privilege)):
+            raise Refusal(Code.INVALID_FIELD)
+        for way in (_STORED, _VOLATILE):
+            access = self._of(way)
+            if bits >> 6 == way:
+                access = replace(access, bits=bits & 0x3F)
+            if limit >> 6 == way:
+                access = replace(access, limit=Privilege(limit & 0xF))
+            if way == _STORED:
+                self.stored = access
+            else:
+                self.now = access
+        return b''
+
+    def _of(self, way: int) -> Access:
+        return self.stored if way == _STORED else self.now
+
+    def _get_access(self, request: Request) -> bytes:
+        way = request.data[1] >> 6
+        if way not in (_STORED, _VOLATILE):
+            raise Refusal(Code.INVALID_FIELD)
+        access = self._of(way)
+        return bytes((access.bits, access.limit))
+
+    def _key(self, request: Request) -> bytes:
+        operation, which, key = request.data[1] & 3, request.data[2], request.data[3:]
+        if operation > _LOCK:
+            raise Refusal(Code.INVALID_FIELD)
+        if which != _K_G:
+            raise Refusal(_NO_SUCH_KEY)
+        if self.kg_locked and operation != _READ:
+            raise Refusal(_KEY_LOCKED)
+        if operation == _SET:
+            if len(key) != KEY_BYTES:
+                raise Refusal(_KEY_SHORT if len(key) < KEY_BYTES else _KEY_LONG)
+            self.kg = key
+        if operation == _LOCK:
+            self.kg_locked = True
+        state = bytes((_LOCKED if self.kg_locked else _UNLOCKED,))
+        return state + (self.kg.ljust(KEY_BYTES, b'\0') if operation == _READ and not self.kg_locked else b'')
+
+    def _set_parameter(self, request: Request) -> bytes:
+        number, data = request.data[1], request.data[2:]
+        kept = self.parameters.get(number)
+        if kept is None:
+            raise Refusal(_NO_PARAMETER)
+        if number in self.read_only:
+            raise Refusal(_READ_ONLY)
+        if len(data) != len(kept):
+            raise Refusal(Code.LENGTH_INVALID)
+        self.parameters[number] = data
+        return b''
+
+    def _get_parameter(self, request: Request) -> bytes:
+        if request.data[0] & _REVISION_ONLY:
+            return bytes((_REVISION,))
+        kept = self.parameters.get(request.data[1])
+        if kept is None:
+            raise Refusal(_NO_PARAMETER)
+        return bytes((_REVISION,)) + kept
