@@ -466,8 +466,8 @@ class Transfer:
     upload: Upload
     patience: timedelta
     size: int
-    stage: Stage = Stage.ABORT
-    stages: tuple[Stage, ...] = ()
+    stage: Stage
+    stages: tuple[Stage, ...]
     taken: int = 0
     refused: int | None = None
     offset: int = 0
@@ -490,20 +490,32 @@ class Transfer:
         return 100 if self.staged else min(99, self.sent * 100 // len(self.upload.firmware))
 
 
-def begin(image: Image, upload: Upload, target: Capabilities, properties: Properties, size: int) -> Transfer:
+def begin(
+    image: Image, upload: Upload, target: Capabilities, properties: Properties, size: int, *, further: bool = False
+) -> Transfer:
     """The upload of one component, before its first command.
 
     The image's actions before the upload are done where the component says that it has them.
 
     :param size: from :func:`block_size`.
+    :param further: other components of this image are staged already, by this process and for the same activation: they would
+        be lost by an Abort, with which an upload begins otherwise.
     """
     stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
     if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
         stages.insert(0, Stage.PREPARE)
     if properties.rollback and image.asks(ActionKind.BACKUP, upload.component):
         stages.insert(0, Stage.BACKUP)
-    patience = max(target.upgrade, target.inaccessible, LEAST_PATIENCE)
-    return Transfer(upload=upload, patience=patience, size=size, stages=tuple(stages), end=len(upload.firmware))
+    if not further:
+        stages.insert(0, Stage.ABORT)
+    return Transfer(
+        upload=upload,
+        patience=max(target.upgrade, target.inaccessible, LEAST_PATIENCE),
+        size=size,
+        stage=stages[0],
+        stages=tuple(stages[1:]),
+        end=len(upload.firmware),
+    )
 
 
 def turn(
@@ -532,7 +544,8 @@ def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     :raises WriteFailed: as of :func:`turn`.
     :raises BmcError: as of :func:`turn`.
     """
-    transfer = replace(transfer, pause=timedelta(0))
+    if transfer.pause:
+        transfer = replace(transfer, pause=timedelta(0))
     if transfer.staged:
         return transfer
     if transfer.looking:

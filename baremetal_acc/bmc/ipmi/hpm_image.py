@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Flag, IntEnum
 
+from baremetal_acc.bmc.ipmi.device import DeviceId
+from baremetal_acc.bmc.ipmi.text import clean
 from baremetal_acc.errors import ImageError
 
 SIGNATURE = b'PICMGFWU'
@@ -164,6 +166,18 @@ class Device:
     components: frozenset[int] | None = None
 
 
+def device(found: DeviceId, components: frozenset[int] | None = None) -> Device:
+    """What an image is compared with, from what the controller says of itself."""
+    major, minor = found.firmware.split('.')
+    return Device(
+        device_id=found.device,
+        manufacturer=found.manufacturer,
+        product=found.product,
+        revision=(int(major), int(minor, 16)),
+        components=components,
+    )
+
+
 def bits(mask: int) -> frozenset[int]:
     """The numbers of the bits that are set in a byte."""
     return frozenset(n for n in range(8) if mask >> n & 1)
@@ -205,7 +219,7 @@ def parse(content: bytes, name: str) -> Image:
     return Image(
         name=name,
         device_id=content[9],
-        manufacturer=_number(content, 10, 3),
+        manufacturer=_number(content, 10, 3) & 0x0FFFFF,
         product=_number(content, 13, 2),
         made=datetime.fromtimestamp(_number(content, 15, 4), UTC),
         features=Feature(content[19] & 0xF0),
@@ -220,25 +234,25 @@ def parse(content: bytes, name: str) -> Image:
     )
 
 
-def fits(image: Image, device: Device) -> tuple[str, ...]:
+def fits(image: Image, target: Device) -> tuple[str, ...]:
     """Why an image is not for this controller: one sentence for each difference; none where it is.
 
     The order of revisions is the image's own demand: it says upon which it can be put.
     """
     found = []
     for what, ours, its, digits in (
-        ('device id', image.device_id, device.device_id, 2),
-        ('manufacturer', image.manufacturer, device.manufacturer, 6),
-        ('product', image.product, device.product, 4),
+        ('device id', image.device_id, target.device_id, 2),
+        ('manufacturer', image.manufacturer, target.manufacturer, 6),
+        ('product', image.product, target.product, 4),
     ):
         if ours != its:
             found.append(f'image {image.name} is for {what} {ours:0{digits}X}h, and the controller has {its:0{digits}X}h')
-    if device.revision < image.earliest:
+    if target.revision < image.earliest:
         found.append(
             f'image {image.name} needs firmware {_revision(image.earliest)} or later on the controller, '
-            f'which has {_revision(device.revision)}'
+            f'which has {_revision(target.revision)}'
         )
-    if device.components is not None and (lacks := image.components - device.components):
+    if target.components is not None and (lacks := image.components - target.components):
         found.append(f'image {image.name} is for component {listed(lacks)}, which the controller does not have')
     return tuple(found)
 
@@ -289,8 +303,8 @@ def _actions(
 
 
 def text(raw: bytes) -> str:
-    """A text filled up with zeros, without what a terminal would obey."""
-    return ''.join(c if c.isprintable() else '?' for c in raw.split(b'\0', 1)[0].decode('latin-1')).strip()
+    """A text filled up with zeros."""
+    return clean(raw.split(b'\0', 1)[0].decode('latin-1'))
 
 
 def _number(content: bytes, at: int, size: int) -> int:

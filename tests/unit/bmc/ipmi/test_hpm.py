@@ -383,6 +383,20 @@ def test_actions_that_the_component_does_not_have_are_left_out():
     assert [2] == [data[2] for _, command, data in controller.log if command == 0x31]
 
 
+def test_a_further_component_of_an_image_is_uploaded_without_abort():
+    """Abort would throw away what is staged and waits for the same activation."""
+    controller = Controller()
+    made = image(records=())
+    target = hpm.capabilities(controller)
+    part = hpm.component(controller, 2)
+    transfer = hpm.begin(made, made.uploads[0], target, part.properties, 898, further=True)
+    controller.log.clear()
+    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert done.staged
+    assert (0x31, '000402') == (controller.log[0][1], controller.log[0][2].hex())
+    assert 0 == controller.count(0x30)
+
+
 def test_block_numbers_wrap():
     """After 255 comes 0."""
     controller = Controller()

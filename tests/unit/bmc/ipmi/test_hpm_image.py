@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baremetal_acc.bmc.ipmi import device as identity
 from baremetal_acc.bmc.ipmi import hpm_image
 from baremetal_acc.bmc.ipmi.hpm_image import Action, ActionKind, Device, Feature, Upload, Version, fits, parse
 from baremetal_acc.errors import ImageError
@@ -151,6 +152,13 @@ def test_an_image_fits_the_controller_that_it_is_for():
     assert () == fits(found, replace(DEVICE, revision=(2, 0), components=None))
 
 
+def test_what_a_controller_says_of_itself_is_compared():
+    """Get Device ID, written by hand: device 35h, firmware 1.02 during an update, manufacturer 00A2B7h, product 1234h."""
+    found = identity.parse(bytes.fromhex('35 81 81 02 02 29 b7a200 3412'))
+    assert DEVICE == hpm_image.device(found, frozenset({0, 1, 2, 3}))
+    assert replace(DEVICE, revision=(1, 0x99), components=None) == hpm_image.device(replace(found, firmware='1.99'))
+
+
 DIFFERENT = {
     'device': (replace(DEVICE, device_id=0x20), 'is for device id 35h, and the controller has 20h'),
     'manufacturer': (replace(DEVICE, manufacturer=0x57), 'is for manufacturer 00A2B7h, and the controller has 000057h'),
@@ -208,4 +216,4 @@ def test_what_was_written_is_read(oem, firmware, described, over):
 
 def test_a_description_cannot_speak_to_the_terminal():
     """Its bytes are the image maker's."""
-    assert '?[2Jevil' == parse(image(upload(4, b'x', described=b'\x1b[2Jevil\0rest')), 'x').uploads[0].described
+    assert '\ufffd[2Jevil' == parse(image(upload(4, b'x', described=b'\x1b[2Jevil\0rest')), 'x').uploads[0].described
