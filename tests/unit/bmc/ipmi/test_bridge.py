@@ -106,7 +106,9 @@ def test_lun_and_once_go_with_the_command():
     bmc, amc, _ = machine()
     over(bmc)(0x0A, 0x10, b'\0', lun=3, once=True)
     assert (0x0A, 0x10, b'\0', 3, False) == amc.asked[-1]
-    assert [(6, 0x34, 0, True)] == [(netfn, command, lun, once) for netfn, command, _, lun, once in bmc.asked]
+    over(bmc)(0x0A, 0x10, b'\0', once=True)
+    assert (0x0A, 0x10, b'\0', 0, False) == amc.asked[-1]
+    assert [(6, 0x34, 0, True)] * 2 == [(netfn, command, lun, once) for netfn, command, _, lun, once in bmc.asked]
 
 
 def test_each_command_has_the_next_sequence_number_of_64():
@@ -165,6 +167,30 @@ def test_what_is_no_answer_is_an_error(message, told):
     bmc.message = message
     with pytest.raises(BmcAnswerInvalid, match=told):
         over(bmc)(6, 1)
+
+
+class Elsewhere(Fake):
+    """Puts its answers into the queue as if they were of this channel, with a privilege in the upper half of the byte."""
+
+    channel = 0x40
+
+    def send(self, data):
+        code = super().send(data)
+        self.queue = [bytes([self.channel]) + message[1:] for message in self.queue]
+        return code
+
+
+@pytest.mark.parametrize(('channel', 'taken'), [(0x00, True), (0x40, True), (0x01, False), (0x47, False)])
+def test_an_answer_in_the_queue_is_of_the_channel_that_was_asked(channel, taken):
+    """Controllers of two channels may have the same address."""
+    amc = Fake(address=0x72)
+    bmc = Elsewhere(behind={(0, 0x72): amc})
+    bmc.answers_by, bmc.channel = 'queue', channel
+    if taken:
+        assert Reply(0, amc.device_id()) == over(bmc)(6, 1)
+    else:
+        with pytest.raises(BmcUnreachable):
+            over(bmc)(6, 1)
 
 
 def test_a_bmc_may_give_back_its_own_sequence_number():

@@ -187,9 +187,9 @@ def test_a_record_is_kept_by_its_kind(kind, body, found, faults):
 
 
 def test_connections_of_a_device_on_the_carrier_with_a_guid_and_unused_lanes():
-    """A link of 40 bits, from the lowest: channel 1, lane 0, OEM GUID 0, extension 3, group 5, match 1."""
+    """Links of 40 bits, from the lowest: channel 1, lane 0, OEM GUID 0, extension 3, group 5, match 1; and one of Ethernet."""
     guid = bytes(range(16))
-    body = PICMG + b'\x19\x00\x01' + guid + b'\x03\x01' + b'\xe4\xff\xff' + bytes.fromhex('01 01 3f 05 fd')
+    body = PICMG + b'\x19\x00\x01' + guid + b'\x03\x01' + b'\xe4\xff\xff' + bytes.fromhex('01 01 3f 05 fd  02 5d 00 00 fc')
     found = parse(memory(records=record(0xC0, body, last=True)))
     assert (
         PointToPoint(
@@ -197,7 +197,10 @@ def test_connections_of_a_device_on_the_carrier_with_a_guid_and_unused_lanes():
             device=3,
             guids=(guid,),
             channels=((4, None, None, None),),
-            links=(Link(channel=1, lanes=(0,), kind=0xF0, extension=3, group=5, match=1),),
+            links=(
+                Link(channel=1, lanes=(0,), kind=0xF0, extension=3, group=5, match=1),
+                Link(channel=2, lanes=(0, 2, 3), kind=0x05, extension=0, group=0, match=0),
+            ),
         ),
     ) == found.records
 
