@@ -409,7 +409,7 @@ def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spo
     if power is not PowerState.OFF:
         return
     if spoilt:
-        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: apply --execute writes it anew'
+        what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: {work.MENDING}'
     elif verb is Verb.UNLOCK:
         what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
     elif good:
@@ -433,14 +433,20 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
 
 
 def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
-    """Those that go on, and those that the job has made. An ``apply`` that ended well ends those that it has written."""
-    ends = good and one.verb is Verb.APPLY
+    """Those that go on, and those that the job has made. A job that ended well ends those that it has mended.
+
+    Of one device there is one for its firmware, and one for its functions: what ends the one does not end the other.
+    """
     inventory = None if one.last is None else one.last[0]
-    found = {m.accelerator: m for m in one.state.quarantined if not (ends and work.written_anew(m, one.job, inventory))}
+    kept = (m for m in one.state.quarantined if not (good and work.written_anew(m, one.job, inventory)))
+    found = {(m.accelerator, m.firmware): m for m in kept}
     for device in one.job.quarantined:
         why = '; '.join(r for r in one.job.reasons if device in r and 'is quarantined' in r)
         left = restore.spoilt(one.job, device, inventory)
-        found[device] = Quarantined(
+        earlier = found.get((device, left.firmware))
+        if earlier is not None:
+            left = left.beside(earlier.refs, earlier.anew)
+        found[device, left.firmware] = Quarantined(
             accelerator=device, at=datetime.now(UTC), why=why, firmware=left.firmware, refs=left.places, anew=left.anew
         )
     return tuple(found.values())

@@ -22,6 +22,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
 from baremetal_acc.model.job import (
+    Action,
     CheckImage,
     Engage,
     Finding,
@@ -48,6 +49,9 @@ COMMAND_LINE_RULE = 'command line'
 
 QUARANTINE = 'quarantine'
 """Subject of the finding that a device is quarantined."""
+
+MENDING = 'apply --execute writes it anew; where only a slot of it was spoilt, so does program --execute'
+"""What ends a quarantine."""
 
 JOB = 'job'
 """Subject of the finding that a job has not ended: what it has begun nobody has judged."""
@@ -161,8 +165,8 @@ def look(
         # A tenant's host that is off is kept off, too: what needs it to start gives it back, once all its locks are proven.
         hold=target.node.exposure is Exposure.TENANT if request.hold is None else request.hold,
         only=devices,
-        # Nobody believes what a quarantined device shows: it is written anew.
-        again=spoilt if request.verb is Verb.APPLY else frozenset(),
+        # Nobody believes what a quarantined device shows: what the verb may write of it is written anew.
+        again=spoilt,
         spoilt=spoilt,
     )
     _check_serving(made, target, sendings(inventory))
@@ -182,7 +186,7 @@ def look(
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
         text = 'nothing to do about what does not hold' if unmet else 'nothing to do'
         made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text=text), *let, *kept))
-    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, request.verb)))
+    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made)))
     return Prepared(
         entry=entry,
         target=target,
@@ -266,7 +270,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
             label=names.get(device, device),
             subject=QUARANTINE,
             expected='none',
-            found=f'quarantined at {mark.at:%Y-%m-%d %H:%M:%S}Z, until apply --execute has written it anew: {mark.why}',
+            found=f'quarantined at {mark.at:%Y-%m-%d %H:%M:%S}Z, until {_mending(mark)} has written it anew: {mark.why}',
             met=Met.NO,
             rule='default',
         )
@@ -293,15 +297,18 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
     return replace(verdict, findings=(*verdict.findings, *marks, *quarantines, *under_way))
 
 
-def _quarantine_notes(state: TargetState, inventory: Inventory, verb: Verb) -> Iterator[Note]:
+def _mending(mark: Quarantined) -> str:
+    """The commands that can write what was spoilt."""
+    return 'apply --execute' if mark.firmware else 'apply or program --execute'
+
+
+def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> Iterator[Note]:
     """Who reads a plan has to learn which devices nobody may use, and why something is written that seems to be there."""
     names = labels(inventory)
-    what = (
-        'it is written anew, whatever it shows'
-        if verb is Verb.APPLY
-        else 'only apply --execute, which writes it anew, ends that'
-    )
     for mark in state.quarantined:
+        what = 'it is written anew, whatever it shows'
+        if not mended(mark, made.actions, inventory):
+            what = f'this does not end it, but {_mending(mark)} that writes anew what was spoilt'
         for device in sorted(suspects(mark, inventory).intersection(names)):
             yield Note(label=names[device], text=f'quarantined since {mark.at:%Y-%m-%d %H:%M:%S}Z: {what}')
 
@@ -327,8 +334,13 @@ def unmended(state: TargetState, job: Job, inventory: Inventory) -> frozenset[Ac
 
 def written_anew(mark: Quarantined, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
     """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
-    return restore.written_anew(
-        job, mark.accelerator, firmware=mark.firmware, places=mark.refs, anew=mark.anew, inventory=inventory
+    return mended(mark, restore.written_well(job), inventory)
+
+
+def mended(mark: Quarantined, writes: Iterable[Action], inventory: Inventory | None) -> frozenset[AcceleratorId]:
+    """As :func:`written_anew`, if these are written well."""
+    return restore.mended(
+        writes, mark.accelerator, firmware=mark.firmware, places=mark.refs, anew=mark.anew, inventory=inventory
     )
 
 

@@ -11,12 +11,13 @@ third time.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Self
 
 from baremetal_acc.decide import evidence, images
 from baremetal_acc.decide.advance import describe
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image
+from baremetal_acc.model.image import Image, revokes
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
     Action,
@@ -359,11 +360,17 @@ class Spoilt:
     :ivar firmware: its firmware is not to be trusted; False: only a slot's function is not.
     :ivar places: all that was written to: whatever stands there later is not to be trusted, however it calls itself.
     :ivar anew: what of it has to be written well before anybody may use the device: what does not show what was written last.
+        A revocation is not among it: it is never written beside firmware, and a device that is not trusted has all of its
+        firmware written.
     """
 
     firmware: bool
     places: tuple[Ref, ...]
     anew: tuple[Ref, ...]
+
+    def beside(self, places: Iterable[Ref], anew: Iterable[Ref]) -> Self:
+        """With what was spoilt before, and has not been mended since."""
+        return replace(self, places=tuple(sorted({*self.places, *places})), anew=tuple(sorted({*self.anew, *anew})))
 
 
 def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoilt:
@@ -378,7 +385,7 @@ def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoi
     for (identity, ref), written in _writes(job).items():
         _, last, action = written[-1]
         component = None if accelerator is None else part_of(accelerator, ref)
-        if identity == device and not _took(last, action, component, inventory):
+        if identity == device and not revokes(action.content) and not _took(last, action, component, inventory):
             bad.add(ref)
     return Spoilt(
         firmware=any(isinstance(a, Flash) for a in mine),
@@ -396,35 +403,49 @@ def written_anew(
     anew: Iterable[Ref] = (),
     inventory: Inventory | None = None,
 ) -> frozenset[AcceleratorId]:
-    """Who stands there, under whatever identity, if a job has written well what was spoilt. What was put back does not count.
+    """As :func:`mended`, by what a job has written well."""
+    return mended(written_well(job), device, firmware=firmware, places=places, anew=anew, inventory=inventory)
+
+
+def written_well(job: Job) -> tuple[Action, ...]:
+    """What of a job has ended well. What was put back does not count."""
+    good = (ItemState.DONE, ItemState.STAGED)
+    return tuple(i.action for i in job.items if i.state in good and not i.restoring)
+
+
+def mended(
+    writes: Iterable[Action],
+    device: AcceleratorId,
+    *,
+    firmware: bool,
+    places: Iterable[Ref],
+    anew: Iterable[Ref] = (),
+    inventory: Inventory | None = None,
+) -> frozenset[AcceleratorId]:
+    """Who stands there, under whatever identity, if these writes, all of them good, mend what was spoilt; else nobody.
 
     :param firmware: firmware was spoilt, and a function alone mends nothing.
     :param anew: what has to be among it. What the device does not show any more cannot be: firmware that is called after its
         version, or another card.
-    :param inventory: what is there now; None: nobody has looked, and all of ``anew`` has to be among it.
+    :param inventory: what is there now. The device, and whatever stands in its place, have all to be written: they may have
+        changed their names, and nobody can tell which of them it is. None: nobody has looked, and all of ``anew`` has to be
+        among what one of them was written.
     """
-    places = set(places)
-    found: dict[AcceleratorId, list[Flash | Program]] = {}
-    for item in job.items:
-        action = item.action
-        if isinstance(action, Flash | Program) and not item.restoring and item.state in (ItemState.DONE, ItemState.STAGED):
-            found.setdefault(action.accelerator, []).append(action)
-    return frozenset(
-        identity
-        for identity, actions in found.items()
-        if any(
-            isinstance(a, Flash if firmware else Flash | Program) and (identity == device or a.ref in places) for a in actions
-        )
-        and _shown(anew, identity, inventory) <= {a.ref for a in actions}
-    )
-
-
-def _shown(places: Iterable[Ref], device: AcceleratorId, inventory: Inventory | None) -> frozenset[Ref]:
-    """Those of these places that a device shows; all of them where nobody has looked."""
+    places, anew = frozenset(places), frozenset(anew)
+    kinds = Flash if firmware else Flash | Program
+    refs: dict[AcceleratorId, set[Ref]] = {}
+    right: dict[AcceleratorId, set[Ref]] = {}
+    for action in writes:
+        if isinstance(action, Flash | Program):
+            refs.setdefault(action.accelerator, set()).add(action.ref)
+            if isinstance(action, kinds):
+                right.setdefault(action.accelerator, set()).add(action.ref)
     if inventory is None:
-        return frozenset(places)
-    accelerator = inventory.accelerator(device)
-    return frozenset() if accelerator is None else frozenset(places).intersection(_parts(accelerator))
+        return frozenset(a for a in right if (a == device or not places.isdisjoint(right[a])) and anew <= refs[a])
+    there = {a.id: frozenset(_parts(a)) for a in inventory.accelerators}
+    suspects = (standing(inventory, places) | {device}).intersection(there)
+    good = all(a in right and anew & there[a] <= refs[a] for a in suspects)
+    return suspects if good else frozenset()
 
 
 def _writes(job: Job) -> dict[Place, list[tuple[int, Item, Flash | Program]]]:
@@ -497,4 +518,19 @@ def _system_of(inventory: Inventory, ref: Ref) -> Ref | None:
     return None if facts is None else facts.system
 
 
-__all__ = ['End', 'due', 'found_in', 'judge', 'lost', 'part_of', 'put_back', 'spoilt', 'standing', 'written_anew', 'wrong']
+__all__ = [
+    'End',
+    'Spoilt',
+    'due',
+    'found_in',
+    'judge',
+    'lost',
+    'mended',
+    'part_of',
+    'put_back',
+    'spoilt',
+    'standing',
+    'written_anew',
+    'written_well',
+    'wrong',
+]

@@ -118,6 +118,11 @@ class Image:
         return f'{self.kind} {self.security_version} {self.digest}'
 
 
+def revokes(content: str | None) -> bool:
+    """Whether this :attr:`Image.content` is that of a revocation."""
+    return content is not None and content.startswith(f'{ImageKind.REVOCATION} ')
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """An image that was checked, ready to be sent.

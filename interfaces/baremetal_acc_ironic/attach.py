@@ -370,17 +370,19 @@ def _without_overrides(mind: Memory, attached: Attached | None) -> Memory:
 
 def _withheld(mind: Memory, inventory: Inventory) -> Memory:
     """With the devices quarantined of which something could not be brought back: nobody is offered them."""
-    known = {q.device for q in mind.quarantined}
-    new = {}
-    for one in decide.stuck(mind.attached):
-        accelerator = inventory.accelerator(one.accelerator)
-        if one.accelerator in known:
-            continue
+    stuck = decide.stuck(mind.attached)
+    new = []
+    for device in dict.fromkeys(one.accelerator for one in stuck):
+        theirs = [one for one in stuck if one.accelerator == device]
+        accelerator = inventory.accelerator(device)
         slots = () if accelerator is None else accelerator.slots
-        refs = tuple(s.item.ref for s in slots if s.item is not None and s.slot_id == one.slot)
-        why = f'{one.accelerator} is quarantined: {one} could not be brought back: {one.why}'
-        new[one.accelerator] = Quarantine(device=one.accelerator, since=inventory.at, why=why, firmware=False, refs=refs)
-    return replace(mind, quarantined=(*mind.quarantined, *new.values()))
+        ours = {one.slot for one in theirs}
+        refs = tuple(sorted(s.item.ref for s in slots if s.item is not None and s.slot_id in ours))
+        if any(q.device == device and (not refs or (not q.firmware and set(refs) <= set(q.anew))) for q in mind.quarantined):
+            continue
+        why = ' '.join(f'{device} is quarantined: {one} could not be brought back: {one.why}' for one in theirs)
+        new.append(Quarantine(device=device, since=inventory.at, why=why, firmware=False, refs=refs, anew=refs))
+    return replace(mind, quarantined=quarantine.joined(mind.quarantined, new))
 
 
 __all__ = [

@@ -21,9 +21,8 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.run import PlacementShell
-from baremetal_acc_ironic.node import Quarantine
 from baremetal_acc_ironic.opts import PLACEMENT
-from baremetal_acc_ironic.quarantine import suspects, withheld
+from baremetal_acc_ironic.quarantine import withheld
 
 _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false where there is no placement'
 
@@ -31,7 +30,7 @@ _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false whe
 def shell(
     node_uuid: str,
     instance_uuid: str | None,
-    quarantined: tuple[Quarantine, ...],
+    quarantined: Callable[[Inventory], frozenset[AcceleratorId]],
     held: Callable[[], None],
     *,
     doubted: frozenset[AcceleratorId],
@@ -39,7 +38,7 @@ def shell(
 ) -> PlacementShell | None:
     """What jobs of a node tell placement; None if nothing is to be published.
 
-    :param quarantined: devices that are not offered, whatever they show.
+    :param quarantined: devices of an inventory that are not offered, whatever they show.
     :param doubted: devices that are not offered, either.
     :param held: raises when the node is not ours any more; asked right before each write, and nothing is told then.
     :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
@@ -115,7 +114,7 @@ class _NodeInPlacement:
         self,
         node_uuid: str,
         consumer: str | None,
-        quarantined: tuple[Quarantine, ...],
+        quarantined: Callable[[Inventory], frozenset[AcceleratorId]],
         held: Callable[[], None],
         *,
         doubted: frozenset[AcceleratorId],
@@ -135,7 +134,7 @@ class _NodeInPlacement:
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        shown = withheld(verdict, suspects(self._quarantined, inventory) | self._doubted)
+        shown = withheld(verdict, self._quarantined(inventory) | self._doubted)
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
         if not self._taken:
             _publisher().publish(tree, consumer=self._consumer, still=self._held)

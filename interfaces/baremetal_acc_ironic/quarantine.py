@@ -6,7 +6,8 @@ A device whose last write did not end as it should, and that could not be put ba
 maintenance, nothing of it is offered, and no verification passes. What it shows is believed by nobody: every job that writes
 firmware or functions writes it anew, though it seems to be as the baseline wants it. The quarantine ends when such a write, and
 all else of the job, has ended well, or when cleaning finds that nothing stands in its place any more. A card that gives itself
-another name in its place stays quarantined; so does a new one, until it was written once.
+another name in its place stays quarantined; so does a new one, until it was written once. Where two cards may be the one that
+was spoilt, since they have changed their places, both are written.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from typing import Any
 
 from baremetal_acc.decide import restore
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flash, Flow, Job, Met, Program, Verdict
+from baremetal_acc.model.job import Action, Finding, Flow, Job, Met, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic.node import Memory, Quarantine
 
@@ -42,12 +43,28 @@ def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *,
     :param inventory: the final look, None if there was none.
     :param whole: the job was the whole path, and everything holds; a device that is gone then was taken out.
     """
-    new = _left(job, inventory, now)
-    lifted = {q.device for q in new} | {q.device for q in mind.quarantined if _put_right(q, job, inventory)}
+    kept = [q for q in mind.quarantined if not _put_right(q, job, inventory)]
     if whole and inventory is not None:
         there = {a.id for a in inventory.accelerators}
-        lifted |= {q.device for q in mind.quarantined if there.isdisjoint(suspects([q], inventory))}
-    return replace(mind, quarantined=(*(q for q in mind.quarantined if q.device not in lifted), *new))
+        kept = [q for q in kept if not there.isdisjoint(suspects([q], inventory))]
+    return replace(mind, quarantined=joined(kept, _left(job, inventory, now)))
+
+
+def joined(before: Iterable[Quarantine], new: Iterable[Quarantine]) -> tuple[Quarantine, ...]:
+    """All of them; of one device no more than one for its firmware, and one for its functions.
+
+    What ends the one does not end the other, and what was spoilt before has still to be mended.
+    """
+    found: dict[tuple[AcceleratorId, bool], Quarantine] = {}
+    for one in (*before, *new):
+        key = (one.device, one.firmware)
+        found[key] = _with_earlier(one, found[key]) if key in found else one
+    return tuple(found.values())
+
+
+def _with_earlier(one: Quarantine, earlier: Quarantine) -> Quarantine:
+    left = restore.Spoilt(firmware=one.firmware, places=one.refs, anew=one.anew).beside(earlier.refs, earlier.anew)
+    return replace(one, refs=left.places, anew=left.anew)
 
 
 def _left(job: Job, inventory: Inventory | None, now: datetime) -> tuple[Quarantine, ...]:
@@ -67,8 +84,8 @@ def _put_right(one: Quarantine, job: Job, inventory: Inventory | None) -> bool:
     """A job that ended well has written the device, what was spoilt of it, and found it as the baseline wants it."""
     if job.reasons or job.verdict is None:
         return False
-    unmet = {f.accelerator for f in job.verdict.unmet}
-    return bool(_written(one, job, inventory) - unmet)
+    written = _written(one, job, inventory)
+    return bool(written) and written.isdisjoint(f.accelerator for f in job.verdict.unmet)
 
 
 def unmended(mind: Memory, job: Job, inventory: Inventory) -> frozenset[AcceleratorId]:
@@ -79,7 +96,12 @@ def unmended(mind: Memory, job: Job, inventory: Inventory) -> frozenset[Accelera
 
 def _written(one: Quarantine, job: Job, inventory: Inventory | None) -> frozenset[AcceleratorId]:
     """Who stands in the place of a quarantined device, if a job has written well what was spoilt of it."""
-    return restore.written_anew(job, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory)
+    return _mended(one, restore.written_well(job), inventory)
+
+
+def _mended(one: Quarantine, writes: Iterable[Action], inventory: Inventory | None) -> frozenset[AcceleratorId]:
+    """As :func:`_written`, if these are written well."""
+    return restore.mended(writes, one.device, firmware=one.firmware, places=one.refs, anew=one.anew, inventory=inventory)
 
 
 def maintain(node: Any, quarantined: Iterable[Quarantine], flow: Flow) -> None:
@@ -100,12 +122,10 @@ def reasons(mind: Memory) -> list[str]:
     return [f'{q.device} is quarantined since {q.since:%Y-%m-%d %H:%M:%S} UTC: {q.why}' for q in mind.quarantined]
 
 
-def still_bad(mind: Memory) -> tuple[Quarantine, ...]:
-    """What a job does not offer, though it may hold: what is quarantined and not written by that very job."""
-    actions = () if mind.job is None else tuple(i.action for i in mind.job.items if not i.restoring)
-    writes = [a for a in actions if isinstance(a, Flash | Program)]
-    ours = {a.accelerator for a in writes} | {a.ref for a in writes}
-    return tuple(q for q in mind.quarantined if ours.isdisjoint({q.device, *q.refs}))
+def still_bad(mind: Memory, inventory: Inventory) -> frozenset[AcceleratorId]:
+    """What a job does not offer, though it may hold: what is quarantined, and not mended by what that very job writes."""
+    writes = () if mind.job is None else tuple(i.action for i in mind.job.items if not i.restoring)
+    return suspects([q for q in mind.quarantined if not _mended(q, writes, inventory)], inventory)
 
 
 def withheld(verdict: Verdict, devices: frozenset[AcceleratorId]) -> Verdict:

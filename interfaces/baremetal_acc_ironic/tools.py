@@ -73,7 +73,7 @@ def tools(
         placement=placement.shell(
             task.node.uuid,
             task.node.instance_uuid,
-            still_bad(mind),
+            functools.partial(still_bad, mind),
             held=lambda: memory.held(task.node),
             doubted=handed.doubted(mind),
             # An instance is put down for a node before its deployment begins, and stays where that has failed.

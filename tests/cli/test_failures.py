@@ -60,6 +60,35 @@ def test_a_device_that_could_not_be_put_back_stays_quarantined_until_an_apply_en
     assert 0 == desk.run('verify', *desk.options).code
 
 
+def test_a_slot_that_program_has_spoilt_is_mended_by_program(desk, emulated_machine):
+    """No rule names it, so no apply writes it. Another slot mends nothing, and what the slot shows is believed by nobody."""
+    machine = emulated_machine('fpga-server', flash_seconds=0.1)
+    desk.prepare(machine)
+    desk.write('baseline.toml', LOCK_ONLY)
+
+    def program(slot):
+        return desk.run('program', '--slot', f'{slot}=gzip', '--execute', *desk.options)
+
+    def quarantined():
+        return 'quarantined at' in desk.run('verify', *desk.options).err
+
+    assert 0 == program('Slot0').code
+    machine.fault('task-fails', uri='*_Slot0', count=1)
+    assert 6 == desk.run('program', '--slot', 'Slot0=aes', '--execute', *desk.options).code
+    found = desk.run('verify', *desk.options)
+    assert (3, True) == (found.code, 'until apply or program --execute has written it anew' in found.err), found.err
+    unruled = desk.run('apply', '--execute', *desk.options)
+    assert (3, 2) == (unruled.code, len(pushes(machine))), unruled.err
+    assert 'this does not end it, but apply or program --execute that writes anew what was spoilt' in unruled.out
+    other = program('Slot1')
+    assert (0, True) == (other.code, quarantined()), other.err
+    mended = program('Slot0')
+    assert (0, 4, False) == (mended.code, len(pushes(machine)), quarantined()), mended.err
+    assert 'it is written anew, whatever it shows' in mended.out
+    again = program('Slot0')
+    assert (0, 4) == (again.code, len(pushes(machine))), 'it is believed again'
+
+
 @pytest.mark.parametrize('renamed', [False, True])
 def test_a_quarantined_device_is_written_anew_whatever_it_shows(desk, emulated_machine, renamed):
     """It shows the wanted version, and perhaps another serial number: nobody believes it."""

@@ -133,6 +133,9 @@ class TestRollBack(AttachCase):
             assert [] == [w for w in words if w not in self.node.last_error], self.node.last_error
             assert {'Slot0': 'not-rolled-back', 'Slot1': 'not-rolled-back'} == self.attached()
             assert self.node.maintenance
+            (mark,) = self.mind.quarantined
+            slots = ['FPGA1_Slot0', 'FPGA1_Slot1']
+            assert (False, mark.refs, slots) == (mark.firmware, mark.anew, [r.uri.rpartition('/')[2] for r in mark.refs])
             assert [('get_devices', 2), ('prepare', 2), ('unprepare', 2)] == Acme.calls, 'once for all of an instance'
             assert states.CLEANFAIL == self.undeploy(self.instance)
             assert 'attach driver acme' in self.node.last_error

@@ -4,18 +4,21 @@
 
 import types
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from ironic.common import faults, states
 
-from baremetal_acc.model.job import Flow, Verdict
+from baremetal_acc.decide.advance import begin
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import quarantine
-from baremetal_acc_ironic.node import Quarantine
+from baremetal_acc_ironic.node import Memory, Quarantine
 from tests.ironic.case import GPU_NEW, GPU_OLD, IronicCase
+from tests.unit.decide import values as v
 
 UPDATE = {'step': 'update_accelerator_firmware'}
 PROGRAM = {'step': 'program_accelerators'}
@@ -222,6 +225,50 @@ class TestMemory(QuarantineCase):
         memory.store(self.node, replace(old, quarantined=(one,)))
         assert (one,) == self.mind.quarantined
         assert ['uuid:1 is quarantined since 2026-11-21 00:00:00 UTC: it burns'] == quarantine.reasons(self.mind)
+
+
+SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
+CARD = v.inventory(v.fpga(slots=(v.slot(0), v.slot(1))))
+SPOILT_SLOT = Quarantine(device=v.FPGA, since=v.NOW, why='it burns', firmware=False, refs=SLOTS[:1], anew=SLOTS[:1])
+SPOILT_FIRMWARE = Quarantine(device=v.FPGA, since=v.NOW, why='it burns', refs=(), anew=())
+
+
+def programmed(slot: int, unmet: tuple[AcceleratorId, ...] = ()) -> Job:
+    """A job that has written a slot well; of these devices something does not hold."""
+    rules = v.baseline(firmware=None, block=frozenset(), functions=((f'Slot{slot}', 'gzip'),))
+    made = plan(CARD, rules, v.NODE, [v.function_image()], again=frozenset({v.FPGA}))
+    spans = {'now': v.NOW, 'timeout': timedelta(hours=1), 'lifecycle': 1}
+    job = begin(made, identity='1', node='n', flow=Flow.CLEAN, step='program_accelerators', **spans)
+    done = tuple(replace(i, state=ItemState.DONE) for i in job.items)
+    values = {'label': 'x', 'subject': 'firmware x', 'expected': '1', 'found': '2', 'met': Met.NO, 'rule': 'x'}
+    findings = tuple(Finding(accelerator=a, **values) for a in unmet)
+    return replace(job, items=done, verdict=Verdict(target='node-1', findings=findings))
+
+
+@pytest.mark.parametrize(
+    ('slot', 'unmet', 'expected'),
+    [(0, (), []), (1, (), [SPOILT_SLOT]), (0, (v.FPGA,), [SPOILT_SLOT]), (0, (AcceleratorId('uuid:1'),), [])],
+)
+def test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other(slot: int, unmet: Any, expected: Any) -> None:
+    """The firmware of the card that is spoilt, too, stays so."""
+    job = programmed(slot, unmet)
+    mind = Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT), job=job)
+    assert [SPOILT_FIRMWARE, *expected] == list(quarantine.after(mind, job, CARD, v.NOW, whole=False).quarantined)
+    alone = Memory(quarantined=(SPOILT_SLOT,), job=job)
+    assert (frozenset({v.FPGA}) if slot == 1 else frozenset()) == quarantine.still_bad(alone, CARD)
+    assert frozenset({v.FPGA}) == quarantine.still_bad(mind, CARD)
+    assert frozenset({v.FPGA}) == quarantine.still_bad(replace(alone, job=None), CARD)
+
+
+def test_what_fails_later_takes_the_place_of_nothing_that_is_spoilt() -> None:
+    """Of a card there is one quarantine for its firmware, and one for its functions."""
+    job = programmed(1)
+    failed = tuple(replace(i, state=ItemState.FAILED) for i in job.items)
+    job = replace(job, items=failed, verdict=None, quarantined=(v.FPGA,))
+    mind = quarantine.after(Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)), job, CARD, v.NOW, whole=False)
+    assert [(True, (), ()), (False, SLOTS, SLOTS)] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
+    twice = (SPOILT_SLOT, replace(SPOILT_SLOT, why='it smokes', refs=SLOTS, anew=()))
+    assert (replace(twice[1], anew=SLOTS[:1]),) == quarantine.joined(twice, ())
 
 
 def test_placement_hears_of_a_quarantined_device_as_of_one_that_is_not_met() -> None:

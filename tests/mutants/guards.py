@@ -776,8 +776,8 @@ GUARDS = (
     Guard(
         name='quarantine nothing that shows another version',
         file=RESTORE,
-        guard='if good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None):',
-        gone='if good:',
+        guard='return good and (_shows(component, action.version) if isinstance(action, Flash) else inventory is not None)',
+        gone='return good',
         tests='tests/unit/run/test_restore.py',
     ),
     Guard(
@@ -1119,16 +1119,30 @@ GUARDS = (
     Guard(
         name='forget a quarantine with the next job',
         file='interfaces/baremetal_acc_ironic/quarantine.py',
-        guard='(*(q for q in mind.quarantined if q.device not in lifted), *new)',
-        gone='new',
+        guard='joined(kept, _left(job, inventory, now))',
+        gone='_left(job, inventory, now)',
         tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_nothing_that_does_not_write_it_takes_the_quarantine_away',
     ),
     Guard(
         name='believe what a quarantined card shows',
         file='baremetal_acc/decide/restore.py',
-        guard='        and (i.action.accelerator == device or i.action.ref in places)\n',
-        gone='',
+        guard='if (a == device or not places.isdisjoint(right[a])) and anew <= refs[a])',
+        gone='if anew <= refs[a])',
         tests='tests/unit/run/test_restore.py::test_only_what_was_written_well_itself_is_written_anew',
+    ),
+    Guard(
+        name='take one of two cards that have changed their places for the spoilt one',
+        file='baremetal_acc/decide/restore.py',
+        guard='all(a in right and anew & there[a] <= refs[a] for a in suspects)',
+        gone='any(a in right and anew & there[a] <= refs[a] for a in suspects)',
+        tests='tests/unit/decide/test_restore.py::test_where_two_cards_may_be_the_one_that_was_spoilt_both_are_written',
+    ),
+    Guard(
+        name='offer a quarantined card whose other parts a job writes',
+        file='interfaces/baremetal_acc_ironic/quarantine.py',
+        guard='[q for q in mind.quarantined if not _mended(q, writes, inventory)]',
+        gone='[q for q in mind.quarantined if not writes]',
+        tests='tests/ironic/test_quarantine.py::test_a_slot_is_mended_by_the_job_that_writes_it_and_offered_by_no_other',
     ),
     Guard(
         name='lose a quarantined card that calls itself something else',
@@ -1294,7 +1308,7 @@ GUARDS = (
     Guard(
         name='offer what could not be brought back after an instance',
         file='interfaces/baremetal_acc_ironic/attach.py',
-        guard='    return replace(mind, quarantined=(*mind.quarantined, *new.values()))\n',
+        guard='    return replace(mind, quarantined=quarantine.joined(mind.quarantined, new))\n',
         gone='    return mind\n',
         tests='tests/ironic/test_attach.py::TestLeaving::test_what_nobody_can_bring_back_is_offered_to_nobody',
     ),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from baremetal_acc.cli import work
-from baremetal_acc.cli.execution import _judged
+from baremetal_acc.cli.execution import _judged, _quarantines, _Running
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Verb
@@ -26,6 +26,7 @@ from baremetal_acc.model.job import (
     ItemState,
     Job,
     Met,
+    Plan,
     Program,
     Verdict,
 )
@@ -103,6 +104,63 @@ def test_a_quarantined_device_is_not_met_whatever_it_shows():
     assert ['quarantine'] == [f.subject for f in marked.unmet]
     assert 'quarantined at 2026-11-21 12:00:00Z' in marked.unmet[0].found
     assert (1, 0) == tuple(len(work.relevant(verb, marked, None)) for verb in (Verb.APPLY, Verb.LOCK))
+
+
+def programmed(*slots: int, state: ItemState = ItemState.DONE) -> Job:
+    """A job that has written these slots of the card."""
+    card = v.fpga(slots=(v.slot(0), v.slot(1)))
+    functions = tuple((f'Slot{n}', 'gzip') for n in slots)
+    rules = v.baseline(firmware=None, block=frozenset(), functions=functions)
+    made = plan(v.inventory(card), rules, v.NODE, [v.function_image()], again=frozenset({v.FPGA}))
+    job = begin(made, identity='1', node='n', flow=Flow.CLI, step='program', lifecycle=1, now=NOW, timeout=timedelta(1))
+    return replace(job, items=tuple(replace(i, state=state) for i in job.items))
+
+
+def left(job: Job, *marks: Quarantined, good: bool = True) -> list[tuple]:
+    """What is quarantined after a job: whether firmware is, and what has to be written."""
+    one = _Running.__new__(_Running)
+    inventory = v.inventory(v.fpga(slots=(v.slot(0), v.slot(1))))
+    one.job, one.last, one.verb = job, (inventory, None), Verb.PROGRAM
+    one.state = TargetState(target='node-1', quarantined=marks)
+    return [(m.firmware, m.refs, m.anew) for m in _quarantines(one, good=good)]
+
+
+SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
+SPOILT_SLOT = Quarantined(accelerator=v.FPGA, at=NOW, why='w', firmware=False, refs=SLOTS[:1], anew=SLOTS[:1])
+SPOILT_FIRMWARE = Quarantined(accelerator=v.FPGA, at=NOW, why='w', firmware=True, refs=(), anew=())
+
+
+def test_a_slot_that_was_spoilt_is_mended_by_program():
+    """By one that ended well, of this very slot; firmware is not mended by it."""
+    slot, firmware = (False, SLOTS[:1], SLOTS[:1]), (True, (), ())
+    assert [] == left(programmed(0), SPOILT_SLOT)
+    assert [firmware] == left(programmed(0), SPOILT_SLOT, SPOILT_FIRMWARE)
+    assert [slot] == left(programmed(1), SPOILT_SLOT)
+    assert [slot] == left(programmed(0), SPOILT_SLOT, good=False)
+
+
+def test_what_fails_later_takes_the_place_of_nothing_that_is_spoilt():
+    """A slot that fails leaves firmware quarantined, and another slot that was spoilt before."""
+    failed = replace(programmed(1, state=ItemState.FAILED), quarantined=(v.FPGA,))
+    assert [(True, (), ()), (False, SLOTS, SLOTS)] == left(failed, SPOILT_FIRMWARE, SPOILT_SLOT, good=False)
+
+
+@pytest.mark.parametrize(
+    ('mark', 'slots', 'expected'),
+    [
+        (SPOILT_SLOT, (0,), 'it is written anew, whatever it shows'),
+        (SPOILT_SLOT, (1,), 'this does not end it, but apply or program --execute that writes anew what was spoilt'),
+        (SPOILT_SLOT, (), 'this does not end it, but apply or program --execute that writes anew what was spoilt'),
+        (SPOILT_FIRMWARE, (0,), 'this does not end it, but apply --execute that writes anew what was spoilt'),
+    ],
+)
+def test_a_plan_says_of_a_quarantined_device_whether_it_ends_that(mark, slots, expected):
+    """By what it writes, whatever the verb."""
+    inventory = v.inventory(v.fpga(slots=(v.slot(0), v.slot(1))))
+    actions = tuple(i.action for i in programmed(*slots).items) if slots else ()
+    state = TargetState(target='node-1', quarantined=(mark,))
+    (note,) = work._quarantine_notes(state, inventory, Plan(target='node-1', actions=actions))
+    assert f'quarantined since 2026-11-21 12:00:00Z: {expected}' == note.text
 
 
 def ended(*states: tuple[type, ItemState], reasons: tuple[str, ...] = ()) -> Job:

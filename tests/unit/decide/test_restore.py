@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is added to a job to put back what a failed write has left, and what is told of devices that nobody may use."""
 
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +10,8 @@ import pytest
 
 from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import begin, describe
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.job import (
     Engage,
     Flash,
@@ -630,12 +633,12 @@ SLOTS = tuple(v.slot(n).item.ref for n in (0, 1))
         (['Slot0'], SLOTS[1:], None, False),
         (['Slot1'], SLOTS[1:], None, True),
         (['Slot0'], SLOTS[1:], v.fpga(slots=(v.slot(0),)), True),
-        (['Slot0'], SLOTS[1:], v.gpu(), True),
+        (['Slot0', 'Slot1'], SLOTS[1:], v.gpu(), False),
         (['Slot0'], (), v.fpga(), True),
     ],
 )
 def test_a_slot_that_was_spoilt_is_mended_by_no_other_slot(items, anew, card, expected):
-    """It has to be written itself, unless the card shows it no more."""
+    """It has to be written itself, unless the card shows it no more. Of a card that is gone nobody can tell."""
     value = job(*((program(slot=int(name[-1])), 'done') for name in items))
     inventory = None if card is None else v.inventory(card)
     found = restore.written_anew(value, v.FPGA, firmware=False, places=SLOTS, anew=anew, inventory=inventory)
@@ -653,6 +656,95 @@ def test_firmware_that_was_spoilt_is_mended_by_no_other_firmware():
 
     assert (set(), {v.GPU}) == (written('GPU_0'), written('GPU_0', 'B'))
     assert {v.GPU} == written('B')
+
+
+def test_where_two_cards_may_be_the_one_that_was_spoilt_both_are_written():
+    """They have changed their names since: one stands in the place, the other one has the identity."""
+    first, second = v.component(), v.component('GPU_1')
+    swapped = v.inventory(v.gpu(firmware=(second,)), v.gpu(id=OTHER, firmware=(first,)))
+
+    def ended(*written, inventory=swapped):
+        value = job(*((flash(name, card=card), 'done') for name, card in written))
+        mark = {'firmware': True, 'places': [first.ref], 'anew': [first.ref]}
+        return restore.written_anew(value, v.GPU, **mark, inventory=inventory)
+
+    both = (('GPU_1', v.GPU), ('GPU_0', OTHER))
+    assert (set(), set(), {v.GPU, OTHER}) == (ended(both[0]), ended(both[1]), ended(*both))
+    exchanged = v.inventory(v.gpu(id=OTHER, firmware=(first,)))
+    assert {OTHER} == ended(both[1], inventory=exchanged)
+
+
+A, B, S = v.component('A').ref, v.component('B').ref, SLOTS[0]
+
+
+def card_with(identity, parts):
+    slots = (v.slot(0),) if S in parts else ()
+    return v.fpga(id=identity, firmware=tuple(v.component(r.uri[-1]) for r in parts if r != S), slots=slots)
+
+
+def written_to(identity, part):
+    return program(identity) if part == S else flash(part.uri[-1], identity)
+
+
+@pytest.mark.parametrize('firmware', [True, False])
+@pytest.mark.parametrize('owners', list(itertools.product([v.GPU, OTHER, None], repeat=3)))
+def test_a_quarantine_ends_once_all_that_may_have_been_spoilt_is_written_and_not_before(firmware, owners):
+    """All marks over three parts, with all writes: each suspect gets something of the kind, and what it shows of it."""
+    parts = (A, B, S)
+    holds = {card: {p for p, o in zip(parts, owners, strict=True) if o == card} for card in (v.GPU, OTHER)}
+    inventory = v.inventory(*(card_with(card, holds[card]) for card in holds))
+    possible = [(card, part) for card in holds for part in sorted(holds[card])]
+    kinds = {A, B} if firmware else {A, B, S}
+    for marks in itertools.product(['good', 'was written', 'spoilt'], repeat=3):
+        places = {p for p, m in zip(parts, marks, strict=True) if m != 'good'}
+        anew = {p for p, m in zip(parts, marks, strict=True) if m == 'spoilt'}
+        suspects = {v.GPU} | {card for card in holds if holds[card] & places}
+        for chosen in itertools.product([False, True], repeat=len(possible)):
+            writes = list(itertools.compress(possible, chosen))
+            found = restore.mended(
+                [written_to(*w) for w in writes], v.GPU, firmware=firmware, places=places, anew=anew, inventory=inventory
+            )
+            left = [w for w in possible if w[0] in suspects and w[1] in anew and w not in writes]
+            untouched = [card for card in suspects if not any(w[0] == card and w[1] in kinds for w in writes)]
+            assert (suspects if not left and not untouched else set()) == found, (marks, writes)
+
+
+REVOKE = v.image('revoke-1', kind=ImageKind.REVOCATION, component='Keys', version='7')
+REVOKING = v.baseline(revocations=('revoke-1',), block=frozenset())
+
+
+def revoking(keys, rules=REVOKING, again=frozenset()):
+    """A card with good firmware and these keys, and the plan for it."""
+    inventory = v.inventory(v.gpu(firmware=(v.component(version=v.NEW), v.component('Keys', keys))))
+    return inventory, plan(inventory, rules, v.NODE, (v.image(), REVOKE), again=again, spoilt=again)
+
+
+def ended(made, state):
+    """The job of a plan, every write of it in this state."""
+    return job(*((a, state if isinstance(a, Flash) else 'done') for a in made.actions))
+
+
+@pytest.mark.parametrize(('state', 'look'), [('failed', True), ('failed', False), ('done', False)])
+@pytest.mark.parametrize(
+    ('keys', 'rules'),
+    [('7', REVOKING), ('7', v.baseline(block=frozenset())), ('6', v.baseline(block=frozenset()))],
+)
+def test_what_a_revocation_has_spoilt_is_mended_by_the_firmware(state, look, keys, rules):
+    """A plan that writes all firmware anew writes no revocation, whether the rules ask for one that is there or for none."""
+    inventory, made = revoking('6')
+    first = ended(made, state)
+    seen = inventory if look else None
+    assert (v.GPU,) == restore.judge(first, seen).quarantined
+    left = restore.spoilt(first, v.GPU, seen)
+    assert (True, (v.component('Keys').ref,), ()) == (left.firmware, left.places, left.anew)
+    inventory, made = revoking(keys, rules, again=frozenset({v.GPU}))
+    assert ((), ['gpu-new']) == (made.refusals, [a.image for a in made.actions if isinstance(a, Flash)])
+    mark = {'firmware': left.firmware, 'places': left.places, 'anew': left.anew}
+    assert {v.GPU} == restore.written_anew(ended(made, 'done'), v.GPU, **mark, inventory=inventory)
+    assert set() == restore.written_anew(ended(made, 'failed'), v.GPU, **mark, inventory=inventory)
+    stranger = v.inventory(replace(inventory.accelerators[0], id=OTHER))
+    theirs = [replace(a, accelerator=OTHER) for a in made.actions if isinstance(a, Flash)]
+    assert {OTHER} == restore.mended(theirs, v.GPU, **mark, inventory=stranger), 'a card that was put in for it'
 
 
 def test_a_part_of_a_card_is_found_by_the_item_that_is_written():
