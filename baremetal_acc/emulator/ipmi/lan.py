@@ -3,7 +3,9 @@
 """How are emulated BMCs put on the network for IPMI? Each has a UDP port of its own; one event loop serves them all."""
 
 import asyncio
+import random
 import threading
+from dataclasses import dataclass, field
 from typing import cast
 
 from baremetal_acc.emulator.ipmi.session import Endpoint
@@ -12,27 +14,75 @@ LOOPBACK = '127.0.0.1'
 START_SECONDS = 30
 
 
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """What happens to datagrams on their way; can be changed while the BMC serves.
+
+    :ivar loss: share of datagrams that are lost, each way, and ``garbled`` of answers in which a bit is turned.
+    :ivar delay_seconds: how late each answer comes.
+    :ivar silent: nothing comes through.
+    :ivar seed: the same one loses the same datagrams again.
+    """
+
+    loss: float = 0.0
+    garbled: float = 0.0
+    delay_seconds: float = 0.0
+    silent: bool = False
+    seed: int = 0
+    _random: random.Random = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 no secret
+
+    def loses(self) -> bool:
+        """Whether the next datagram is lost."""
+        return self.silent or self._random.random() < self.loss
+
+    def brings(self, answer: bytes) -> bytes:
+        """What arrives of an answer."""
+        if not self._random.random() < self.garbled:
+            return answer
+        place = self._random.randrange(len(answer) * 8)
+        return answer[: place // 8] + bytes((answer[place // 8] ^ 1 << place % 8,)) + answer[place // 8 + 1 :]
+
+
 class _Port(asyncio.DatagramProtocol):
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, line: Line) -> None:
         self._endpoint = endpoint
+        self._line = line
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's own is no subclass of it
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        if self._transport is not None:
-            for answer in self._endpoint.receive(data):
-                self._transport.sendto(answer, addr)
+        if self._line.loses():
+            return
+        for answer in self._endpoint.receive(data):
+            if self._line.loses():
+                continue
+            answer = self._line.brings(answer)
+            if self._line.delay_seconds:
+                asyncio.get_running_loop().call_later(self._line.delay_seconds, self._send, answer, addr)
+            else:
+                self._send(answer, addr)
+
+    def _send(self, answer: bytes, addr: tuple[str, int]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(answer, addr)
 
 
-async def listen(endpoint: Endpoint, host: str = LOOPBACK, port: int = 0) -> tuple[asyncio.DatagramTransport, int]:
+async def listen(
+    endpoint: Endpoint, host: str = LOOPBACK, port: int = 0, line: Line | None = None
+) -> tuple[asyncio.DatagramTransport, int]:
     """Serve one BMC.
 
     :param port: 0: a free one.
     :returns: what ends it when closed, and the port.
     """
-    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: _Port(endpoint), local_addr=(host, port))
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: _Port(endpoint, line or Line()), local_addr=(host, port)
+    )
     return transport, int(transport.get_extra_info('sockname')[1])
 
 
@@ -54,9 +104,10 @@ class LanThread:
         self._thread.join(START_SECONDS)
         self._loop.close()
 
-    def add(self, endpoint: Endpoint, port: int = 0) -> int:
+    def add(self, endpoint: Endpoint, port: int = 0, line: Line | None = None) -> int:
         """Serve one more BMC; gives its port."""
-        transport, bound = asyncio.run_coroutine_threadsafe(listen(endpoint, port=port), self._loop).result(START_SECONDS)
+        serving = listen(endpoint, port=port, line=line)
+        transport, bound = asyncio.run_coroutine_threadsafe(serving, self._loop).result(START_SECONDS)
         self._transports.append(transport)
         return bound
 

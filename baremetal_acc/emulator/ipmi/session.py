@@ -154,8 +154,12 @@ class _Active:
         return self.end(session_id)
 
     def takes(self, sequence: int) -> bool:
-        """Whether a packet of this number is new and within the window; then it is not new any more."""
-        if not max(1, self.highest - BEHIND) <= sequence <= self.highest + AHEAD or sequence in self.seen:
+        """Whether a packet of this number is new and within the window; then it is not new any more.
+
+        The first number is the client's choice: ipmitool counts the packets of the handshake, and those that it sent again.
+        """
+        most = self.highest + AHEAD if self.highest else sequence
+        if not max(1, self.highest - BEHIND) <= sequence <= most or sequence in self.seen:
             return False
         self.highest = max(self.highest, sequence)
         self.seen = {number for number in self.seen if number >= self.highest - BEHIND} | {sequence}

@@ -238,6 +238,14 @@ def test_a_replayed_packet_is_dropped(bmc):
     assert 6 == len(calls)
 
 
+def test_the_first_number_is_the_client_s(bmc):
+    """ipmitool has counted the packets of its handshake by then, however many it sent again; 0 is none."""
+    counting(bmc)
+    console = Console(bmc).login()
+    taken = [number for number in (0, 400, 384, 385, 417) if bmc.receive(console.packet(message(0x30, 1, b'', 1), number))]
+    assert [400, 385] == taken
+
+
 def test_what_is_forged_is_dropped_and_harms_nothing(bmc):
     """One changed bit anywhere in a packet, and there is no answer; the session lives on."""
     calls = counting(bmc)

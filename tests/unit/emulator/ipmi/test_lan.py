@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A line loses and garbles as it is told, the same way each time; BMCs share a loop and nothing else."""
+
+import socket
+
+from baremetal_acc.emulator.ipmi.controller import Controller
+from baremetal_acc.emulator.ipmi.lan import LanThread, Line
+from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.users import Users
+
+PING = bytes.fromhex('0600ff06 000011be 80 2a 00 00')
+
+
+def test_a_line_loses_its_share_and_the_same_again_with_the_same_seed():
+    """Ten per cent of ten thousand."""
+    lost = [Line(loss=0.1, seed=5).loses() for _ in range(3)]
+    assert 1 == len(set(lost))
+    line, again = Line(loss=0.1, seed=5), Line(loss=0.1, seed=5)
+    first = [line.loses() for _ in range(10000)]
+    assert first == [again.loses() for _ in range(10000)]
+    assert 900 < sum(first) < 1100
+    assert not any(Line().loses() for _ in range(100))
+    assert Line(silent=True).loses()
+
+
+def test_a_garbled_answer_differs_in_one_bit():
+    """All others arrive as they were."""
+    line = Line(garbled=1.0)
+    for _ in range(200):
+        brought = line.brings(bytes(20))
+        assert (20, 1) == (len(brought), sum(byte.bit_count() for byte in brought))
+    assert bytes(20) == Line().brings(bytes(20))
+
+
+def test_each_bmc_has_its_port_on_loopback_and_its_line():
+    """A silent one does not silence the others; what is no RMCP is not answered; in the end the ports are free."""
+    line = Line(silent=True)
+    with LanThread() as lan, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(5)
+        silent = lan.add(Endpoint(Controller(), Users()), line=line)
+        ports = [lan.add(Endpoint(Controller(), Users())) for _ in range(5)]
+        client.sendto(PING, ('127.0.0.1', silent))
+        for port in ports:
+            client.sendto(b'what is this', ('127.0.0.1', port))
+            client.sendto(PING, ('127.0.0.1', port))
+        answered = [client.recvfrom(2048) for _ in ports]
+        assert {('127.0.0.1', port) for port in ports} == {where for _, where in answered}
+        assert {b'\x06\x00\xff\x06'} == {data[:4] for data, _ in answered}
+        line.silent = False
+        client.sendto(PING, ('127.0.0.1', silent))
+        assert silent == client.recvfrom(2048)[1][1]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(('127.0.0.1', silent))
