@@ -41,6 +41,13 @@ def test_a_locator_of_a_controller_is_read_by_its_table():
     assert wanted == parse(record[:15] + b'\x03' + record[16:])
 
 
+def test_a_controller_on_another_channel_may_have_no_fru():
+    """By hand: at 82h on channel 7, every capability but bit 3, and reserved bits that are set."""
+    found = parse(bytes.fromhex('02 00 51 12 0b  83 f7 ff f7 ff ff ff 0a 01 ff c0'))
+    wanted = ControllerLocator(number=2, address=0x82, channel=7, fru_inventory=False, entity=0x0A, instance=1, name=None)
+    assert wanted == found
+
+
 def test_any_other_record_is_kept_by_its_kind_and_a_locator_that_is_cut_short_is_known_as_one():
     """A sensor is of no interest; that something is located there is."""
     other = parse(sensor(5))
