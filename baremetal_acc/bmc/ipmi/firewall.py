@@ -438,7 +438,7 @@ def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
 
 
 def _writes(table: Table, after: frozenset[int]) -> Iterable[Write]:
-    for operation in (1, 0):
+    for operation in (0, 1):
         half = frozenset(range(operation * _HALF, (operation + 1) * _HALF))
         if table.enabled & half != after & half:
             yield Write(subset=table.subset, operation=operation, before=table.enabled & half, after=after & half)

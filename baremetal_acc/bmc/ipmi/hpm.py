@@ -457,6 +457,7 @@ class Transfer:
     :ivar stages: what comes after ``stage``.
     :ivar size: bytes of the next block; ``taken`` the largest that was taken, ``refused`` the smallest that was too long.
     :ivar offset: of the next block in the firmware; ``end`` is the end of what is wanted now.
+    :ivar number: of the next block; eight bits of it are sent.
     :ivar sent: bytes that were taken.
     :ivar looking: Get Upgrade Status is asked next; ``doubt``: nobody knows whether the command before it arrived.
     :ivar since: when waiting began, by the caller's clock.
@@ -640,7 +641,7 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
         sent=sent,
         offset=offset,
         end=end,
-        number=(transfer.number + 1) & 0xFF,
+        number=transfer.number + 1,
         looking=False,
         since=None,
     )

@@ -391,6 +391,39 @@ def test_a_netfn_that_is_not_there_needs_no_lock(lacks):
     assert LockState.LOCKED_REPORTED == firewall.read(controller).state
 
 
+@pytest.mark.parametrize(('answers', 'state'), [(0xC1, LockState.LOCKED_REPORTED), (0, LockState.PARTIAL)])
+def test_netfn_2c_without_picmg_needs_no_lock(answers, state):
+    """It is used, but for another body: that HPM.1 is not there is asked of it, and not guessed."""
+
+    class Another(Controller):
+        def __call__(self, netfn, command, data=b'', **kwargs):
+            reply = super().__call__(netfn, command, data, **kwargs)
+            return Reply(answers, bytes(8)) if netfn == 0x2C else reply
+
+        def netfns(self, data):
+            return Reply(
+                0, bytes([1]) + (sum(1 << n // 2 for n in (6, 0xA, 0xC, 0x2C, 0x2E, 0x30))).to_bytes(4, 'little') + bytes(12)
+            )
+
+    controller = Another(lacks=frozenset({PICMG}))
+    assert locked(controller)[0] is None
+    assert state == firewall.read(controller).state
+
+
+def test_a_command_that_can_be_closed_is_there_whatever_is_said_of_it():
+    """Some controllers tell that what is closed is not supported, and some that nothing is."""
+    table = Table(subset=APP, supported=frozenset(), configurable=frozenset({0x52}), enabled=frozenset({0x52}))
+    assert frozenset({0x52}) == table.open
+    assert LockState.UNLOCKED == firewall.judge(Firewall(tables=(table,))).state
+
+
+def test_a_release_opens_only_what_can_be_opened():
+    """A bit that cannot be changed would have the whole mask refused."""
+    table = Table(subset=APP, supported=frozenset({1, 0x52}), configurable=frozenset({0x52}), enabled=frozenset())
+    (write,) = firewall.plan_release(Firewall(tables=(table,)), {APP: frozenset({1, 0x52})})
+    assert frozenset({0x52}) == write.after
+
+
 def test_a_lock_that_was_not_kept_over_a_reset_is_seen():
     """Volatile: read again after each reset."""
     controller = Controller()

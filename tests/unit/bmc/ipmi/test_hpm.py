@@ -159,6 +159,8 @@ class Controller:
             return self.block(data[1], data[2:])
         if command == 0x33:
             assert 2 == data[1]
+            if not self.opened:
+                return Reply(0xD5)
             if int.from_bytes(data[2:6], 'little') != len(self.got):
                 return Reply(0x81)
             self.opened = False
@@ -448,6 +450,31 @@ def test_lost_requests_and_answers_change_nothing(lost, dropped):
     transfer = started(quiet, size=500)
     done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
+    assert FIRMWARE == controller.got
+
+
+def test_a_finish_whose_answer_was_lost_is_looked_at_and_not_repeated():
+    """A second one would be refused: there is no upload any more."""
+    controller = Controller(takes=3)
+    transfer = started(controller, size=10_000)
+    controller.longest = 20_000
+    whole = Controller(takes=3, longest=20_000)
+    uploaded(whole, size=10_000)
+    controller.lost = frozenset({next(n for n, sent in enumerate(whole.log) if sent[1] == 0x33)})
+    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert done.staged
+    assert (1, FIRMWARE) == (controller.count(0x33), controller.got)
+
+
+def test_a_block_that_is_lost_in_the_middle_does_not_begin_it_again():
+    """It is sent again with its number, however long it takes."""
+    controller = Controller()
+    transfer = started(controller)
+    controller.lost = frozenset({10, 12})
+    controller.dropped = frozenset({15})
+    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert done.staged
+    assert (3, 2) == (controller.count(0x31), controller.repeated)
     assert FIRMWARE == controller.got
 
 

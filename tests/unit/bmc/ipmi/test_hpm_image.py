@@ -91,6 +91,11 @@ def test_the_checksum_of_an_upload_may_cover_34_bytes():
     assert FIRMWARE == parse(image(upload(4, FIRMWARE, over=34)), 'fpga').uploads[0].firmware
 
 
+def test_the_upper_bit_of_the_earliest_revision_is_no_part_of_it():
+    """As in the answer to Get Device ID, where it tells of an update."""
+    assert (1, 2) == parse(image(upload(4, FIRMWARE), earliest=(0x81, 2)), 'fpga').earliest
+
+
 def test_versions_are_written_as_the_catalogue_does():
     """The minor revision is two decimal digits; the vendor's bytes are shown where there are any; FFh is none."""
     assert '1.05' == Version(major=1, minor=5).text
