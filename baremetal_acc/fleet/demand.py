@@ -93,16 +93,22 @@ class Desk:
         self._seen, self._turned = self.spool.names(), time.monotonic()
         self.places = {r.provider: f'{r.slot_id} of {r.accelerator} in {m.name}' for m in machines for r in m.regions}
         before = {t.demand.id: t for t in self.spool.told(now, lasts)}
-        after = tuple(self._sure(before[t.demand.id], t) for t in demand.progress(before.values(), machines, now))
+        after = self._sure(before, demand.progress(before.values(), machines, now))
         for told in after:
             if told != before[told.demand.id] and self.spool.mark(told):
                 self._report(told)
         return demand.counting(after)
 
-    def _sure(self, before: Told, after: Told) -> Told:
-        """What it has come to, as it was before where placement does not have on offer what is verified."""
-        new = after.progress is Progress.SCHEDULABLE and before.progress is not Progress.SCHEDULABLE
-        return before if new and not self.on_offer(after.provider or '') else after
+    def _sure(self, before: Mapping[str, Told], after: Sequence[Told]) -> tuple[Told, ...]:
+        """What they have come to; as before those of a request of which placement does not have on offer what is verified."""
+        unsure = {
+            t.demand.request
+            for t in after
+            if t.progress is Progress.SCHEDULABLE
+            and before[t.demand.id].progress is not Progress.SCHEDULABLE
+            and not self.on_offer(t.provider or '')
+        }
+        return tuple(before[t.demand.id] if t.demand.request in unsure else t for t in after)
 
     def read_catalogue(self) -> None:
         """Which functions can be asked for now. Where it cannot be read, those that were known stay, and it is said."""

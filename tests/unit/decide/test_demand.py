@@ -269,7 +269,9 @@ def test_a_request_for_several_has_one_id_each():
     one = Asked(functions=('aes',), resource_class='CUSTOM_GOLD')
     assert (Demand(id='req', function='aes', at=NOW, resource_class='CUSTOM_GOLD'),) == one.demands('req', NOW)
     two = Asked(functions=('aes', 'aes'))
-    assert ('req/1', 'req/2') == tuple(d.id for d in two.demands('req', NOW))
+    assert (('req/1', 2), ('req/2', 2)) == tuple((d.id, d.of) for d in two.demands('req', NOW))
+    assert {('req', True)} == {d.request for d in two.demands('req', NOW)}
+    assert ('req/1', False) == one.demands('req/1', NOW)[0].request, 'who calls his request so asks for one function'
     assert () == Asked().demands('req', NOW)
 
 
@@ -411,4 +413,88 @@ def test_a_plan_counts_whoever_waits_and_whatever_is_held():
     taken = replace(held('t'), progress=Progress.TAKEN)
     found = demand.counting([waits, comes, held('h'), taken])
     assert (('w', 'CUSTOM_GOLD'), ('p', 'CUSTOM_GOLD'), ('h', None)) == tuple((d.id, d.resource_class) for d in found)
-    assert held('h').demand == found[2]
+    assert replace(held('h').demand, held='m-0') == found[2]
+
+
+def test_a_plan_is_told_which_region_serves_whom():
+    """The one that is held, or is being programmed; nobody else is given it, and it is not changed."""
+    comes = replace(told('p'), progress=Progress.PROGRAMMING, provider='m-1')
+    waits = replace(told('w'), provider='m-2')
+    assert ['m-0', 'm-1', None] == [d.held for d in demand.counting([held('h'), comes, waits])]
+    assert [None] * 3 == [t.demand.held for t in (held('h'), comes, waits)], 'it is not stored'
+
+
+# ---------------------------------------------------------------------------------------------------------------- together
+
+
+def request(name: str, *functions: str, at: datetime = NOW, resource_class: str | None = None) -> list[Told]:
+    """Somebody who waits for several functions of one machine."""
+    asked = Asked(functions=functions, resource_class=resource_class)
+    return [Told(demand=d, source='http', since=at) for d in asked.demands(name, at)]
+
+
+def test_several_functions_are_schedulable_on_one_machine_or_not_at_all():
+    """Nova boots one machine: the two functions on two of them are of no use to it."""
+    waits = request('r', 'aes', 'gzip')
+    apart = [machine('m', 'aes', 'zstd'), machine('n', 'gzip', 'zstd')]
+    assert tuple(waits) == demand.progress(waits, apart, NOW + SECOND)
+    found = demand.progress(waits, [*apart, machine('o', 'zstd', 'gzip', 'aes')], NOW + SECOND)
+    assert {'r/1': ('schedulable', 'o-2'), 'r/2': ('schedulable', 'o-1')} == states(found)
+    twice = request('r', 'aes', 'aes')
+    assert tuple(twice) == demand.progress(twice, [machine('m', 'aes'), machine('n', 'aes')], NOW + SECOND)
+    silver = request('r', 'aes', 'gzip', resource_class='silver')
+    assert tuple(silver) == demand.progress(silver, [machine('m', 'aes', 'gzip')], NOW + SECOND)
+
+
+def test_several_functions_are_programmed_on_one_machine():
+    """Also the one that it holds already is not there until the machine is back."""
+    waits = request('r', 'aes', 'gzip')
+    found = demand.progress(waits, [machine('m', 'zstd', 'gzip', busy='x', coming='aes'), machine('n', 'aes')], NOW + SECOND)
+    assert {'r/1': ('programming', 'm-0'), 'r/2': ('programming', 'm-1')} == states(found)
+    found = demand.progress(found, [machine('m', 'aes', 'gzip'), machine('n', 'aes')], NOW + 9 * SECOND)
+    assert {'r/1': ('schedulable', 'm-0'), 'r/2': ('schedulable', 'm-1')} == states(found)
+    assert [9 * SECOND] * 2 == [t.took for t in found]
+    other = demand.progress(waits, [machine('m', 'zstd', busy='x', coming='aes'), machine('n', 'gzip')], NOW + SECOND)
+    assert tuple(waits) == other
+
+
+def test_who_needs_several_of_one_machine_chooses_before_who_needs_one():
+    """Both are served, though the other one came first."""
+    one = told('a', at=NOW - SECOND)
+    fleet = [machine('m', 'aes', 'gzip'), machine('n', 'aes')]
+    found = demand.progress([one, *request('r', 'aes', 'gzip')], fleet, NOW + SECOND)
+    assert {'a': ('schedulable', 'n-0'), 'r/1': ('schedulable', 'm-0'), 'r/2': ('schedulable', 'm-1')} == states(found)
+
+
+def test_requests_share_a_machine_that_has_enough_for_both():
+    """And the third one waits; each as a whole."""
+    fleet = [machine('m', 'aes', 'gzip', 'aes', 'gzip', 'aes'), machine('n', 'gzip')]
+    found = demand.progress([t for n in 'abc' for t in request(n, 'aes', 'gzip')], fleet, NOW + SECOND)
+    assert {
+        'a/1': ('schedulable', 'm-0'), 'a/2': ('schedulable', 'm-1'), 'b/1': ('schedulable', 'm-2'),
+        'b/2': ('schedulable', 'm-3'), 'c/1': ('waiting', None), 'c/2': ('waiting', None),
+    } == states(found)  # fmt: skip
+
+
+def test_a_request_is_over_as_a_whole():
+    """One of its regions was claimed, or is no longer what it was: what is left answers nobody."""
+    held_both = demand.progress(request('r', 'aes', 'gzip'), [machine('m', 'aes', 'gzip')], NOW)
+    found = demand.progress([*held_both, told('a')], [machine('m', 'aes', 'zstd')], NOW + SECOND)
+    assert {'r/1': ('taken', 'm-0'), 'r/2': ('taken', 'm-1'), 'a': ('schedulable', 'm-0')} == states(found)
+    assert held_both == demand.progress(held_both, [machine('m', 'aes', 'gzip')], NOW + SECOND)
+
+
+def test_one_that_was_half_told_is_served_as_a_whole_when_the_rest_is_there():
+    """It is looked at in the very moment; what it holds then is not the other half's fault."""
+    first, second = request('r', 'aes', 'gzip')
+    half = demand.progress([first], [machine('m', 'aes'), machine('n', 'aes', 'gzip')], NOW)
+    assert {'r/1': ('schedulable', 'm-0')} == states(half)
+    found = demand.progress([*half, second], [machine('m', 'aes'), machine('n', 'aes', 'gzip')], NOW + SECOND)
+    assert {'r/1': ('schedulable', 'n-0'), 'r/2': ('schedulable', 'n-1')} == states(found)
+
+
+def test_what_is_busy_for_a_moment_is_held_still():
+    """A conductor looks at the machine, or it was tried a short while ago: its region is there, and nobody has taken it."""
+    there = replace(machine('m', 'aes', busy='held by conductor x for a moment'), passing=True)
+    assert (held(),) == demand.progress([held()], [there], NOW + 20 * SECOND)
+    assert (told(),) == demand.progress([told()], [there], NOW + 20 * SECOND), 'nothing of it can be claimed now'

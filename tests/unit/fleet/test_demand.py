@@ -211,6 +211,58 @@ def test_a_flood_leaves_a_pool_its_goal(desk: Desk) -> None:
     assert 12 == sum(r.function == 'gzip' for m in machines for r in m.regions)
 
 
+def test_a_flood_takes_nothing_from_whom_it_serves(desk: Desk) -> None:
+    """Regions that have held aes for long, ten of them held for who asked for it, a pool with some of gzip, a thousand who ask
+    for gzip, and none who leaves: each region that is nobody's is changed once, and those that are held stay schedulable."""
+    machines = [machine(f'm-{n}', 'aes', 'aes' if n < 8 else 'gzip') for n in range(10)]
+    pools = Pools(pools=(Pool(name='aes', function='aes', free=4), Pool(name='gzips', function='gzip', free=2)))
+    for n in range(10):
+        desk.tell(AES, f'aes-{n}', NOW, source='http')
+    desk.turn(machines, NOW, LASTS)
+    held = {t.provider for t in desk.told()}
+    for n in range(1000):
+        desk.tell(Asked(functions=('gzip',)), f'gzip-{n}', NOW, source='http')
+    changed = 0
+    for minute in range(14):
+        machines, more = programmed(machines, desk, pools, NOW + minute * MINUTE)
+        changed += more
+    # Of 18 with aes ten are held, which the pool counts as its own: what is beyond them is eight.
+    assert (10, 8) == (len(held), changed)
+    assert held == {r.provider for m in machines for r in m.regions if r.function == 'aes'}
+    told = {t.demand.id: t for t in desk.told()}
+    assert {Progress.SCHEDULABLE} == {told[f'aes-{n}'].progress for n in range(10)}
+    assert 10 == sum(t.progress is Progress.SCHEDULABLE for t in told.values() if t.demand.function == 'gzip')
+
+
+def test_a_request_for_two_functions_is_served_by_one_machine(desk: Desk, said: list[str]) -> None:
+    """Both functions lie on the shelf, on two machines: one of them is given what it lacks, and both are schedulable then."""
+    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
+    machines = [machine('m', 'aes', 'dedup'), machine('n', 'gzip', 'gzip')]
+    machines, changed = programmed(machines, desk, Pools(pools=()), NOW)
+    assert (1, [Progress.WAITING] * 2) == (changed, [t.progress for t in desk.told()])
+    machines, changed = programmed(machines, desk, Pools(pools=()), NOW + MINUTE)
+    assert 0 == changed
+    assert [('req/1', 'schedulable', 'm-0'), ('req/2', 'schedulable', 'm-1')] == [
+        (t.demand.id, str(t.progress), t.provider) for t in desk.told()
+    ]
+    assert said[-2:] == [
+        'demand req/1 for aes: schedulable after 60 s: Slot0 of uuid:1 in m',
+        'demand req/2 for gzip: schedulable after 60 s: Slot1 of uuid:1 in m',
+    ]
+
+
+def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: Desk) -> None:
+    """The boot would not find the machine."""
+    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
+    offered = ['m-0']
+    desk.on_offer = offered.__contains__
+    desk.turn([machine('m', 'aes', 'gzip')], NOW, LASTS)
+    assert [Progress.WAITING] * 2 == [t.progress for t in desk.told()]
+    offered.append('m-1')
+    desk.turn([machine('m', 'aes', 'gzip')], NOW + MINUTE, LASTS)
+    assert [Progress.SCHEDULABLE] * 2 == [t.progress for t in desk.told()]
+
+
 def test_who_got_his_region_is_not_served_again(desk: Desk) -> None:
     """He claims it, and his demand is over: the same demand programs no second region."""
     machines = [machine('a', None), machine('b', None)]

@@ -107,6 +107,17 @@ def test_what_is_no_name_is_refused(spool: Spool, wrong: Demand) -> None:
     assert not spool.root.exists()
 
 
+def test_what_was_told_before_requests_were_served_as_a_whole_is_read(spool: Spool) -> None:
+    """Each of it is a demand of its own, as it was then."""
+    spool.put(replace(demand('req/1'), of=2))
+    (path,) = files(spool)
+    kept = json.loads(path.read_text())
+    assert (2, None) == (kept['told']['demand'].pop('of'), kept['told']['demand'].pop('held'))
+    path.write_text(json.dumps(kept))
+    (found,) = spool.read(NOW, LASTS)
+    assert (demand('req/1'), ('req/1', False)) == (found, found.request)
+
+
 def test_the_longest_names_are_read_again(spool: Spool) -> None:
     """What is taken is never too long to be read."""
     long = demand('\U0001f600' * 255, '\U0001f600' * 255, resource_class='\U0001f600' * 255)
