@@ -33,6 +33,9 @@ from tests.wire.test_reshape import Claimers, FlatCloud, back, card, forth, usag
 COUNT = 8
 TRIES = 40
 
+LEAST_LOOKS = 20
+"""There is one every 0.03 s, and a second and a half that nobody reshapes in."""
+
 
 class Watch:
     """Looks at the database all the time."""
@@ -44,6 +47,7 @@ class Watch:
         self._stop = Event()
         self._thread = Thread(target=self._run)
         self.looks = 0
+        self.seen: set[str] = set()
         self.wrong: list[str] = []
 
     def __enter__(self) -> 'Watch':
@@ -68,6 +72,7 @@ class Watch:
         flat, nested = totals.get(self._root, 0), [totals.get(p, 0) for p in self._cards]
         if (flat, sum(nested)) not in ((COUNT, 0), (0, COUNT)):
             self.wrong.append(f'the root has {flat}, and the cards have {nested}')
+        self.seen.add('flat' if flat else 'nested')
         used = {p: n for (p, name), n in snapshot.used().items() if name == 'PGPU' and p in (self._root, *self._cards)}
         for provider, amount in used.items():
             if amount > totals.get(provider, 0):
@@ -83,6 +88,16 @@ def persist(reshaper: Reshaper, wish: Wish) -> int:
             continue
         return n + 1
     raise AssertionError(f'not done after {TRIES} times')
+
+
+def too_little(watch: Watch, claimers: Claimers) -> list[str]:
+    """Where nobody claims, or nobody looks, nothing can be seen to go wrong."""
+    found = []
+    if claimers.claims <= COUNT:
+        found.append(f'too few claims: {claimers.claims}')
+    if watch.looks < LEAST_LOOKS or watch.seen != {'flat', 'nested'}:
+        found.append(f'too few looks: {watch.looks}, at {sorted(watch.seen)}')
+    return found
 
 
 def once(site: Site, proxy: Proxy, *, faults: bool) -> tuple[list[str], dict[str, Any]]:
@@ -103,6 +118,7 @@ def once(site: Site, proxy: Proxy, *, faults: bool) -> tuple[list[str], dict[str
             commands += persist(reshaper, wish)
     for number, consumer in claimers.held.items():
         claimers.check(cloud, consumer, number)
+    wrong += too_little(watch, claimers)
     # A card has no provider until the first reshape makes it.
     wrong += watch.wrong + [text for text in claimers.errors if text != "{(400, 'placement.undefined_code')}"]
     # Who is deleted in the moment in which a reshape moves him may keep what he had: placement 16.0.0 deletes by row.
