@@ -12,16 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 from oslo_service import backend
 
 # Before anything else that uses oslo.service, which would choose eventlet: Ironic's test code needs this one, and which file is
 # collected first depends on which tests have failed last.
 backend.init_backend(backend.BackendType.THREADING)
 
-# An example that takes long says that the machine is busy.
-settings.register_profile('patient', deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile('patient')
+if 'CI' not in os.environ:  # there Hypothesis is patient by itself, and each of some hundred processes would import it
+    from hypothesis import HealthCheck, settings
+
+    # An example that takes long says that the machine is busy.
+    settings.register_profile('patient', deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile('patient')
 
 TREE = Path(__file__).parents[1]
 

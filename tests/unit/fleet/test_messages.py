@@ -4,13 +4,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from baremetal_acc.decide.moving import Stage
-from baremetal_acc.decide.pool import plan
+from baremetal_acc.decide.pool import Demand, plan
 from baremetal_acc.errors import IronicRefused, StaleJob
 from baremetal_acc.fleet.ironic import Ironic
 from baremetal_acc.fleet.journal import Entry, Journal
@@ -98,6 +99,23 @@ def short(journal: Journal) -> str:
     return found.why
 
 
+def serves_others(journal: Journal) -> str:
+    """The only region that could is held for somebody who waits for what it holds."""
+    fleet = [machine('n1', 'aes')]
+    waits = Demand(id='a', function='aes', at=v.NOW)
+    [found] = plan(fleet, pools(pool('gzip', 1)), (waits,), v.NOW).short
+    return found.why
+
+
+def rests(journal: Journal) -> str:
+    """Somebody waits for two functions of one machine, and its regions were changed a moment ago."""
+    one = machine('n1', None, None)
+    fleet = [replace(one, regions=tuple(replace(r, changed=v.NOW) for r in one.regions))]
+    both = [Demand(id=f'r/{n}', function=name, at=v.NOW, of=2) for n, name in enumerate(('aes', 'gzip'), 1)]
+    [found] = plan(fleet, pools(), both, v.NOW).short
+    return found.why
+
+
 class NoRoot:
     """A placement in which nova-compute has made nothing."""
 
@@ -139,6 +157,8 @@ PROVOKED: dict[str, Callable[[Journal], str]] = {
     'NAME: left alone': left_alone,
     'NAME: still under way': under_way,
     'every machine that could is claimed or busy': short,
+    'every region that could serves others': serves_others,
+    'every machine that could has regions that rest': rests,
     'placement has no root provider of it': no_root,
     'status 403 ... (the role admin': lambda _: str(
         refusal('POST', RESHAPER, Answer(status=403, code='placement.undefined_code', body={}))
