@@ -10,12 +10,12 @@ import pytest
 from baremetal_acc.decide import reshape
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import RESHAPER, Answer, refusal
-from tests.conftest import TREE
+from tests.pages import messages, pattern
 from tests.unit.decide.test_reshape import child, claim, consumer, placed, stock, wanted
 from tests.wire.test_placement import Adapter
 from tests.wire.test_reshape import FlatCloud, before_the_call, forth, made
 
-PAGE = (TREE / 'doc' / 'source' / 'reshape.rst').read_text(encoding='utf-8')
+MESSAGES = messages('reshape')
 
 
 def too_many(url: str) -> str:
@@ -61,23 +61,15 @@ PROVOKED: dict[str, Callable[[str], str]] = {
 """How a message begins on the page, and what brings it about."""
 
 
-def messages() -> list[str]:
-    """Those of the page's table."""
-    table = PAGE.partition('.. list-table:: Messages')[2]
-    return re.findall(r'^ {3}\* - ``(.+)``$', table, flags=re.MULTILINE)
-
-
 def test_every_message_of_the_page_is_brought_about() -> None:
     """One that is added has to be, too."""
-    assert [] == [m for m in messages() if not m.startswith(tuple(PROVOKED))]
-    assert len(messages()) == len(PROVOKED)
+    assert [] == [m for m in MESSAGES if not m.startswith(tuple(PROVOKED))]
+    assert len(MESSAGES) == len(PROVOKED)
 
 
 @pytest.mark.parametrize('begins', list(PROVOKED))
 def test_it_is_said_as_the_page_has_it(begins: str, url: str) -> None:
     """What varies is an ellipsis there, in capitals, or a number of devices or attempts."""
-    [message] = [m for m in messages() if m.startswith(begins)]
-    pattern = re.sub(r'\bNAME\b', r'[\\w-]+', re.escape(message).replace(r'\.\.\.', '.+'))
-    pattern = re.sub(r'(?<!status\\ )\b\d+\b', r'\\d+', pattern)
+    [message] = [m for m in MESSAGES if m.startswith(begins)]
     said = PROVOKED[begins](url)
-    assert re.search(pattern, said), said
+    assert re.search(re.sub(r'(?<!status\\ )\b\d+\b', r'\\d+', pattern(message, 'NAME')), said), said

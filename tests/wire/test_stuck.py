@@ -14,11 +14,11 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Plan, Program
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
-from tests.conftest import TREE
+from tests.pages import messages, pattern
 from tests.unit.decide import values as v
 from tests.wire.test_placement import CONSUMER, HELD, Adapter, Cloud, gpu_of, met, slot_of, wanted
 
-PAGE = (TREE / 'doc' / 'source' / 'stuck.rst').read_text(encoding='utf-8')
+MESSAGES = messages('stuck')
 
 
 def to(sending: Adapter) -> Publisher:
@@ -130,31 +130,23 @@ PROVOKED: dict[str, Callable[[Cloud, str], None]] = {
 """How a message begins on the page, and what brings it about. 401 takes a keystone: tests/ironic/test_roles.py has one."""
 
 
-def messages() -> list[str]:
-    """Those of the page's table."""
-    table = PAGE.partition('.. list-table:: Messages')[2]
-    return re.findall(r'^ {3}\* - ``(.+)``$', table, flags=re.MULTILINE)
-
-
 def test_every_message_of_the_page_is_brought_about() -> None:
     """One that is added has to be, too."""
-    assert [] == [m for m in messages() if not m.startswith((*PROVOKED, 'placement: ...: status 401'))]
-    assert len(messages()) == len(PROVOKED) + 1
+    assert [] == [m for m in MESSAGES if not m.startswith((*PROVOKED, 'placement: ...: status 401'))]
+    assert len(MESSAGES) == len(PROVOKED) + 1
 
 
 @pytest.mark.parametrize('begins', list(PROVOKED))
 def test_it_is_said_as_the_page_has_it(begins: str, url: str) -> None:
     """What varies is an ellipsis there, or in capitals."""
-    [message] = [m for m in messages() if m.startswith(begins)]
-    pattern = re.escape(message).replace(r'\.\.\.', '.+')
-    pattern = re.sub(r'\b(?:CLASS|UUID)\b', r'[\\w-]+', pattern)
+    [message] = [m for m in MESSAGES if m.startswith(begins)]
     cloud = Cloud(url)
     try:
         with pytest.raises(AccError) as failed:
             PROVOKED[begins](cloud, url)
     finally:
         cloud.free(CONSUMER, ok=False)
-    assert re.search(pattern, str(failed.value)), str(failed.value)
+    assert re.search(pattern(message, 'CLASS', 'UUID'), str(failed.value)), str(failed.value)
 
 
 def test_a_device_of_the_shipped_list_is_published_with_all_its_names(cloud: Cloud, url: str) -> None:

@@ -18,13 +18,13 @@ from baremetal_acc.fleet.journal import Entry, Journal
 from baremetal_acc.fleet.nodes import parse
 from baremetal_acc.placement.client import RESHAPER, Answer, refusal
 from baremetal_acc.placement.shelf import Shelf
-from tests.conftest import TREE
+from tests.pages import messages, pattern
 from tests.unit.decide import values as v
 from tests.unit.decide.test_pool import machine, pool, pools
 from tests.unit.fleet.test_moves import MARK, MOVE, NODE, Cloud, mover, offering
 from tests.unit.fleet.test_nodes import Reply, ironic
 
-PAGE = (TREE / 'doc' / 'source' / 'pools.rst').read_text(encoding='utf-8')
+MESSAGES = messages('pools')
 
 
 def begun(journal: Journal, change: Callable[[Cloud], object], **more: Any) -> str:
@@ -170,12 +170,6 @@ PROVOKED: dict[str, Callable[[Journal], str]] = {
 """How a message begins on the page, and what brings it about."""
 
 
-def messages() -> list[str]:
-    """Those of the page's table."""
-    table = PAGE.partition('.. list-table:: Messages')[2]
-    return re.findall(r'^ {3}\* - ``(.+)``$', table, flags=re.MULTILINE)
-
-
 def of(message: str) -> str:
     """Which of those that are brought about it is: the longest that it begins with."""
     return max((begins for begins in PROVOKED if message.startswith(begins)), key=len, default='')
@@ -183,13 +177,12 @@ def of(message: str) -> str:
 
 def test_every_message_of_the_page_is_brought_about() -> None:
     """One that is added has to be, too."""
-    assert sorted(PROVOKED) == sorted(of(message) for message in messages())
+    assert sorted(PROVOKED) == sorted(of(message) for message in MESSAGES)
 
 
 @pytest.mark.parametrize('begins', list(PROVOKED))
 def test_it_is_said_as_the_page_has_it(begins: str, tmp_path) -> None:
     """What varies is an ellipsis there, or in capitals."""
-    [message] = [m for m in messages() if of(m) == begins]
-    pattern = re.sub(r'\b(?:NAME|NODE)\b', r'[\\w-]+', re.escape(message).replace(r'\.\.\.', '.*'))
+    [message] = [m for m in MESSAGES if of(m) == begins]
     said = PROVOKED[begins](Journal(root=tmp_path))
-    assert re.search(pattern, said), said
+    assert re.search(pattern(message, 'NAME', 'NODE'), said), said
