@@ -48,6 +48,11 @@ def run(*command: str) -> Said:
     return Said(done.returncode, done.stdout, done.stderr)
 
 
+def lanplus(port: int, user: str, file: Path) -> list[str]:
+    """How ipmitool is told of a BMC, a user, and the file with his password. It finds a cipher suite by itself."""
+    return [program('ipmitool'), '-I', 'lanplus', '-H', '127.0.0.1', '-p', str(port), '-U', user, '-f', str(file)]
+
+
 class Ipmitool:
     """ipmitool, as a user who logs in by a file with the password.
 
@@ -58,27 +63,14 @@ class Ipmitool:
         self.file = folder / f'password-{next(_NUMBERS)}'
         self.file.touch(mode=0o600)
         self.file.write_text(password)
-        self._command = [
-            program('ipmitool'),
-            '-I',
-            'lanplus',
-            '-H',
-            '127.0.0.1',
-            '-p',
-            str(port),
-            '-U',
-            user,
-            '-f',
-            str(self.file),
-        ]
-        self._suite = ['-C', str(suite)]
+        self._command = [*lanplus(port, user, self.file), '-C', str(suite)]
 
     def __call__(self, *words: str, level: str = 'ADMINISTRATOR', tries: tuple[str, str] = ('4', '1')) -> Said:
         """Run it.
 
         :param tries: how often a request is sent, and how many seconds an answer may take.
         """
-        return run(*self._command, *self._suite, '-L', level, '-R', tries[0], '-N', tries[1], *words)
+        return run(*self._command, '-L', level, '-R', tries[0], '-N', tries[1], *words)
 
     def right(self, *words: str, level: str = 'ADMINISTRATOR') -> Said:
         """Run it; it has to succeed."""

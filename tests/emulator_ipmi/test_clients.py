@@ -13,7 +13,7 @@ from baremetal_acc.emulator.ipmi.controller import Controller, Identity, Privile
 from baremetal_acc.emulator.ipmi.lan import Line
 from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.ipmi.users import Users
-from tests.emulator_ipmi.programs import Ipmitool, program, run
+from tests.emulator_ipmi.programs import Ipmitool, lanplus, program, run
 
 GUID = bytes.fromhex('00112233445566778899aabbccddeeff')
 IDENTITY = Identity(device_id=0x21, firmware=(2, 15), manufacturer=7154, product=0x0BAD)
@@ -140,21 +140,7 @@ def test_ipmitool_finds_the_suite_that_is_offered(lan, tmp_path):
         site = Site(lan, suites=suites)
         file = tmp_path / 'password'
         file.write_text(PASSWORD)
-        said = run(
-            program('ipmitool'),
-            '-I',
-            'lanplus',
-            '-H',
-            '127.0.0.1',
-            '-p',
-            str(site.port),
-            '-U',
-            'admin',
-            '-f',
-            str(file),
-            'mc',
-            'guid',
-        )
+        said = run(*lanplus(site.port, 'admin', file), 'mc', 'guid')
         assert 0 == said.code, said
 
 
@@ -200,21 +186,7 @@ def test_a_session_that_idled_away_is_not_answered(lan, tmp_path):
     file = tmp_path / 'password'
     file.write_text(PASSWORD)
     script = tmp_path / 'script'
-    base = [
-        program('ipmitool'),
-        '-I',
-        'lanplus',
-        '-H',
-        '127.0.0.1',
-        '-p',
-        str(site.port),
-        '-U',
-        'admin',
-        '-f',
-        str(file),
-        '-C',
-        '17',
-    ]
+    base = [*lanplus(site.port, 'admin', file), '-C', '17']
     script.write_text('mc guid\nmc selftest\n')
     assert 'passed' in run(*base, 'exec', str(script)).out
     with subprocess.Popen(
