@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.decide.moving import Act
-from baremetal_acc.decide.pool import Demand, Machine, Move, PoolPlan, Pools, plan
+from baremetal_acc.decide.pool import Demand, Machine, Move, PoolPlan, Pools
+from baremetal_acc.decide.pool_plan import plan
 from baremetal_acc.errors import AccError
 from baremetal_acc.fleet.ironic import Ironic
 from baremetal_acc.fleet.journal import Entry, Journal

@@ -4,7 +4,8 @@
 
 from datetime import UTC, datetime
 
-from baremetal_acc.decide.pool import Demand, Machine, Pool, Pools, Region, plan
+from baremetal_acc.decide.pool import Demand, Machine, Pool, Pools, Region
+from baremetal_acc.decide.pool_plan import plan
 from baremetal_acc.model.ref import AcceleratorId
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

@@ -16,7 +16,8 @@ from oslo_config import cfg
 from baremetal_acc import conf as options
 from baremetal_acc.decide import demand as decide
 from baremetal_acc.decide.demand import Asked, Progress
-from baremetal_acc.decide.pool import Machine, Pool, Pools, Region, plan
+from baremetal_acc.decide.pool import Machine, Pool, Pools, Region
+from baremetal_acc.decide.pool_plan import plan
 from baremetal_acc.errors import DemandRefused, DocumentError, UsageError
 from baremetal_acc.fleet import demand as desks
 from baremetal_acc.fleet import sources

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from baremetal_acc.decide.moving import Stage
-from baremetal_acc.decide.pool import Demand, plan
+from baremetal_acc.decide.pool import Demand
+from baremetal_acc.decide.pool_plan import plan
 from baremetal_acc.errors import IronicRefused, StaleJob
 from baremetal_acc.fleet.ironic import Ironic
 from baremetal_acc.fleet.journal import Entry, Journal
@@ -20,7 +21,7 @@ from baremetal_acc.placement.client import RESHAPER, Answer, refusal
 from baremetal_acc.placement.shelf import Shelf
 from tests.pages import messages, pattern
 from tests.unit.decide import values as v
-from tests.unit.decide.test_pool import machine, pool, pools
+from tests.unit.decide.test_pool_plan import machine, pool, pools
 from tests.unit.fleet.test_moves import MARK, MOVE, NODE, Cloud, mover, offering
 from tests.unit.fleet.test_nodes import Reply, ironic
 
