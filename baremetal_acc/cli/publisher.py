@@ -34,13 +34,14 @@ class NodePlacement:
     publisher: Publisher
     root: str
 
-    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
         """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
 
+        :param alone: see that nothing of the node is claimed afterwards, the machine itself included.
         :raises PlacementError: somebody holds it, or placement did not do it.
         """
         meant = None if accelerators is None else frozenset(providers.card_uuid(self.root, a) for a in accelerators)
-        self.publisher.withdraw(self.root, meant)
+        self.publisher.withdraw(self.root, meant, alone=alone)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """Make placement agree.

@@ -282,6 +282,10 @@ def action(a: Action, labels: Mapping[AcceleratorId, str], sendings: Mapping[Bmc
     match a:
         case Withdraw():
             body |= {'subject': ', '.join(labels.get(i, i) for i in a.accelerators)}
+            if a.whole:
+                body |= {
+                    'why': ['it gets another function than the one that it is claimed as, so all of the node is withdrawn']
+                }
         case CheckImage():
             body |= {'action': 'check-image', 'image': a.image}
         case Release():

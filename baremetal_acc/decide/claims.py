@@ -25,7 +25,7 @@ from baremetal_acc.decide.providers import (
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.attach import Claim
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Plan, Program
+from baremetal_acc.model.job import Action, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId
 
 
@@ -154,6 +154,19 @@ def broken(claimed: Iterable[Claimed], supply: Supply) -> Iterator[str]:
                 yield f'{c}: the instance has claimed {name}, and it holds {holds or "no function that is known"}'
 
 
+def changed(actions: Iterable[Action], single: Mapping[Place, str]) -> dict[Place, tuple[str, str]]:
+    """The slots that actions would give another function than the one that they are claimed as: what they hold, and would get.
+
+    :param single: as :func:`baremetal_acc.decide.offer.single` says it. Another name of the same class is no other function.
+    """
+    gets = {(a.accelerator, a.slot): a.function for a in actions if isinstance(a, Program)}
+    return {
+        place: (single[place], function)
+        for place, function in gets.items()
+        if place in single and function_class(single[place]) != function_class(function)
+    }
+
+
 def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], inventory: Inventory) -> None:
     """See that a plan gives no region another function that is claimed as one, nor any that could be, while its node is in use.
 
@@ -173,10 +186,8 @@ def keep(claimed: Iterable[Claimed], plan: Plan, single: Mapping[Place, str], in
             )
         if names:
             promised.add(c.place)
-    for (device, slot), function in gets.items():
-        holds = single.get((device, slot))
-        same = holds is not None and function_class(holds) == function_class(function)
-        if holds is not None and not same and (device, slot) not in promised:
+    for (device, slot), (holds, function) in changed(plan.actions, single).items():
+        if (device, slot) not in promised:
             accelerator = inventory.accelerator(device)
             raise UsageError(
                 argument=f'{slot} of {device if accelerator is None else accelerator.label}',

@@ -11,6 +11,8 @@ from enum import StrEnum
 
 from baremetal_acc.decide import evidence, images, waiver
 from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands, idle
+from baremetal_acc.decide.claims import changed
+from baremetal_acc.decide.offer import single
 from baremetal_acc.decide.verify import components_wanted, slots_wanted
 from baremetal_acc.errors import Refused
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
@@ -182,7 +184,9 @@ def plan(
     if Part.PUBLISH in parts:
         touched = tuple(sorted({a.accelerator for a in (*writes, *releases)}))
         if touched:
-            draft.actions.append(Withdraw(accelerators=touched))
+            # Of what is offered as a function nobody is left with another one who has a part of the machine.
+            fixed = single(inventory, baseline, node, draft.catalogue)
+            draft.actions.append(Withdraw(accelerators=touched, whole=bool(changed(writes, fixed))))
         draft.actions.append(Publish())
     return Plan(
         target=inventory.target,

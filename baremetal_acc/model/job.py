@@ -19,9 +19,13 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdraw:
-    """Take what is unclaimed of these devices out of placement, before anything is changed."""
+    """Take what is unclaimed of these devices out of placement, before anything is changed.
+
+    :ivar whole: everything of the node is taken out, and nothing of it may be claimed by anybody but its own instance.
+    """
 
     accelerators: tuple[AcceleratorId, ...]
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

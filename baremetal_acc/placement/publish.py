@@ -257,6 +257,7 @@ class Publisher:
         provider_uuids: frozenset[str] | None = None,
         consumer: str | None = None,
         *,
+        alone: bool = False,
         still: Callable[[], None] = _always,
     ) -> PublishResult:
         """Take providers of ours, and all below them, out of service: nobody can claim them afterwards.
@@ -265,13 +266,15 @@ class Publisher:
 
         :param provider_uuids: which ones; None for all of the node.
         :param consumer: the node's own instance. What it holds stays, wholly reserved.
+        :param alone: see that nobody has claimed anything of the node afterwards: not its root, which is the machine, nor anything
+            below it, whosever that is.
         :param still: raises when the node is not ours any more.
         :raises InventoryInUse: another consumer holds some of it, which stays, wholly reserved. All else was withdrawn.
         :raises PlacementError: placement cannot be asked, or refuses.
         """
         known = provider_uuids or frozenset()
         try:
-            return self._converge(
+            result = self._converge(
                 root_uuid,
                 lambda actual: providers.withdrawn(actual, provider_uuids),
                 known,
@@ -281,6 +284,38 @@ class Publisher:
             )
         except RootMissing:
             return PublishResult(calls=())
+        except InventoryInUse:
+            if alone:
+                self._see_unclaimed(root_uuid, consumer)  # which says why that is in our way, too
+            raise
+        if alone:
+            self._see_unclaimed(root_uuid, consumer)
+        return result
+
+    def _see_unclaimed(self, root_uuid: str, consumer: str | None) -> None:
+        """See that nobody has claimed anything of a node but its own instance.
+
+        :raises InventoryInUse: somebody else has.
+        """
+
+        def turn() -> dict[str, _Busy]:
+            everything = {p.uuid: p for p in wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))}
+            lower = wire.below(root_uuid, everything.values())
+            found = {}
+            for uuid in () if lower is None else (root_uuid, *lower):
+                answer = self._client.get(f'/resource_providers/{uuid}/allocations')
+                claims = {} if answer.status == HTTPStatus.NOT_FOUND else wire.claims(uuid, answer)
+                others = {
+                    name: frozenset(c.resource_class for c in of) for name, of in claims.items() if of and name != consumer
+                }
+                if others:
+                    found[uuid] = _held_by(everything[uuid].name, others)
+            return found
+
+        busy = self._persist(None, turn)
+        if busy:
+            why = 'what a slot holds is offered, so it gets something else only while nothing of the node is claimed: '
+            raise self._refusal(root_uuid, consumer, busy, why=why)
 
     def publish(
         self,
@@ -514,13 +549,12 @@ class Publisher:
         if not holders:
             raise _Again
         if others:
-            text = ', '.join(f'{" and ".join(sorted(classes))} by consumer {name}' for name, classes in sorted(others.items()))
-            busy[call.uuid] = _Busy(text=f'provider {call.name} is held: {text}', consumers=frozenset(others))
+            busy[call.uuid] = _held_by(call.name, others)
         held[call.uuid] = frozenset().union(*holders.values())
 
-    def _refusal(self, root: str, consumer: str | None, busy: Mapping[str, _Busy]) -> InventoryInUse:
+    def _refusal(self, root: str, consumer: str | None, busy: Mapping[str, _Busy], *, why: str = '') -> InventoryInUse:
         """Who is in our way. An instance that leaves the machine frees it together with its devices; who has none stays."""
-        text = f'placement, node {root}: {"; ".join(b.text for _, b in sorted(busy.items()))}'
+        text = f'placement, node {root}: {why}{"; ".join(b.text for _, b in sorted(busy.items()))}'
         names = sorted(frozenset().union(*(b.consumers for b in busy.values())) - {consumer})
         alone = [name for name in names if (claimed := self.claims(name)) and root not in claimed]
         show = '; '.join(f'openstack resource provider allocation show {name}' for name in (alone or names)[:MOST_NAMED])
@@ -770,6 +804,11 @@ class Publisher:
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
+
+
+def _held_by(name: str, others: Mapping[str, frozenset[str]]) -> _Busy:
+    text = ', '.join(f'{" and ".join(sorted(classes))} by consumer {consumer}' for consumer, classes in sorted(others.items()))
+    return _Busy(text=f'provider {name} is held: {text}', consumers=frozenset(others))
 
 
 def _with_held(wanted: ProviderTree, actual: ProviderTree, held: Mapping[str, frozenset[str]]) -> ProviderTree:

@@ -31,7 +31,7 @@ def perform(
         match item.action:
             case Withdraw() as action:
                 if tools.placement is not None:
-                    tools.placement.withdraw(action.accelerators)
+                    tools.placement.withdraw(None if action.whole else action.accelerators, alone=action.whole)
             case CheckImage() as action:
                 tools.images.open(image_of(tools, action.image, action.content))
             case Release() as action:

@@ -52,9 +52,10 @@ class Attestor(Protocol):
 class PlacementShell(Protocol):
     """What a job tells placement, bound to one node."""
 
-    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
         """Take what is unclaimed of these devices out of service; None: of everything that the node ever offered.
 
+        :param alone: see that nothing of the node is claimed afterwards, the machine itself included, but by its own instance.
         :raises PlacementError: somebody holds it, or placement did not do it.
         """
 

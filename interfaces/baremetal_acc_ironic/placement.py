@@ -127,10 +127,10 @@ class _NodeInPlacement:
         self._doubted = doubted
         self._taken = taken
 
-    def withdraw(self, accelerators: Iterable[AcceleratorId] | None) -> None:
+    def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
         meant = None if accelerators is None else frozenset(providers.card_uuid(self._node_uuid, a) for a in accelerators)
-        _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer, still=self._held)
+        _publisher().withdraw(self._node_uuid, meant, consumer=self._consumer, alone=alone, still=self._held)
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A slot that is claimed as the function that it holds gets no other one while its node is in use, whoever asks for that."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,6 +118,39 @@ class TestSingleProgram(PlacementCase):
         self.serve(OTHER)
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert ['gzip', 'gzip'] == self.functions()
+
+    def test_neither_does_cleaning_while_a_stranger_has_claimed_the_other_slot(self) -> None:
+        """Without the machine, so nobody waits for it. Nothing is written; nothing but what the stranger has is there."""
+        self.free(self.instance)
+        self.node.instance_uuid = None
+        self.node.save()
+        slot = slot_uuid(self.node.uuid, self.card('FPGA1'), 'Slot0')
+        self.machine.reset_log()
+        stranger = self.claim((slot, 'CUSTOM_ACC_FN_GZIP'))
+        self.clean(OTHER)
+        assert states.CLEANFAIL == self.settle()
+        assert 'what a slot holds is offered, so it gets something else only while nothing of the node is claimed' in (
+            self.node.last_error
+        )
+        assert f'is held: CUSTOM_ACC_FN_GZIP by consumer {stranger}' in self.node.last_error
+        assert 'claimed without the machine, so nobody waits for it' in self.node.last_error
+        assert (0, ['gzip', 'aes']) == (self.uploads(), self.functions())
+        assert ['(CUSTOM_ACC_FN_GZIP)'] == self.offers()
+
+    def test_cleaning_waits_until_the_machine_itself_is_free(self) -> None:
+        """Nova frees it when cleaning has begun; until then the slots keep what they hold, and nobody can claim one."""
+        self.machine.reset_log()
+        self.node.instance_uuid = None
+        self.node.save()
+        self.clean(OTHER)
+        for _ in range(20):
+            self.poll()
+            assert (states.CLEANWAIT, 0, []) == (self.node.provision_state, self.uploads(), self.offers())
+            time.sleep(0.05)
+        self.free(self.instance)
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert ['gzip', 'gzip'] == self.functions()
+        assert ['CUSTOM_ACC_FN_GZIP', 'CUSTOM_ACC_FN_GZIP'] == self.offers()
 
     def test_when_the_instance_is_gone_it_is_given_the_other_function(self) -> None:
         """By the next cleaning, and it is offered as that then."""

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from keystoneauth1 import adapter, session, token_endpoint
+from keystoneauth1 import adapter, exceptions, session, token_endpoint
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Offering
@@ -435,6 +435,56 @@ def test_only_who_has_the_machine_is_waited_for(publisher: Publisher, cloud: Clo
     assert f'delete its allocation: openstack resource provider allocation show {OTHER}' in str(caught.value)
 
 
+@pytest.mark.parametrize('where', ['slot', 'root', 'foreign'])
+def test_who_has_claimed_anything_of_a_node_is_in_the_way_of_who_wants_it_alone(
+    publisher: Publisher, cloud: Cloud, root: str, where: str
+) -> None:
+    """Of the machine, of what is ours, or of what is somebody else's below it; the node's own instance does not count."""
+    publisher.publish(wanted(root))
+    claimed = {
+        'slot': (slot_of(root), HELD),
+        'root': (root, 'CUSTOM_BAREMETAL_GOLD'),
+        'foreign': (cloud.child(root), 'PCI_DEVICE'),
+    }[where]
+    publisher.withdraw(root, alone=True)
+    publisher.publish(wanted(root))
+    cloud.claim(OTHER, *claimed)
+    publisher.withdraw(root, consumer=OTHER, alone=True)
+    with pytest.raises(InventoryInUse) as caught:
+        publisher.withdraw(root, consumer=CONSUMER, alone=True)
+    name = cloud.ask('GET', f'/resource_providers/{claimed[0]}')['name']
+    assert f'while nothing of the node is claimed: provider {name} is held: {claimed[1]} by consumer {OTHER}' in str(
+        caught.value
+    )
+    assert caught.value.waiting_helps == (where == 'root')
+    assert {} == cloud.offers(gpu_of(root))
+    if where != 'slot':
+        publisher.withdraw(root, consumer=CONSUMER)
+
+
+def test_nothing_is_claimed_of_a_node_that_placement_does_not_know(publisher: Publisher) -> None:
+    """Its root may not be there yet."""
+    assert () == publisher.withdraw(str(uuid.uuid4()), alone=True).calls
+
+
+def test_what_is_claimed_and_cannot_be_read_is_no_free_machine(publisher: Publisher, sending: Adapter, root: str) -> None:
+    """An answer that is lost is asked for again; one that never comes is an error."""
+    publisher.publish(wanted(root))
+    left = [2]
+
+    def lose(method: str, url: str) -> None:
+        if url.endswith('/allocations') and left[0]:
+            left[0] -= 1
+            raise exceptions.ConnectFailure('gone')
+
+    sending.before = lose
+    publisher.withdraw(root, alone=True)
+    assert 0 == left[0]
+    left[0] = 1000
+    with pytest.raises(PlacementUnreachable):
+        publisher.withdraw(root, alone=True)
+
+
 def test_withdrawing_works_when_the_claim_is_gone(publisher: Publisher, cloud: Cloud, root: str) -> None:
     """Nova frees an instance's claims a little after cleaning has begun: the next try succeeds."""
     publisher.publish(wanted(root))
@@ -481,6 +531,7 @@ def test_another_function_under_a_tenant_keeps_what_the_tenant_claimed(publisher
     publisher.publish(wanted(root))
     cloud.claim(CONSUMER, slot_of(root), HELD)
     aes = {(FPGA, 'Slot0'): 'aes'}
+    publisher.declare(['CUSTOM_ACC_FN_AES'])
     publisher.publish(wanted(root, aes), consumer=CONSUMER)
     assert {HELD: (1, 1)} == cloud.offers(slot_of(root))
     assert [] == cloud.candidates(root, f'resources_ACC=CUSTOM_ACC_FN_AES:1&in_tree_ACC={root}')

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.baseline import Offering
-from baremetal_acc.decide.claims import Claimed, asked, assign, broken, everything, keep, not_shown, regions, unkept
+from baremetal_acc.decide.claims import Claimed, asked, assign, broken, changed, everything, keep, not_shown, regions, unkept
 from baremetal_acc.decide.offer import Offer, Supply
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.job import Plan, Program, Withdraw
@@ -324,6 +324,14 @@ def test_what_is_offered_as_its_function_keeps_it_while_anything_of_the_node_is_
         'while the instance of the node has claimed something of the node '
         '(it can get another function when the instance is gone; a region (offer = "region") can at any time)'
     ) == str(failed.value)
+
+
+def test_what_changes_is_told_with_what_is_there_and_what_comes():
+    """Of slots that are claimed as their function; another spelling of it is no other one."""
+    single = {(v.FPGA, 'Slot0'): 'gzip', (v.FPGA, 'Slot1'): 'aes'}
+    assert {(v.FPGA, 'Slot0'): ('gzip', 'aes')} == changed(gives('Slot0', 'aes').actions, single)
+    assert {} == changed(gives('Slot0', 'GZIP').actions, single)
+    assert {} == changed(gives('Slot2', 'gzip').actions, single)
 
 
 def test_a_region_that_has_drifted_is_given_back_what_its_tenant_has_claimed():

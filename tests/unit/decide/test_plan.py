@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, OnMissing
+from baremetal_acc.decide.baseline import Baseline, Downgrade, Match, Offering, OnMissing
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.plan import EVERYTHING, Part, plan, raise_if_unsafe
 from baremetal_acc.errors import Refused
@@ -195,6 +195,33 @@ def test_a_lock_that_may_stand_in_the_way_is_released(state):
     """Unknown is not open."""
     protected = v.reading(state, mechanism='wp', blocks=v.ALL_PATHS, scope=Scope.COMPONENT, part='GPU_0', place='GPU_0')
     assert 'Release' in kinds(made(v.inventory(v.gpu(locks=(protected,)))))
+
+
+@pytest.mark.parametrize(
+    ('slot', 'offer', 'wants', 'whole'),
+    [
+        (v.slot(0), None, 'aes', True),
+        (v.slot(0), Offering.FUNCTION, 'aes', True),
+        (v.slot(0), Offering.REGION, 'aes', False),
+        (v.slot(0), Offering.DEVICE, 'aes', False),
+        (v.slot(0), None, 'gzip', False),
+        (v.slot(0, None, None), None, 'aes', False),
+    ],
+)
+def test_all_of_a_node_is_withdrawn_where_what_is_claimed_as_its_function_gets_another(slot, offer, wants, whole):
+    """A slot that holds nothing, or what it is given again, promises nobody anything else."""
+    aes = v.function_image('aes-1', function='aes', uuid=None)
+    rules = v.baseline(firmware=None, functions=(('Slot0', wants),), offer=offer, block=frozenset())
+    card = v.fpga(slots=(slot,), locks=())
+    result = made(v.inventory(card), rules, (v.function_image(), aes), anew=frozenset({(v.FPGA, 'Slot0')}))
+    assert () == result.refusals
+    assert [(wants, whole)] == [
+        (program.function, withdraw.whole)
+        for withdraw in result.actions
+        if isinstance(withdraw, Withdraw)
+        for program in result.actions
+        if isinstance(program, Program)
+    ]
 
 
 def test_a_programmed_slot_is_left_alone_and_an_empty_one_is_programmed():

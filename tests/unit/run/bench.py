@@ -244,8 +244,9 @@ class Placement:
     def __init__(self, log: list) -> None:
         self.log = log
 
-    def withdraw(self, accelerators):
-        self.log.append('withdraw' if accelerators is not None else 'withdraw everything')
+    def withdraw(self, accelerators, *, alone=False):
+        everything = 'withdraw the node' if alone else 'withdraw everything'
+        self.log.append('withdraw' if accelerators is not None else everything)
 
     def publish(self, inventory, verdict, functions):
         self.log.append('publish')

@@ -563,8 +563,9 @@ class Placement:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def withdraw(self, accelerators):
-        self.world.log.append('withdraw' if accelerators is not None else 'withdraw everything')
+    def withdraw(self, accelerators, *, alone=False):
+        everything = 'withdraw the node' if alone else 'withdraw everything'
+        self.world.log.append('withdraw' if accelerators is not None else everything)
 
     def publish(self, inventory, verdict, functions):
         self.world.log.append('publish')
