@@ -61,6 +61,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {'at_percent': 50, 'completes': False, 'seconds': None},
         'the BMC restarts in the middle of an update, and is silent for that long',
     ),
+    'self-test-fails': ({'bits': 1}, 'what was activated over IPMI fails the self test of its controller'),
     'bmc-restart-on-request': ({'seconds': None}, 'the BMC restarts instead of answering'),
     'password-rotated': ({}, 'no password and no session is taken any more'),
     'certificate-changed': ({}, 'new connections meet a certificate of another authority'),
@@ -97,6 +98,10 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         'the body is what no parser expects: duplicate-keys, huge, nan, many-members, endless-next or deep',
     ),
     'expand-broken': ({}, 'expanded members lack Id and Name'),
+    'ipmi-code': (
+        {'code': 0xC0, 'after': False},
+        'an IPMI command (its method: 2C/32) is answered by this completion code; with after, once it has been carried out',
+    ),
     'wrong-etag': ({}, 'the ETag shown is not the one that If-Match is compared with'),
 }
 

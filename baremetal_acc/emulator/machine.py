@@ -90,6 +90,7 @@ class Machine:
         self.cut_writes: list[dict[str, str]] = []
         self.revision = 0
         self.on_bmc_down: list[Callable[[str], None]] = []
+        self.elsewhere: dict[str, Callable[[str], None]] = {}
         self._events: list[_Event] = []
         self._happening: float | None = None
         self._order = itertools.count()
@@ -161,6 +162,19 @@ class Machine:
     def _now(self) -> float:
         """The second that is being lived through: while events happen, that of the event and not that of the clock."""
         return self.clock.now() if self._happening is None else self._happening
+
+    def later(self, seconds: float, who: str, detail: str = '') -> None:
+        """Let ``elsewhere[who]`` be called with that detail once the time has come, if it is there then."""
+        self._later(seconds, 'elsewhere', who, detail)
+
+    def _happen_elsewhere(self, event: _Event) -> None:
+        happen = self.elsewhere.get(event.subject)
+        if happen is not None:
+            happen(event.detail)
+
+    def now(self) -> float:
+        """The second that is being lived through."""
+        return self._now()
 
     def settle(self) -> None:
         """Let everything that is due happen, in the order of time."""
@@ -496,11 +510,16 @@ class Machine:
         if task.is_open:
             self._fail(task, reason, text, self.clock.now())
 
-    def _obstacle(self, component: Component, image: Image) -> Refused | None:
+    def _closed(self, component: Component) -> Refused | None:
         if not component.updateable:
             return Refused('not-updateable', f'{component.key} cannot be updated')
         if component.write_protect is not None and self.is_closed(component.write_protect):
             return Refused('write-protected', f'{component.key} is write protected')
+        return None
+
+    def _obstacle(self, component: Component, image: Image) -> Refused | None:
+        if (closed := self._closed(component)) is not None:
+            return closed
         try:
             self._check(component, image)
         except Refused as why:
@@ -632,10 +651,71 @@ class Machine:
                 self._activate(component, bank)
             else:
                 component.staged = bank
-            for setting in self.settings.values():
-                is_its = setting.is_lock and setting.device == component.device and setting.bmc == component.bmc
-                if is_its and self._lock_fault('lock-lost-on-update', setting, use=True):
-                    setting.value = setting.in_force = setting.open
+            self._open_by_update(component)
+
+    def _open_by_update(self, component: Component) -> None:
+        for setting in self.settings.values():
+            is_its = setting.is_lock and setting.device == component.device and setting.bmc == component.bmc
+            if is_its and self._lock_fault('lock-lost-on-update', setting, use=True):
+                setting.value = setting.in_force = setting.open
+
+    # -- updates by commands: what is written waits for a command that activates it -----------------------------------
+
+    def judge(self, key: str, image: Image | None = None) -> None:
+        """Whether the component can be written now, and with this image.
+
+        :raises Refused: not updateable, write protected, or the image is not for it.
+        """
+        component = self.components[key]
+        if (why := self._closed(component)) is not None:
+            raise why
+        if image is not None:
+            self._check(component, image)
+
+    def hold(self, key: str, image: Image, writer: str) -> None:
+        """An image was written, and waits for :meth:`activate_held`."""
+        component = self.components[key]
+        component.held = component.sent = Bank.of(image, writer)
+        self.revision += 1
+
+    def drop_held(self, key: str) -> None:
+        """What was written is forgotten."""
+        self.components[key].held = None
+        self.revision += 1
+
+    def activate_held(self, key: str, *, keeps_previous: bool = False) -> None:
+        """What waits comes into force, or is staged where a restart of the system has to do that.
+
+        :param keeps_previous: the way back was copied before, by a command, and stays what it is.
+        """
+        component = self.components[key]
+        bank, previous = component.held, component.previous
+        if bank is None or self._component_fault('activation-lost', component, use=True) is not None:
+            return
+        component.held = None
+        if component.activates is not None:
+            component.staged = bank
+        elif (refused := self._component_fault('activation-refused', component, use=True)) is None:
+            self._activate(component, bank)
+        elif refused.parameters['leaves'] is not None:
+            self._activate(component, Bank(version=str(refused.parameters['leaves']), writer='bmc'))
+        if keeps_previous:
+            component.previous = previous
+        self._open_by_update(component)
+        self.revision += 1
+
+    def back_up(self, key: str) -> None:
+        """Copy what is active to where a rollback finds it."""
+        component = self.components[key]
+        component.previous = component.active
+        self.revision += 1
+
+    def roll_back(self, key: str) -> None:
+        """What was active before is active again, and the other way round."""
+        component = self.components[key]
+        if component.previous is not None:
+            component.active, component.previous = component.previous, component.active
+            self.revision += 1
 
     def _activate(self, component: Component, bank: Bank) -> None:
         component.previous = component.active
@@ -727,6 +807,7 @@ class Machine:
                     'staged': asdict(component.staged) if component.staged else None,
                     'previous': asdict(component.previous) if component.previous else None,
                 }
+                | ({'held': asdict(component.held)} if component.held else {})
                 for key, component in self.components.items()
             },
             'locks': {
@@ -790,7 +871,7 @@ class Machine:
             'components': {
                 key: {
                     bank: asdict(held) if (held := getattr(component, bank)) is not None else None
-                    for bank in ('active', 'staged', 'previous', 'sent')
+                    for bank in ('active', 'staged', 'previous', 'sent', 'held')
                 }
                 for key, component in self.components.items()
             },
@@ -834,8 +915,8 @@ class Machine:
 
         for key, banks in document['components'].items():
             if (component := self.components.get(key)) is not None:
-                for name in ('active', 'staged', 'previous', 'sent'):
-                    setattr(component, name, bank(banks[name]))
+                for name in ('active', 'staged', 'previous', 'sent', 'held'):
+                    setattr(component, name, bank(banks.get(name)))
         for key, (value, in_force) in document['settings'].items():
             if (setting := self.settings.get(key)) is not None:
                 setting.value, setting.in_force = value, in_force

@@ -89,6 +89,7 @@ class Component:
 
     ``key`` is unique in the machine and names it in messages; ``uri`` is its SoftwareInventory. ``active`` is None for a slot
     that holds nothing. ``activates`` is the restart of ``system`` that brings a staged image into force, None: at once.
+    ``held`` is what was written and waits for a command of the BMC, before it is staged or in force.
     """
 
     key: str
@@ -102,6 +103,7 @@ class Component:
     staged: Bank | None = None
     previous: Bank | None = None
     sent: Bank | None = None
+    held: Bank | None = None
     updateable: bool = True
     activates: Restart | None = None
     system: str = 'host'

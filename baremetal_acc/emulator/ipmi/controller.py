@@ -11,7 +11,7 @@ Source: IPMI 2.0 revision 1.1, sections 5, 20, 21 and 22, and appendix G for pri
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import NamedTuple, Protocol
 
 from baremetal_acc.emulator.ipmi.message import BMC, Message
@@ -33,6 +33,7 @@ class Code(IntEnum):
 
     OK = 0x00
     NO_ACKNOWLEDGE = 0x83
+    BUSY = 0xC0
     INVALID_COMMAND = 0xC1
     INVALID_FOR_LUN = 0xC2
     RESERVATION_CANCELLED = 0xC5
@@ -44,6 +45,7 @@ class Code(IntEnum):
     INVALID_FIELD = 0xCC
     PRIVILEGE = 0xD4
     NOT_IN_STATE = 0xD5
+    SUB_FUNCTION = 0xD6
 
 
 class Privilege(IntEnum):
@@ -80,6 +82,7 @@ class Request:
 
     :ivar qualifier: body code or IANA number, taken off the data.
     :ivar privilege: what the asker may; a channel without sessions may all.
+    :ivar bridged_by_host: it came over a bridge, and to the first one over the system interface.
     """
 
     channel: int
@@ -90,6 +93,20 @@ class Request:
     qualifier: bytes = b''
     privilege: Privilege = Privilege.ADMINISTRATOR
     session: Session | None = None
+    bridged_by_host: bool = False
+
+    @property
+    def is_hosts(self) -> bool:
+        """Software on the host asks, whoever that is."""
+        return self.channel == SYSTEM or self.bridged_by_host
+
+
+class Reach(Enum):
+    """How far a request, or its answer, came."""
+
+    ANSWERED = 'answered'
+    LOST = 'the request was carried out, the answer is lost'
+    UNHEARD = 'the request was not heard'
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +119,7 @@ class Answer:
     code: int
     data: bytes = b''
     then: Message | None = None
+    reach: Reach = Reach.ANSWERED
 
     @property
     def wire(self) -> bytes:
@@ -130,6 +148,9 @@ class Command:
 
 Guard = Callable[[Request], int | None]
 """Gives the completion code with which a command is refused, or None. It is asked about commands that the controller has."""
+
+Around = Callable[[Request, Callable[[Request], Answer]], Answer]
+"""Stands between a controller and what asks it: gets a request and the way to have it executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +187,10 @@ class Controller:
     :param guid: 16 bytes, as they go over the wire.
     :param channels: which it has.
     :ivar behind: further controllers, by channel and address; never in a circle.
-    :ivar on_reset: called when it is told to restart.
+    :ivar on_reset: called when it restarts.
+    :ivar restarting: brings a restart about; whoever takes its place calls :meth:`restarted`.
+    :ivar away: each says whether the controller is away just now, and answers nobody.
+    :ivar around: stands between it and all who ask.
     """
 
     def __init__(
@@ -185,6 +209,9 @@ class Controller:
         self.guards: list[Guard] = []
         self.behind: dict[tuple[int, int], Controller] = {}
         self.on_reset: list[Callable[[], None]] = []
+        self.restarting: Callable[[], None] = self.restarted
+        self.away: list[Callable[[], bool]] = []
+        self.around: Around | None = None
         user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
         self.add(APP, 0x01, lambda _: self.identity.encoded(), privilege=user)
         self.add(APP, 0x02, self._reset, privilege=administrator)
@@ -226,8 +253,21 @@ class Controller:
             raise Refusal(Code.INVALID_FIELD)
         return channel
 
+    @property
+    def is_away(self) -> bool:
+        """It answers nobody just now."""
+        return any(away() for away in self.away)
+
+    def restarted(self) -> None:
+        """It restarts: what is in memory only is forgotten."""
+        for restart in self.on_reset:
+            restart()
+
     def answer(self, request: Request) -> Answer:
         """Execute a command, or refuse it."""
+        return self._answer(request) if self.around is None else self.around(request, self._answer)
+
+    def _answer(self, request: Request) -> Answer:
         size = QUALIFIER_BYTES.get(request.netfn, 0)
         if len(request.data) < size:
             return Answer(Code.LENGTH_INVALID)
@@ -255,8 +295,7 @@ class Controller:
         return served if isinstance(served, Answer) else Answer(Code.OK, served)
 
     def _reset(self, _: Request) -> bytes:
-        for restart in self.on_reset:
-            restart()
+        self.restarting()
         return b''
 
     def _netfn_support(self, request: Request) -> bytes:
@@ -272,11 +311,20 @@ class Controller:
         if how & 0xF0 != 0x40 or inner is None or inner.netfn & 1:
             raise Refusal(Code.INVALID_FIELD)
         target = self.behind.get((how & 0xF, inner.to))
-        if target is None:
+        if target is None or target.is_away:
             raise Refusal(Code.NO_ACKNOWLEDGE)
         answer = target.answer(
-            Request(channel=IPMB, netfn=inner.netfn, lun=inner.to_lun, command=inner.command, data=inner.data)
+            Request(
+                channel=IPMB,
+                netfn=inner.netfn,
+                lun=inner.to_lun,
+                command=inner.command,
+                data=inner.data,
+                bridged_by_host=request.is_hosts,
+            )
         )
+        if answer.reach is not Reach.ANSWERED:
+            return Answer(Code.OK)
         # What a still further controller answered travels inside the answer of the one before it.
         further = answer.then.encoded() if answer.then is not None else b''
         return Answer(Code.OK, then=inner.response(answer.wire + further))

@@ -28,6 +28,7 @@ from baremetal_acc.emulator.ipmi.controller import (
     Code,
     Controller,
     Privilege,
+    Reach,
     Refusal,
     Request,
 )
@@ -223,6 +224,8 @@ class Endpoint:
         """What is answered to a datagram; mostly one, none where silence is the answer."""
         if not self.channel.is_open or self._clock.now() < self._silent_until or len(datagram) < 4 or datagram[:3] != _RMCP:
             return []
+        if self.controller.is_away:
+            return []
         self._expire()
         kind, rest = datagram[3], datagram[4:]
         if kind == _ASF:
@@ -276,7 +279,7 @@ class Endpoint:
         answer = self.controller.answer(
             Request(channel=LAN, netfn=message.netfn, command=message.command, data=message.data, lun=message.to_lun)
         )
-        return [message.response(answer.wire).encoded()]
+        return [message.response(answer.wire).encoded()] if answer.reach is Reach.ANSWERED else []
 
     def _inside(self, packet: bytes, kind: int, number: int, sequence: int, payload: bytes) -> list[bytes]:
         active = self._active.get(number)
@@ -317,6 +320,8 @@ class Endpoint:
                 session=active,
             )
         )
+        if answer.reach is Reach.UNHEARD:
+            return ()
         answers: tuple[Message, ...] = (message.response(answer.wire),)
         if answer.then is not None:
             further = answer.then
@@ -336,7 +341,7 @@ class Endpoint:
         active.done[message.sequence] = _Done(message, now, answers)
         if len(active.done) > DUPLICATES:
             active.done.popitem(last=False)
-        return answers
+        return answers if answer.reach is Reach.ANSWERED else ()
 
     def _wrapped(self, active: _Active, message: Message) -> bytes:
         active.sent += 1

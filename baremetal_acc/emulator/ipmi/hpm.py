@@ -1,0 +1,617 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does an emulated controller take firmware? The commands of HPM.1 under NetFn 2Ch, and what HPM.2 says of the LAN.
+
+What is written lands in the components of the machine, which Redfish shows too. What is uploaded is held until Activate
+Firmware; a component with deferred activation keeps it over a restart of the controller. Actions that take time are answered by
+80h, and Get Upgrade Status tells how they go on; all times come from the clock of the machine.
+
+Where facts/ipmi.md, section 3, leaves open what a controller does, this one is strict: what comes out of turn is refused.
+
+Source: PICMG HPM.1 R1.0, section 3; PICMG HPM.2 R1.0, section 3.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from baremetal_acc.emulator.distort import flipped
+from baremetal_acc.emulator.fault import Fault
+from baremetal_acc.emulator.image import BadImage, read_image
+from baremetal_acc.emulator.ipmi.channel import LanChannel
+from baremetal_acc.emulator.ipmi.controller import (
+    GROUP,
+    IPMB,
+    LAN,
+    MANY,
+    SYSTEM,
+    Answer,
+    Code,
+    Controller,
+    Privilege,
+    Refusal,
+    Request,
+)
+from baremetal_acc.emulator.ipmi.presence import Presence
+from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, NO_VERSION, version_bytes
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Bank, Component, Refused
+
+PICMG_BODY = b'\0'
+"""The body code of PICMG."""
+
+CAPABILITIES, PROPERTIES, ABORT, INITIATE, BLOCK, FINISH, STATUS = 0x2E, 0x2F, 0x30, 0x31, 0x32, 0x33, 0x34
+ACTIVATE, SELF_TEST, ROLLBACK_STATUS, ROLL_BACK, HPM_X = 0x35, 0x36, 0x37, 0x38, 0x3E
+
+UNIT_SECONDS = 5
+NAME_BYTES = 12
+
+_VERSION = 0
+_IN_PROGRESS = 0x80
+_NO_COMPONENT = 0x81
+_CANNOT_ABORT = 0x80
+_UNKNOWN_COMPONENT, _UNKNOWN_SELECTOR = 0x82, 0x83
+_WRONG_LENGTH, _WRONG_CONTENT, _DIFFERENT = 0x81, 0x82, 0x83
+_FULL = 0x81
+_ROLLBACK_OVERRIDDEN = 0x82
+_OEM_FROM = 0xC0
+_BACK_UP, _PREPARE, _UPLOAD, _COMPARE = range(4)
+_PASSED, _FAILED = 0x55, 0x57
+_HPM_2, _REVISION = 2, 1
+_PAYLOAD_OVERHEAD = 7
+_END, _UNDONE = 'end', 'undone'
+
+
+class Backup(IntEnum):
+    """Whether there is a way back for a component, as bits 0 and 1 of its general properties say it."""
+
+    NONE = 0
+    BY_COMMAND = 1
+    BY_ITSELF = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A component of HPM.1.
+
+    :ivar key: the component of the machine that it is.
+    :ivar prepares: it has to be erased before an upload.
+    :ivar deferred: what is uploaded outlives a restart of the controller, and its version is told.
+    :ivar restarts: the controller restarts when it is activated.
+    :ivar flash_bytes: the longest image.
+    :ivar oem: further properties, by selector from C0h on.
+    :ivar sections: where in the image (bytes received so far) the controller asks for a section, by offset and length.
+    """
+
+    key: str
+    name: str
+    backup: Backup = Backup.BY_ITSELF
+    prepares: bool = True
+    compares: bool = True
+    deferred: bool = False
+    restarts: bool = False
+    flash_bytes: int = 64 * 1024 * 1024
+    oem: Mapping[int, bytes] = field(default_factory=dict)
+    sections: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How many seconds things take; what takes none is answered when it is done."""
+
+    back_up: float = 0.0
+    erase: float = 0.0
+    block: float = 0.0
+    finish: float = 0.0
+    activate: float = 0.0
+    self_test: float = 0.0
+    roll_back: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ability:
+    """What a controller says of itself, and does.
+
+    :ivar override: the automatic rollback can be overridden by Activate Firmware.
+    :ivar block_bytes: the longest block, by the channel that it comes through.
+    :ivar too_long: the code by which longer ones are refused.
+    :ivar while_uploading: the code by which Initiate Upgrade Action is refused while an upload is open; None: a new one begins.
+    :ivar tells_percent: Get Upgrade Status and Query Rollback Status have a percentage.
+    """
+
+    self_test: bool = True
+    automatic_rollback: bool = False
+    manual_rollback: bool = True
+    services_affected: bool = False
+    degraded: bool = False
+    override: bool = False
+    undesirable: bool = False
+    block_bytes: Mapping[int, int] = field(default_factory=lambda: {LAN: 200, IPMB: 23, SYSTEM: 64})
+    too_long: int = Code.LENGTH_INVALID
+    while_uploading: int | None = _IN_PROGRESS
+    tells_percent: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Upload:
+    """An open upload: ``position`` is where the next byte lands, ``sent`` how many came."""
+
+    number: int
+    action: int
+    content: bytearray = field(default_factory=bytearray)
+    position: int = 0
+    sent: int = 0
+    blocks: int = 0
+    last: bytes = b''
+    answered: bytes = b''
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """A command that takes time."""
+
+    id: int
+    command: int
+    since: float
+    seconds: float
+    effect: Callable[[], int]
+
+
+class Upgrades:
+    """HPM.1 of one controller.
+
+    :param parts: its components, by number.
+    :param presence: its own restart.
+    :raises ValueError: a part is none of the machine, or has a version or a name that HPM.1 cannot tell.
+    :ivar activations: how often Activate Firmware was executed, and ``rollbacks`` Manual Firmware Rollback.
+    :ivar repeated: how many blocks came again.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        parts: Mapping[int, Part],
+        presence: Presence,
+        *,
+        times: Times | None = None,
+        ability: Ability | None = None,
+    ) -> None:
+        for number, part in parts.items():
+            if not 0 <= number < MOST_COMPONENTS or part.key not in machine.components:
+                raise ValueError(f'component {number}: 0 to {MOST_COMPONENTS - 1}, and one of the machine, not {part.key!r}')
+            if not part.name.isascii() or len(part.name) >= NAME_BYTES:
+                raise ValueError(f'component {number}: {part.name!r} has more than {NAME_BYTES - 1} ASCII characters')
+            for bank in (machine.components[part.key].active, machine.components[part.key].previous):
+                if bank is not None:
+                    version_bytes(bank.version)
+        self._machine = machine
+        self.parts = dict(parts)
+        self._presence = presence
+        self.times = times or Times()
+        self.ability = ability or Ability()
+        self.activations = self.rollbacks = self.repeated = 0
+        self._ids = itertools.count(1)
+        self._upload: _Upload | None = None
+        self._running: _Running | None = None
+        self._is_leaving = False
+        self._last = (0, 0)
+        self._prepared: set[int] = set()
+        self._activated: tuple[int, ...] = ()
+        self._tested_at: float | None = None
+        self._test = (_PASSED, 0)
+        self._undoing: tuple[float, tuple[int, ...]] | None = None
+        self._rolled_back: tuple[int, int] = (Code.OK, 0)
+        self._who = f'hpm/{"/".join(part.key for part in self.parts.values())}'
+        machine.elsewhere[self._who] = self._happen
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer to the commands of HPM.1."""
+        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+
+        def add(command: int, serve: Callable[[Request], bytes | Answer], privilege: Privilege, *sizes: int) -> None:
+            least, most = sizes if sizes else (0, 0)
+            controller.add(GROUP, command, serve, privilege=privilege, least=least, most=most, qualifier=PICMG_BODY)
+
+        add(CAPABILITIES, self._capabilities, user)
+        add(PROPERTIES, self._properties, user, 2, 2)
+        add(ABORT, self._abort, administrator)
+        add(INITIATE, self._in_turn(self._initiate), administrator, 2, 2)
+        add(BLOCK, self._in_turn(self._block), administrator, 2, MANY)
+        add(FINISH, self._in_turn(self._finish), administrator, 5, 5)
+        add(STATUS, self._status, user)
+        add(ACTIVATE, self._in_turn(self._activate), administrator, 0, 1)
+        add(SELF_TEST, self._self_test, user)
+        add(ROLLBACK_STATUS, self._rollback_status, user)
+        add(ROLL_BACK, self._in_turn(self._roll_back), administrator)
+        controller.on_reset.append(self._restarted)
+
+    # -- what takes time ----------------------------------------------------------------------------------------------
+
+    def _in_turn(self, serve: Callable[[Request], bytes | Answer]) -> Callable[[Request], bytes | Answer]:
+        def served(request: Request) -> bytes | Answer:
+            self._machine.settle()
+            if self._running is not None or self._undoing is not None:
+                raise Refusal(Code.BUSY)
+            return serve(request)
+
+        return served
+
+    def _begin(self, command: int, seconds: float, effect: Callable[[], int]) -> bytes:
+        """Do it at once, or begin to.
+
+        :raises Refusal: 80h where it takes time, or its own code where it has failed at once.
+        """
+        if seconds <= 0:
+            code = effect()
+            self._last = (command, code)
+            if code:
+                raise Refusal(code)
+            return b''
+        self._running = _Running(id=next(self._ids), command=command, since=self._machine.now(), seconds=seconds, effect=effect)
+        self._machine.later(seconds, self._who, f'{_END} {self._running.id}')
+        raise Refusal(_IN_PROGRESS)
+
+    def _happen(self, detail: str) -> None:
+        what, number = detail.split()
+        if what == _UNDONE:
+            self._undo(int(number))
+            return
+        running = self._running
+        if running is None or running.id != int(number):
+            return
+        self._running = None
+        self._last = (running.command, running.effect())
+
+    def _restarted(self) -> None:
+        """The controller restarts. What it restarts for, an activation or a rollback, begins with that."""
+        self._upload = None
+        self._prepared.clear()
+        if self._is_leaving:
+            return
+        self._running = None
+        self._last = (0, 0)
+        self._tested_at = None
+        for part in self.parts.values():
+            if not part.deferred:
+                self._machine.drop_held(part.key)
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def _component(self, number: int) -> Component:
+        return self._machine.components[self.parts[number].key]
+
+    def _fault(self, name: str, component: Component, command: int, *, use: bool = False) -> Fault | None:
+        return self._machine.faults.find(
+            name,
+            bmc=component.bmc,
+            device=component.device,
+            uri=component.uri,
+            method=f'{GROUP:02X}/{command:02X}',
+            use=use,
+        )
+
+    def _capabilities(self, _: Request) -> bytes:
+        can, times = self.ability, self.times
+        bits = (
+            can.self_test,
+            can.automatic_rollback,
+            can.manual_rollback,
+            can.services_affected,
+            any(part.deferred for part in self.parts.values()),
+            can.degraded,
+            can.override,
+            can.undesirable,
+        )
+        upgrade = max(times.back_up, times.erase, times.block, times.finish, times.activate)
+        units = (_units(upgrade), _units(times.self_test), _units(times.roll_back), _units(times.activate))
+        return bytes((_VERSION, _mask(n for n, bit in enumerate(bits) if bit), *units, _mask(self.parts)))
+
+    def _properties(self, request: Request) -> bytes:
+        self._machine.settle()
+        number, selector = request.data
+        if number not in self.parts:
+            raise Refusal(_UNKNOWN_COMPONENT)
+        part, component = self.parts[number], self._component(number)
+        match selector:
+            case 0:
+                payload = component.activates is not None
+                bits = part.prepares << 2 | part.compares << 3 | part.deferred << 4 | payload << 5
+                return bytes((part.backup | bits,))
+            case 1:
+                return _told(self._machine.shown_version(part.key))
+            case 2:
+                return part.name.encode('ascii').ljust(NAME_BYTES, b'\0')
+            case 3 if part.backup:
+                return _told(_version(component.previous))
+            case 4 if part.deferred:
+                return _told(_version(component.held or component.staged))
+            case _ if selector >= _OEM_FROM and selector in part.oem:
+                return part.oem[selector]
+        raise Refusal(_UNKNOWN_SELECTOR)
+
+    # -- upgrading ----------------------------------------------------------------------------------------------------
+
+    def _abort(self, _: Request) -> bytes:
+        self._machine.settle()
+        running = self._running
+        if self._undoing is not None or (running is not None and running.command in (ACTIVATE, ROLL_BACK)):
+            raise Refusal(_CANNOT_ABORT)
+        self._running = self._upload = None
+        self._prepared.clear()
+        self._last = (ABORT, Code.OK)
+        return b''
+
+    def _initiate(self, request: Request) -> bytes:
+        mask, action = request.data
+        if self._upload is not None and self.ability.while_uploading is not None:
+            raise Refusal(self.ability.while_uploading)
+        numbers = _numbers(mask)
+        if not numbers or any(number not in self.parts for number in numbers):
+            raise Refusal(_NO_COMPONENT)
+        if action in (_UPLOAD, _COMPARE) and len(numbers) != 1:
+            raise Refusal(_NO_COMPONENT)
+        if action > _COMPARE:
+            raise Refusal(Code.INVALID_FIELD)
+        if not all(self._takes(number, action) for number in numbers):
+            raise Refusal(Code.NOT_IN_STATE)
+        self._upload = None
+        if action == _BACK_UP:
+            return self._begin(INITIATE, self.times.back_up, lambda: self._backed_up(numbers))
+        if action == _PREPARE:
+            return self._begin(INITIATE, self.times.erase, lambda: self._erased(numbers))
+        self._upload = _Upload(number=numbers[0], action=action)
+        self._last = (INITIATE, Code.OK)
+        return b''
+
+    def _takes(self, number: int, action: int) -> bool:
+        """Whether a component has this action, and can be written if that is what it leads to."""
+        part = self.parts[number]
+        match action:
+            case 0:
+                return part.backup is not Backup.NONE
+            case 1 if not part.prepares:
+                return False
+            case 2 if part.prepares and number not in self._prepared:
+                return False
+            case 3:
+                return part.compares
+        try:
+            self._machine.judge(part.key)
+        except Refused:
+            return False
+        return True
+
+    def _backed_up(self, numbers: tuple[int, ...]) -> int:
+        for number in numbers:
+            if self.parts[number].backup is Backup.BY_COMMAND:
+                self._machine.back_up(self.parts[number].key)
+        return Code.OK
+
+    def _erased(self, numbers: tuple[int, ...]) -> int:
+        for number in numbers:
+            self._machine.drop_held(self.parts[number].key)
+        self._prepared.update(numbers)
+        return Code.OK
+
+    def _block(self, request: Request) -> bytes:
+        number, data, upload = request.data[0], request.data[1:], self._upload
+        if len(data) > self.ability.block_bytes.get(request.channel, 0):
+            raise Refusal(self.ability.too_long)
+        if upload is None:
+            raise Refusal(Code.NOT_IN_STATE)
+        if upload.blocks and number == upload.blocks - 1 & 0xFF and data == upload.last:
+            self.repeated += 1
+            return upload.answered
+        if number != upload.blocks & 0xFF:
+            raise Refusal(Code.INVALID_FIELD)
+        part, component = self.parts[upload.number], self._component(upload.number)
+        if upload.position + len(data) > part.flash_bytes:
+            raise Refusal(_FULL)
+        upload.last = data
+        damage = self._fault('image-damaged', component, BLOCK)
+        if damage is not None:
+            data = flipped(data, int(damage.parameters['after_bytes']) - upload.position)
+        upload.content[upload.position : upload.position + len(data)] = data
+        upload.position += len(data)
+        upload.sent += len(data)
+        upload.blocks += 1
+        upload.answered = b''
+        if (section := part.sections.get(upload.sent)) is not None:
+            upload.position = section[0]
+            upload.answered = b''.join(value.to_bytes(4, 'little') for value in section)
+        answered = upload.answered
+        return self._begin(BLOCK, self.times.block, lambda: Code.OK) or answered
+
+    def _finish(self, request: Request) -> bytes:
+        upload = self._upload
+        if upload is None:
+            raise Refusal(Code.NOT_IN_STATE)
+        if request.data[0] != upload.number:
+            raise Refusal(Code.INVALID_FIELD)
+        if int.from_bytes(request.data[1:], 'little') != upload.sent:
+            raise Refusal(_WRONG_LENGTH)
+        self._upload = None
+        writer = 'host' if request.is_hosts else 'bmc'
+        return self._begin(FINISH, self.times.finish, lambda: self._finished(upload, writer))
+
+    def _finished(self, upload: _Upload, writer: str) -> int:
+        part, component = self.parts[upload.number], self._component(upload.number)
+        self._prepared.discard(upload.number)
+        try:
+            image = read_image(bytes(upload.content))
+            version_bytes(image.version)
+            if upload.action == _COMPARE:
+                same = component.active is not None and component.active.digest == image.digest
+                return Code.OK if same else _DIFFERENT
+            self._machine.judge(part.key, image)
+        except (BadImage, Refused, ValueError):
+            return _DIFFERENT if upload.action == _COMPARE else _WRONG_CONTENT
+        self._machine.hold(part.key, image, writer)
+        return Code.OK
+
+    def _status(self, _: Request) -> bytes:
+        self._machine.settle()
+        running = self._running
+        if running is None:
+            return bytes(self._last)
+        percent = min(99, int(100 * (self._machine.now() - running.since) / running.seconds))
+        return bytes((running.command, _IN_PROGRESS)) + (bytes((percent,)) if self.ability.tells_percent else b'')
+
+    # -- activating and going back ------------------------------------------------------------------------------------
+
+    def _activate(self, request: Request) -> bytes:
+        override = request.data[:1] == b'\1'
+        if request.data not in (b'', b'\0', b'\1') or (override and not self.ability.override):
+            raise Refusal(Code.INVALID_FIELD)
+        held = tuple(number for number in self.parts if self._component(number).held is not None)
+        if self._upload is not None or not held:
+            raise Refusal(Code.NOT_IN_STATE)
+        self.activations += 1
+        parts = [self.parts[number] for number in held]
+        seconds = self.times.activate
+        for number in held:
+            rule = self._fault('bmc-restart', self._component(number), ACTIVATE, use=True)
+            if rule is not None:
+                effect = (lambda: self._activated_now(held, override)) if rule.parameters['completes'] else self._fallen_back
+                return self._away(ACTIVATE, rule.parameters['seconds'], effect)
+        if any(part.restarts for part in parts):
+            return self._away(ACTIVATE, seconds, lambda: self._activated_now(held, override))
+        return self._begin(ACTIVATE, seconds, lambda: self._activated_now(held, override))
+
+    def _away(self, command: int, seconds: float | None, effect: Callable[[], int]) -> bytes:
+        """What takes place while the controller is away; it is back when that has happened."""
+        silent = self._machine.bmc_reset_seconds if seconds is None else seconds
+        self._is_leaving = True
+        self._presence.restart(silent)
+        self._is_leaving = False
+        return self._begin(command, silent, effect)
+
+    def _fallen_back(self) -> int:
+        """An activation that a restart cut short: what was held is lost, unless it was to outlive a restart."""
+        for part in self.parts.values():
+            if not part.deferred:
+                self._machine.drop_held(part.key)
+        return Code.OK
+
+    def _activated_now(self, numbers: tuple[int, ...], override: bool) -> int:
+        self._rolled_back = (_ROLLBACK_OVERRIDDEN if override else Code.OK, 0)
+        self._activated = numbers
+        self._test, self._tested_at = (_PASSED, 0), self._machine.now() + self.times.self_test
+        failed = False
+        for number in numbers:
+            part, component = self.parts[number], self._component(number)
+            self._machine.activate_held(part.key, keeps_previous=part.backup is Backup.BY_COMMAND)
+            rule = self._fault('self-test-fails', component, ACTIVATE, use=True)
+            if rule is not None:
+                self._test, failed = (_FAILED, int(rule.parameters['bits']) & 0xFF), True
+        back = self._with_a_way_back(numbers)
+        if failed and self.ability.automatic_rollback and not override and back:
+            seconds = self.times.self_test + self.times.roll_back
+            self._undoing = (self._machine.now(), back)
+            self._machine.later(seconds, self._who, f'{_UNDONE} {_mask(back)}')
+        return Code.OK
+
+    def _with_a_way_back(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(
+            number
+            for number in numbers
+            if self.parts[number].backup is not Backup.NONE
+            and self._component(number).previous is not None
+            and self._component(number).activates is None
+        )
+
+    def _undo(self, mask: int) -> None:
+        self._undoing = None
+        for number in _numbers(mask):
+            self._machine.roll_back(self.parts[number].key)
+        self._rolled_back = (Code.OK, mask)
+
+    def _self_test(self, _: Request) -> bytes:
+        self._machine.settle()
+        if self._tested_at is None or not self.ability.self_test:
+            raise Refusal(Code.NOT_IN_STATE)
+        if self._machine.now() < self._tested_at:
+            raise Refusal(_IN_PROGRESS)
+        return bytes(self._test)
+
+    def _rollback_status(self, _: Request) -> bytes | Answer:
+        self._machine.settle()
+        running = self._running
+        if self._undoing is not None or (running is not None and running.command == ROLL_BACK):
+            raise Refusal(_IN_PROGRESS)
+        code, mask = self._rolled_back
+        percent = b'\x64' if self.ability.tells_percent and mask else b''
+        return Answer(code, bytes((mask,)) + percent)
+
+    def _roll_back(self, _: Request) -> bytes:
+        back = self._with_a_way_back(self._activated or tuple(self.parts))
+        if not self.ability.manual_rollback or self._upload is not None or not back:
+            raise Refusal(Code.NOT_IN_STATE)
+        self.rollbacks += 1
+
+        def done() -> int:
+            self._undo(_mask(back))
+            return Code.OK
+
+        if any(self.parts[number].restarts for number in back):
+            return self._away(ROLL_BACK, self.times.roll_back, done)
+        return self._begin(ROLL_BACK, self.times.roll_back, done)
+
+
+class ExtendedLan:
+    """HPM.2 of a BMC: how long messages over its LAN channel can be.
+
+    :param inbound_bytes: of the payload of a request, and ``outbound_bytes`` of an answer.
+    :param start: the first of the LAN configuration parameters that HPM.2 adds.
+    """
+
+    def __init__(
+        self, channel: LanChannel, *, inbound_bytes: int = 1024, outbound_bytes: int = 1024, start: int = 0xC0
+    ) -> None:
+        if start < _OEM_FROM or not _PAYLOAD_OVERHEAD < inbound_bytes <= 0xFFFF or not 0 < outbound_bytes <= 0xFFFF:
+            raise ValueError('HPM.2: parameters from C0h on, payloads of at most 65535 bytes')
+        self._start = start
+        self.inbound_bytes = inbound_bytes
+        sizes = inbound_bytes.to_bytes(2, 'little') + outbound_bytes.to_bytes(2, 'little')
+        channel.parameters[start] = bytes((0, 0, 0)) + sizes
+        channel.read_only.add(start)
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer to Get HPM.x Capabilities."""
+        controller.add(GROUP, HPM_X, self._capabilities, privilege=Privilege.USER, least=1, qualifier=PICMG_BODY)
+
+    @property
+    def block_bytes(self) -> int:
+        """The longest block of an upload over this LAN: a payload without the message, body code and block number."""
+        return self.inbound_bytes - _PAYLOAD_OVERHEAD - 2
+
+    def _capabilities(self, request: Request) -> bytes:
+        if request.data[0] != _HPM_2:
+            raise Refusal(Code.INVALID_FIELD)
+        return bytes((_HPM_2, _REVISION)) + (1 << LAN).to_bytes(2, 'little') + bytes((0, self._start, _REVISION, 0, 0))
+
+
+def _version(bank: Bank | None) -> str:
+    return bank.version if bank is not None else ''
+
+
+def _told(version: str) -> bytes:
+    """A version as the controller tells it; none where HPM.1 has no place for it."""
+    try:
+        return version_bytes(version)
+    except ValueError:
+        return NO_VERSION
+
+
+def _units(seconds: float) -> int:
+    return min(0xFF, max(1, math.ceil(seconds / UNIT_SECONDS)))
+
+
+def _mask(numbers: Iterable[int]) -> int:
+    return sum(1 << number for number in set(numbers))
+
+
+def _numbers(mask: int) -> tuple[int, ...]:
+    return tuple(number for number in range(MOST_COMPONENTS) if mask >> number & 1)

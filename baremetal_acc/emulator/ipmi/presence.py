@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Is an emulated controller there just now, and what goes wrong between it and those who ask? The machine knows.
+
+A BMC that restarts is silent through every way in, be it IPMI or Redfish that made it restart. A controller behind it has a
+life of its own, and is gone when its card is.
+
+Faults of the machine take commands by ``method``, NetFn and command in hexadecimal digits (``2C/32``), and by ``uri``, the data
+in the same way with blanks between (``00 07 *``).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from baremetal_acc.emulator.ipmi.controller import QUALIFIER_BYTES, Answer, Code, Controller, Reach, Request
+from baremetal_acc.emulator.machine import Machine
+
+
+class Presence:
+    """Whether one controller is there.
+
+    :param bmc: the BMC of the machine that it is, or behind which it stands.
+    :param device: the card that it stands on; None: it is the BMC itself.
+    """
+
+    def __init__(self, controller: Controller, machine: Machine, bmc: str, device: str | None = None) -> None:
+        self._controller = controller
+        self._machine = machine
+        self._bmc = bmc
+        self._device = device
+        self._back = 0.0
+        controller.away.append(self._is_away)
+        controller.around = self._around
+        controller.restarting = self.restart
+        if device is None:
+            machine.on_bmc_down.append(self._fell)
+
+    def restart(self, seconds: float | None = None) -> None:
+        """The controller forgets what is in memory, and is away.
+
+        :param seconds: how long; as long as the BMC of the machine takes when None.
+        """
+        if self._device is None:
+            self._machine.reset_bmc(self._bmc, seconds)
+            return
+        self._back = self._machine.now() + (self._machine.bmc_reset_seconds if seconds is None else seconds)
+        self._controller.restarted()
+
+    def _fell(self, bmc: str) -> None:
+        if bmc == self._bmc:
+            self._controller.restarted()
+
+    def _is_away(self) -> bool:
+        self._machine.settle()
+        if self._device is None:
+            return self._machine.is_bmc_down(self._bmc)
+        gone = self._machine.faults.find('device-absent', bmc=self._bmc, device=self._device, use=False)
+        return gone is not None or self._machine.now() < self._back
+
+    def _around(self, request: Request, execute: Callable[[Request], Answer]) -> Answer:
+        """What becomes of a command, by the faults ``hang``, ``ipmi-code`` and ``bmc-restart-on-request``."""
+        self._machine.settle()
+        faults, method, data = self._machine.faults, f'{request.netfn:02X}/{request.command:02X}', request.data.hex(' ')
+        if (
+            rule := faults.find('bmc-restart-on-request', bmc=self._bmc, device=self._device, uri=data, method=method)
+        ) is not None:
+            self.restart(rule.parameters['seconds'])
+            return Answer(Code.OK, reach=Reach.UNHEARD)
+        if (rule := faults.find('hang', bmc=self._bmc, device=self._device, uri=data, method=method)) is not None:
+            return replace(execute(request), reach=Reach.LOST) if rule.parameters['after'] else Answer(0, reach=Reach.UNHEARD)
+        if (rule := faults.find('ipmi-code', bmc=self._bmc, device=self._device, uri=data, method=method)) is not None:
+            if rule.parameters['after']:
+                execute(request)
+            return Answer(int(rule.parameters['code']) & 0xFF, request.data[: QUALIFIER_BYTES.get(request.netfn, 0)])
+        return execute(request)
