@@ -1,0 +1,903 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions with emulated BMCs over UDP: good ones, slow ones, hostile ones. What pyghmi would do wrong is shown beside it.
+
+The BMC is our emulator, which shares no code with the client, and which ipmitool and FreeIPMI speak to as well.
+"""
+
+import concurrent.futures
+import logging
+import re
+import struct
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyghmi.ipmi.private import session as pyghmi
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.ipmi import session as sessions
+from baremetal_acc.bmc.ipmi.bridge import Bridge
+from baremetal_acc.bmc.ipmi.device import identify
+from baremetal_acc.bmc.ipmi.session import Privilege, Session, Sessions, place
+from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Reply
+from baremetal_acc.emulator.ipmi import controller as emulated
+from baremetal_acc.emulator.ipmi.controller import IPMB, Controller, Identity
+from baremetal_acc.emulator.ipmi.lan import LanThread, Line
+from baremetal_acc.emulator.ipmi.session import SUITES, Endpoint
+from baremetal_acc.emulator.ipmi.users import Users
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcError,
+    BmcNotAuthorised,
+    BmcUnreachable,
+    BmcUnsupported,
+    UsageError,
+)
+
+USER, PASSWORD = 'admin', 'Sixteen is it 16'
+ODD = (0x30, 0x01)
+"""A command of the emulated BMC that is not the same when it is done twice."""
+
+
+class Site:
+    """One emulated BMC on a port of its own.
+
+    :ivar done: the data of each :data:`ODD` that was executed; ``then`` is called after each.
+    :ivar meddle: what becomes of the answers to a datagram.
+    """
+
+    def __init__(self, lan, number=0, **more):
+        self.line = Line(seed=11)
+        self.users = Users()
+        self.users.put(2, USER, PASSWORD.encode(), emulated.Privilege.ADMINISTRATOR)
+        self.users.put(3, 'oper', b'the operator', emulated.Privilege.OPERATOR)
+        self.users.put(4, 'user', b'a mere user', emulated.Privilege.USER)
+        self.controller = Controller(identity=Identity(device_id=0x21, firmware=(2, 15)), guid=bytes(15) + bytes((number,)))
+        self.controller.add(*ODD, self.odd, privilege=emulated.Privilege.USER, most=emulated.MANY)
+        self.done, self.then = [], lambda: None
+        self.endpoint = Endpoint(self.controller, self.users, **more)
+        self.meddle = lambda datagram, answers: answers
+        self.port = lan.add(self, line=self.line)
+
+    def odd(self, request):
+        self.done.append(request.data)
+        self.then()
+        return bytes((len(self.done) % 256,)) + request.data
+
+    def receive(self, datagram):
+        return self.meddle(datagram, self.endpoint.receive(datagram))
+
+    def place(self, **more):
+        """For a login."""
+        given = {'username': USER, 'password': PASSWORD, 'answer': timedelta(seconds=5)} | more
+        return place('host (ipmi://127.0.0.1)', '127.0.0.1', port=self.port, **given)
+
+    def login(self, privilege=Privilege.ADMINISTRATOR, *, budget=None, stopped=lambda: False, **more):
+        """A session."""
+        return Session(self.place(**more), privilege, budget=budget, stopped=stopped)
+
+
+@pytest.fixture
+def lan():
+    """What serves the BMCs."""
+    with LanThread() as thread:
+        yield thread
+
+
+@pytest.fixture
+def site(lan):
+    """A good BMC."""
+    return Site(lan)
+
+
+def in_session(datagram):
+    """It is a packet of a session."""
+    return datagram[5] == 0xC0
+
+
+# ---------------------------------------------------------------------------------------------------------- login and logout
+
+
+@pytest.mark.parametrize('suite', [17, 3])
+@pytest.mark.parametrize(
+    ('privilege', 'user'), [(Privilege.OPERATOR, ('oper', 'the operator')), (Privilege.ADMINISTRATOR, (USER, PASSWORD))]
+)
+def test_a_session_is_opened_used_and_closed(site, suite, privilege, user):
+    """With both suites, as what was wanted and not more; afterwards the BMC has no session left."""
+    username, password = user
+    with site.login(privilege, suite=suite, username=username, password=password) as session:
+        assert '2.15' == identify(session).firmware
+        assert 1 == site.endpoint.sessions
+        (active,) = site.endpoint._active.values()
+        assert (privilege, suite) == (active.privilege, active.handshake.suite.number)
+    assert 0 == site.endpoint.sessions
+
+
+def test_a_session_is_closed_in_every_way_out(site):
+    """An error inside, a privilege that the BMC does not give, closing twice."""
+    opened = []
+
+    def fails():
+        with site.login() as session:
+            opened.append((session, site.endpoint.sessions))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    ((session, count),) = opened
+    assert 1 == count
+    session.close()
+    assert 0 == site.endpoint.sessions
+    with pytest.raises(BmcUnreachable, match=r'command 06h/01h: the session is closed'):
+        identify(session)
+    site.controller.add(0x06, 0x3B, lambda _: b'\x02', privilege=emulated.Privilege.CALLBACK, least=1)
+    with pytest.raises(BmcNotAuthorised, match='it gave another one: the user may not be administrator'):
+        site.login()
+    assert 0 == site.endpoint.sessions
+
+
+def test_a_session_whose_bmc_fell_silent_is_closed_quickly(site):
+    """Logging out is tried, and never raises."""
+    session = site.login()
+    site.line.silent = True
+    with pytest.raises(BmcUnreachable):
+        session(0x06, 0x01, within=timedelta(seconds=0.3))
+    began = time.monotonic()
+    session.close()
+    assert time.monotonic() - began < 1.5
+
+
+@pytest.mark.parametrize(
+    ('given', 'privilege', 'error', 'text'),
+    [
+        ({'password': 'wrong'}, 4, BmcNotAuthorised, 'the password is wrong (RAKP 2) (check username and password)'),
+        ({'username': 'nobody'}, 4, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: it knows no such user'),
+        (
+            {'username': 'oper', 'password': 'the operator'},
+            4,
+            BmcNotAuthorised,
+            'RAKP 2: refused with status 0Ah: the user may not be administrator (let the BMC give that user the privilege',
+        ),
+        ({'username': 'user', 'password': 'a mere user'}, 3, BmcNotAuthorised, 'the user may not be operator'),
+        ({'key': b'another'}, 4, BmcNotAuthorised, 'its proof (RAKP 4) does not fit: its key (K_G), if it has one, is not'),
+    ],
+)
+def test_who_may_not_is_told_so_at_once(site, given, privilege, error, text):
+    """Each by what the BMC said, with what to do; and no session is left behind."""
+    began = time.monotonic()
+    with pytest.raises(error) as caught:
+        site.login(Privilege(privilege), **given)
+    assert str(caught.value).startswith('BMC host (ipmi://127.0.0.1): ')
+    assert text in str(caught.value)
+    assert time.monotonic() - began < 5
+    # With another K_G only the BMC takes the session for opened, and nobody has the keys to close it.
+    assert ('key' in given) == site.endpoint.sessions
+
+
+def test_a_bmc_with_a_key_of_its_own_wants_it(lan):
+    """With K_G the session works; without it the message says which key is missing."""
+    site = Site(lan, kg=b'key of the BMC')
+    with site.login(key=b'key of the BMC') as session:
+        identify(session)
+    with pytest.raises(BmcNotAuthorised, match=r'it has a key of its own \(K_G\)'):
+        site.login()
+
+
+def test_a_bmc_without_room_is_busy(site):
+    """The seventeenth session; waiting can help."""
+    held = [site.login() for _ in range(16)]
+    with pytest.raises(BmcBusy, match='01h: it has no room for another session') as caught:
+        site.login()
+    assert caught.value.waiting_helps
+    for session in held:
+        session.close()
+    site.login().close()
+
+
+@pytest.mark.parametrize('suite', [0, 1, 2, 6, 7, 8, 11, 12, 15, 16, 18])
+def test_weak_suites_are_refused_before_anything_is_sent(suite):
+    """Also those that nobody knows."""
+    with pytest.raises(UsageError, match=f'cipher suite: {suite} is not used'):
+        place('x', '127.0.0.1', username='a', password='b', suite=suite)
+
+
+@pytest.mark.parametrize(
+    'given',
+    [
+        {'password': 'x' * 21},
+        {'password': ''},
+        {'password': 'a\0b'},
+        {'username': ''},
+        {'username': 'x' * 17},
+        {'key': b''},
+        {'key': bytes(20)},
+        {'key': bytes(21)},
+    ],
+)
+def test_credentials_that_ipmi_cannot_carry_are_refused(given):
+    """They would be cut short, and what is cut off protects nothing; the message does not repeat them."""
+    with pytest.raises(UsageError) as caught:
+        place('x', '127.0.0.1', **({'username': 'a', 'password': 'b'} | given))
+    assert 'xxxx' not in str(caught.value)
+
+
+def test_twenty_bytes_of_password_and_sixteen_of_name_are_taken(lan):
+    """The most there is."""
+    site = Site(lan)
+    site.users.put(5, 'n' * 16, b'p' * 20, emulated.Privilege.ADMINISTRATOR)
+    for suite in (17, 3):
+        site.login(username='n' * 16, password='p' * 20, suite=suite).close()
+
+
+def test_credentials_are_never_shown(site, caplog):
+    """Not in what is logged at any level, not in a representation, not in errors and what they came from."""
+    caplog.set_level(logging.DEBUG)
+    key = b'K of the BMC'
+    with site.login() as session:
+        identify(session)
+    with pytest.raises(BmcError) as wrong:
+        site.login(password='Wrong and secret')
+    with pytest.raises(BmcError) as keyed:
+        site.login(key=key)
+    shown = [caplog.text, repr(site.place(key=key)), repr(session), repr(session._codec), str(Sessions(site.place()).__dict__)]
+    shown += [repr(e.value) + str(e.value) + repr(e.value.__cause__) for e in (wrong, keyed)]
+    for text in shown:
+        for secret in (PASSWORD, 'Wrong and secret', key.decode()):
+            assert secret not in text
+    assert '06h/01h: 00h' in caplog.text
+
+
+# ------------------------------------------------------------------------------------------------------ which suite was agreed
+
+
+def test_a_bmc_without_the_suite_is_refused_and_never_spoken_to_with_less(lan):
+    """pyghmi goes on with suite 3. Here 3 has to be asked for."""
+    site = Site(lan, suites=(3,))
+    with pytest.raises(BmcUnsupported) as caught:
+        site.login()
+    assert 'it does not offer cipher suite 17 (cipher suite 3 (SHA-1) can be chosen for this BMC)' in str(caught.value)
+    assert 'connected suite 1' in stock(site, "s = login(); print('connected suite', s.integrityalgo)")
+    site.login(suite=3).close()
+
+
+@pytest.mark.parametrize('place_of', [16, 24, 32])
+def test_a_bmc_that_opens_with_other_algorithms_is_refused(site, place_of):
+    """It says success, and means SHA-1, or no encryption at all."""
+
+    def weaker(datagram, answers):
+        changed = [bytearray(answer) for answer in answers]
+        for answer in changed:
+            if answer[5] == 0x11:
+                answer[16 + place_of] = 0
+        return [bytes(answer) for answer in changed]
+
+    site.meddle = weaker
+    with pytest.raises(BmcAnswerInvalid, match='which are not those of cipher suite 17'):
+        site.login()
+
+
+def test_a_bmc_of_ipmi_1_5_is_refused(site):
+    """It does not offer 2.0; and one that does not know the question is asked to open a session anyway."""
+    said = emulated.Privilege.CALLBACK
+    site.controller.add(0x06, 0x38, lambda _: bytes((1, 0x04, 0x04, 0, 0, 0, 0, 0)), privilege=said, least=2)
+    with pytest.raises(BmcUnsupported, match=r'it speaks IPMI 1\.5 only, which protects nothing'):
+        site.login()
+    site.controller.commands = {place: one for place, one in site.controller.commands.items() if place.command != 0x38}
+    site.login().close()
+
+
+def test_sha_1_lengths_after_sha_256_are_an_error_of_that_bmc_alone(lan):
+    """pyghmi raises struct.error in whoever happens to read the packet."""
+    bad, good = Site(lan), Site(lan, 1)
+    bad.meddle = lambda _, answers: [shorter(a) if a[5] == 0x13 else a for a in answers]
+    with good.login() as session:
+        with pytest.raises(BmcAnswerInvalid) as caught:
+            bad.login()
+        assert 'its proof (RAKP 2) has 20 bytes, and 32 are needed by cipher suite 17' in str(caught.value)
+        identify(session)
+    said = stock(bad, 'login()')
+    assert 'struct.error' in said
+
+
+def shorter(answer):
+    """RAKP 2 with a proof of 20 bytes."""
+    return answer[:14] + struct.pack('<H', 60) + answer[16:76]
+
+
+# --------------------------------------------------------------------------------------------------------------- lost and late
+
+
+def test_what_is_lost_is_sent_again_and_done_once(site):
+    """A fifth of all datagrams is lost, each way; the BMC has the answers of before, and commands are done once each."""
+    site.line.loss = 0.2
+    with site.login(answer=timedelta(seconds=20)) as session:
+        session._rtt = 0.01  # as after some commands
+        for number in range(20):
+            assert Reply(0, bytes((number + 1, number))) == session(*ODD, bytes((number,)))
+    assert [bytes((number,)) for number in range(20)] == site.done
+
+
+def test_what_comes_twice_or_late_is_not_taken_for_another_answer(site):
+    """Each answer comes again with the next one, and 64 commands later."""
+    kept = []
+
+    def again(datagram, answers):
+        kept.extend(answers)
+        return [*answers, *kept[-3:-1], *kept[-65:-64]] if in_session(datagram) else answers
+
+    site.meddle = again
+    with site.login() as session:
+        for number in range(200):
+            assert number == session(*ODD, bytes((number,))).data[1]
+    assert 200 == len(site.done)
+
+
+def test_garbled_answers_are_dropped(site):
+    """A bit is turned in every third datagram; nothing wrong is ever believed."""
+    with site.login(answer=timedelta(seconds=20)) as session:
+        session._rtt = 0.01
+        site.line.garbled = 0.3
+        for number in range(40):
+            assert bytes((number,)) == session(*ODD, bytes((number,))).data[1:]
+    assert 40 == len(site.done)
+
+
+def test_an_answer_that_is_there_already_is_not_waited_for(site, monkeypatch):
+    """pyghmi notices it up to a second late. Here nobody waits when there is something to read."""
+    with site.login() as session:
+        send = session._send
+
+        def send_and_let_it_come(packet):
+            send(packet)
+            wait_for(lambda: readable(session._socket))
+
+        monkeypatch.setattr(session, '_send', send_and_let_it_come)
+        waited = []
+        monkeypatch.setattr(session, '_wait', waited.append)
+        for _ in range(50):
+            identify(session)
+        assert [] == waited
+
+
+def readable(endpoint):
+    """Something has come."""
+    poll = sessions.select.poll()
+    poll.register(endpoint, sessions.select.POLLIN)
+    return poll.poll(0)
+
+
+def wait_for(what, seconds=10):
+    """Until it is so."""
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_a_slow_bmc_is_waited_for(site):
+    """Each answer comes 0.3 s late: it is neither lost nor asked for a second time once that is known."""
+    site.line.delay_seconds = 0.3
+    with site.login() as session:
+        for number in range(3):
+            assert 1 + number == session(*ODD).data[0]
+    assert 3 == len(site.done)
+
+
+@pytest.mark.parametrize('once', [False, True])
+def test_a_silent_bmc_costs_no_more_than_the_time_given(site, once):
+    """The error says what was asked for, how long, and of what was sent once, that nobody knows."""
+    session = site.login()
+    site.then = lambda: setattr(site.line, 'silent', True)
+    began = time.monotonic()
+    with pytest.raises(BmcUnreachable) as caught:
+        session(*ODD, b'x', once=once, within=timedelta(seconds=0.8))
+    assert 0.8 <= time.monotonic() - began < 3
+    unsure = '; it was sent once, and whether it was done is not known' if once else ''
+    expected = f'command 30h/01h: no answer in 0.8 s{unsure} (check address, network and power of the BMC)'
+    assert f'BMC host (ipmi://127.0.0.1): {expected}' == str(caught.value)
+    assert [b'x'] == site.done
+
+
+def test_what_is_to_be_sent_once_is_sent_once(site):
+    """Its answer is lost: pyghmi would send it again, and after another login again."""
+    datagrams = []
+    with site.login() as session:
+        site.meddle = lambda datagram, answers: datagrams.append(datagram) or []
+        with pytest.raises(BmcUnreachable):
+            session(*ODD, once=True, within=timedelta(seconds=2))
+        assert (1, 1) == (len(datagrams), len(site.done))
+        del datagrams[:]
+        with pytest.raises(BmcUnreachable):
+            session(*ODD, within=timedelta(seconds=2))
+        assert len(datagrams) > 2, 'what may be sent again is sent again'
+
+
+def test_nothing_is_replayed_into_another_session(site):
+    """The BMC restarts while it does the command. The next command logs in; the one before is not done again."""
+    with Sessions(site.place(), Privilege.ADMINISTRATOR) as raw:
+        assert 1 == raw(*ODD).data[0]
+        site.then, site.meddle = site.endpoint._restart, lambda datagram, answers: []
+        with pytest.raises(BmcUnreachable, match='whether it was done is not known'):
+            raw(*ODD, once=True, within=timedelta(seconds=1))
+        site.meddle = lambda datagram, answers: answers
+        for _ in range(20):
+            assert '2.15' == identify(raw).firmware
+        assert 2 == len(site.done)
+    assert 0 == site.endpoint.sessions
+
+
+def test_a_session_that_idled_is_not_used_again(lan):
+    """The BMC has ended it and says nothing. By the clock we know, and log in first: nothing is lost, nothing waited for."""
+    site = Site(lan, idle_seconds=0.2)
+    now = [100.0]
+    with Sessions(site.place(), Privilege.ADMINISTRATOR, clock=lambda: now[0] + time.monotonic()) as raw:
+        identify(raw)
+        time.sleep(0.3)
+        now[0] += sessions.IDLE
+        began = time.monotonic()
+        assert 1 == raw(*ODD, once=True).data[0]
+        assert time.monotonic() - began < 4
+
+
+def test_credentials_that_were_refused_are_not_tried_again(site):
+    """A BMC locks users out after a few attempts."""
+    asked = []
+    site.meddle = lambda datagram, answers: asked.append(datagram) or answers
+    with Sessions(site.place(password='wrong')) as raw:
+        for _ in range(5):
+            with pytest.raises(BmcNotAuthorised):
+                identify(raw)
+    assert 1 == len([d for d in asked if d[5] == 0x12])
+
+
+def test_nobody_there_is_found_out_quickly(lan):
+    """A closed port says so; a silent host does not; a name that is none has no address."""
+    site = Site(lan)
+    port, site.port = site.port, 1
+    began = time.monotonic()
+    with pytest.raises(BmcUnreachable, match='it cannot be reached: Connection refused'):
+        site.login()
+    assert time.monotonic() - began < 5
+    site.port, site.line.silent = port, True
+    began = time.monotonic()
+    with pytest.raises(BmcUnreachable, match='no answer to the login in 1 s'):
+        site.login(login=timedelta(seconds=1))
+    assert 1 <= time.monotonic() - began < 3
+    with pytest.raises(BmcUnreachable, match='its address cannot be found'):
+        Session(place('x', 'no such host', username='a', password='b'))
+
+
+def test_all_addresses_of_a_name_are_tried(site):
+    """localhost is ::1 first, where nobody listens."""
+    there = place('x', 'localhost', port=site.port, username=USER, password=PASSWORD)
+    with Session(there) as session:
+        identify(session)
+
+
+@pytest.mark.parametrize('lost', [0x10, 0x12, 0x14])
+def test_a_handshake_outlives_lost_messages(site, lost):
+    """The first answer of a kind is lost; then, the answers to what is sent again too, so that it begins anew."""
+    for often in (1, 3):
+        count = []
+
+        def lose(datagram, answers, count=count, often=often):
+            if datagram[5] == lost:
+                count.append(datagram)
+                return [] if len(count) <= often else answers
+            return answers
+
+        site.meddle = lose
+        site.login(login=timedelta(seconds=30)).close()
+        assert len(count) > often
+
+
+def test_the_budget_of_a_session_ends_it(site):
+    """All of it, whatever a single command is given; closing still works."""
+    with site.login(budget=timedelta(seconds=0.5)) as session:
+        site.line.silent = True
+        with pytest.raises(BmcUnreachable, match='not asked any more: the time for one look is used up'):
+            session(0x06, 0x01, within=timedelta(seconds=30))
+        with pytest.raises(BmcUnreachable, match='the time for one look is used up'):
+            session(0x06, 0x01)
+        site.line.silent = False
+    assert 0 == site.endpoint.sessions
+    with Sessions(site.place()) as raw:
+        with raw.limited(timedelta(0)), pytest.raises(BmcUnreachable, match='the time for one look is used up'):
+            identify(raw)
+        identify(raw)
+
+
+def test_whoever_waits_stops_when_told_so(site):
+    """From another thread, within a second."""
+    raw = Sessions(site.place(), Privilege.ADMINISTRATOR)
+    raw.ready()
+    site.line.silent = True
+    threading.Timer(0.3, lambda: setattr(raw, 'stopped', True)).start()
+    began = time.monotonic()
+    with pytest.raises(BmcUnreachable, match='not asked any more: the run was stopped'):
+        raw(0x06, 0x01, within=timedelta(seconds=30))
+    assert time.monotonic() - began < 3
+
+
+# ---------------------------------------------------------------------------------------------------------------- how long
+
+
+def test_a_request_as_long_as_promised_fits_into_one_frame(site):
+    """With both suites; one byte more is refused as a BMC would."""
+    sent = []
+    site.meddle = lambda datagram, answers: sent.append(len(datagram)) or answers
+    for suite in (17, 3):
+        with site.login(suite=suite) as session:
+            data = bytes(range(250)) * 6
+            assert data[: session.longest] == session(*ODD, data[: session.longest]).data[1:]
+            assert Reply(Code.LENGTH_EXCEEDED) == session(*ODD, data[: session.longest + 1])
+    assert 1472 - 16 < max(sent) <= 1472
+    assert 2 == len(site.done)
+
+
+# -------------------------------------------------------------------------------------------------------------- Send Message
+
+
+@pytest.fixture
+def behind(site):
+    """A controller at 72h on channel 0, and one behind it."""
+    near = Controller(identity=Identity(device_id=0x11), address=0x72)
+    far = Controller(identity=Identity(device_id=0x13), address=0x74)
+    near.behind[7, 0x74] = far
+    near.add(*ODD, lambda request: request.data + b'\0', privilege=emulated.Privilege.USER, most=20)
+    site.controller.behind[IPMB, 0x72] = near
+    return near
+
+
+def test_controllers_behind_are_asked(site, behind):
+    """One level and two. pyghmi has one, and takes the answer to Send Message for none where it ends in 00."""
+    with site.login() as session:
+        near = Bridge(session, address=0x72)
+        assert 0x11 == identify(near).device
+        assert Reply(0, b'\1\0') == near(*ODD, b'\1')
+        assert 0x13 == identify(Bridge(near, address=0x74, channel=7)).device
+    ask = "print('answered', login().raw_command(netfn=6, command=0x34, data={}))"
+    request = bytes([0x40, 0x72, 0x18, 0x76, 0x20, 0x04, 0x01, 0xDB])
+    assert 'answered' not in stock(site, ask.format(list(request)), seconds=4)
+
+
+def test_a_controller_that_is_absent_costs_nothing(site, behind):
+    """With pyghmi's own bridging it costs 36 s and the session."""
+    with site.login() as session:
+        began = time.monotonic()
+        assert Reply(Code.DESTINATION_UNAVAILABLE) == Bridge(session, address=0x76)(NetFn.APP, 0x01)
+        assert time.monotonic() - began < 2
+        identify(session)
+
+
+class Bmc:
+    """Takes the answers to Send Message apart, and sends others: it has the keys of the emulated BMC."""
+
+    def __init__(self, site):
+        self.site = site
+        self.change = lambda messages: messages
+        site.endpoint._wrapped = self._wrapped
+        self._wrap = Endpoint._wrapped
+
+    def _wrapped(self, active, message):
+        return message
+
+    def receive(self, datagram, answers):
+        """Messages become packets again."""
+        messages = self.change(answers)
+        (active,) = [*self.site.endpoint._active.values()][:1] or (None,)
+        return [a if isinstance(a, bytes) else self._wrap(self.site.endpoint, active, a) for a in messages]
+
+
+@pytest.fixture
+def bmc(site, behind):
+    """A BMC whose messages a test can change."""
+    found = Bmc(site)
+    site.meddle = found.receive
+    return found
+
+
+@pytest.mark.parametrize('order', ['as sent', 'turned round', 'the first is lost'])
+@pytest.mark.parametrize('number', ['its own', 'that of Send Message'])
+def test_the_answer_of_a_controller_behind_is_known_by_its_number(site, bmc, order, number):
+    """BMCs give back the one or the other sequence number; datagrams overtake each other."""
+    sent = []
+
+    def change(messages):
+        if len(messages) == 2:
+            first, second = messages
+            second = emulated.Message(
+                **{**fields(second), 'sequence': first.sequence if number != 'its own' else second.sequence}
+            )
+            sent.append(messages)
+            return {'as sent': [first, second], 'turned round': [second, first], 'the first is lost': [second]}[order]
+        return messages
+
+    bmc.change = change
+    with site.login() as session:
+        near = Bridge(session, address=0x72)
+        began = time.monotonic()
+        for _ in range(3):
+            assert 0x11 == identify(near).device
+        assert time.monotonic() - began < 4
+    assert 3 == len(sent)
+
+
+def fields(message):
+    """Of a message."""
+    return {name: getattr(message, name) for name in message.__dataclass_fields__}
+
+
+@pytest.mark.parametrize('field', ['sequence', 'command', 'netfn', 'sender', 'to'])
+def test_a_message_that_answers_something_else_is_not_the_answer(site, bmc, field):
+    """It comes between Send Message and the answer; whatever of it is wrong, the right one is taken."""
+
+    def change(messages):
+        if len(messages) < 2:
+            return messages
+        wrong = {**fields(messages[1]), 'data': b'\0\x66' + bytes(20)}
+        wrong[field] = wrong[field] ^ (0x10 if field != 'netfn' else 0x08)
+        return [messages[0], emulated.Message(**wrong), messages[1]]
+
+    bmc.change = change
+    with site.login() as session:
+        assert 0x11 == identify(Bridge(session, address=0x72)).device
+
+
+def test_an_answer_that_does_not_come_is_looked_for_in_the_queue(site, bmc):
+    """Send Message is answered, and nothing follows: the bridge is told, and asks by Get Message."""
+    bmc.change = lambda messages: messages[:1]
+    asked = []
+    site.controller.add(0x06, 0x33, lambda _: asked.append(1) or b'', privilege=emulated.Privilege.USER)
+    with site.login() as session:
+        began = time.monotonic()
+        with pytest.raises(BmcError):
+            Bridge(session, address=0x72)(NetFn.APP, 0x01, once=True, within=timedelta(seconds=0.5))
+        assert time.monotonic() - began < 5
+        assert asked
+        identify(session)
+
+
+# ------------------------------------------------------------------------------------------------------------------- hostile
+
+
+def flood(datagram, answers):
+    """Two thousand datagrams that answer nothing, and nothing else."""
+    return [b'\x06\x00\xff\x07' + bytes(40)] * 2000
+
+
+def wrong_session(datagram, answers):
+    """The id of the session is another one."""
+    return [a[:6] + b'\1\2\3\4' + a[10:] for a in answers] if in_session(datagram) else answers
+
+
+def wrong_check(datagram, answers):
+    """The check is wrong by a bit."""
+    return [a[:-1] + bytes((a[-1] ^ 1,)) for a in answers] if in_session(datagram) else answers
+
+
+def plain(datagram, answers):
+    """Not encrypted, and not checked."""
+    message = bytes((0x81, 0x1C, 0x63, 0x20, 0x04, 0x01, 0x00, 0x55))
+    packet = b'\x06\x00\xff\x07\x06\x00' + datagram[6:14] + struct.pack('<H', len(message)) + message
+    return [packet] if in_session(datagram) else answers
+
+
+def huge(datagram, answers):
+    """As long as UDP can carry."""
+    return [a + bytes(60000) for a in answers]
+
+
+def short(datagram, answers):
+    """Every beginning of each answer."""
+    return [a[:n] for a in answers for n in range(len(a))]
+
+
+def sizes(datagram, answers):
+    """The length of the payload is a lie."""
+    return [a[:14] + struct.pack('<H', n) + a[16:] for a in answers for n in (0, 1, 15, 17, 0xFFFF)]
+
+
+def silence(datagram, answers):
+    """Nothing."""
+    return []
+
+
+HOSTILE = [flood, wrong_session, wrong_check, plain, huge, short, sizes, silence]
+
+
+@pytest.mark.parametrize('meddle', HOSTILE, ids=lambda one: one.__name__)
+@pytest.mark.parametrize('since', ['the login', 'a command'])
+def test_a_hostile_bmc_is_an_error_in_time_and_harms_no_other(lan, meddle, since):
+    """Another BMC is asked all the while, in the same process, and answers as ever."""
+    bad, good = Site(lan), Site(lan, 1)
+    failures, stop, asked = [], threading.Event(), []
+
+    def ask():
+        with good.login(Privilege.OPERATOR) as session:
+            while not stop.is_set():
+                asked.append(identify(session).device)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask)
+        try:
+            wait_for(lambda: asked)
+            began = time.monotonic()
+            if since == 'the login':
+                bad.meddle = meddle
+                with pytest.raises((BmcUnreachable, BmcAnswerInvalid)) as caught:
+                    bad.login(login=timedelta(seconds=1), answer=timedelta(seconds=0.5))
+            else:
+                session = bad.login()
+                bad.meddle = meddle
+                with pytest.raises((BmcUnreachable, BmcAnswerInvalid)) as caught:
+                    session(0x06, 0x01, within=timedelta(seconds=0.5))
+                session.close()
+            took = time.monotonic() - began
+            before = len(asked)
+            wait_for(lambda: len(asked) > before)
+        finally:
+            stop.set()
+        asking.result(30)
+    assert took < 8
+    assert {0x21} == set(asked)
+    assert [] == failures
+    assert 'host (ipmi://127.0.0.1)' in str(caught.value)
+
+
+def test_a_flood_is_named(site):
+    """Not more than a thousand are looked at for one command."""
+    session = site.login()
+    site.meddle = flood
+    with pytest.raises(BmcAnswerInvalid) as caught:
+        session(0x06, 0x01)
+    assert 'command 06h/01h: more than 1000 datagrams came that answer nothing' in str(caught.value)
+
+
+def talk(stage):
+    """A codec that has come so far in a login with a BMC, and what the BMC answers to its last packet."""
+    users = Users()
+    users.put(2, USER, PASSWORD.encode(), emulated.Privilege.ADMINISTRATOR)
+    endpoint = Endpoint(Controller(), users)
+    codec = sessions._Codec(place('x', '127.0.0.1', username=USER, password=PASSWORD), Privilege.ADMINISTRATOR)
+    (answer,) = endpoint.receive(codec.begin())
+    for _ in range(min(stage, 3)):
+        assert codec.hear(answer)
+        (answer,) = endpoint.receive(codec.outgoing)
+    if stage == 4:
+        assert codec.hear(answer)
+        assert codec.established
+        (answer,) = endpoint.receive(codec.encode(0x06, 0x3B, b'\4', 0))
+    return codec, answer
+
+
+@pytest.mark.parametrize('stage', range(5))
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_datagram_does_harm(stage, data):
+    """Cut, stretched, with other bytes in it, at each stage: it is dropped, or an error of that BMC; nothing else is raised."""
+    codec, answer = talk(stage)
+    answer = bytearray(answer)
+    for _ in range(data.draw(st.integers(0, 4))):
+        answer[data.draw(st.integers(0, len(answer) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(answer)))
+    answer = bytes(answer[:cut]) + data.draw(st.binary(max_size=20)) if data.draw(st.booleans()) else bytes(answer)
+    if codec.established:
+        codec.decode(answer)
+    else:
+        codec.hear(answer)
+        assert codec.failure is None or isinstance(codec.failure, BmcError)
+
+
+def test_garbage_says_what_is_wrong(site):
+    """Something else answers on that port."""
+    site.meddle = lambda datagram, answers: [b'HTTP/1.1 400 Bad Request\r\n\r\n']
+    with pytest.raises(
+        BmcAnswerInvalid, match=r'the login is not answered as it should be: it is no RMCP \(check the address\)'
+    ):
+        site.login(login=timedelta(seconds=1))
+
+
+# ---------------------------------------------------------------------------------------------------------------- side by side
+
+
+def test_a_hundred_sessions_live_side_by_side(lan):
+    """Each thread gets the answers of its own BMC; equal credentials and equal BMCs are no reason to mix them."""
+    places = [Site(lan, number) for number in range(100)]
+    opened = [site.login(Privilege.OPERATOR) for site in places]
+
+    def guids(number):
+        return {opened[number](0x06, 0x37).data[-1] for _ in range(5)}
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert [{number} for number in range(100)] == list(pool.map(guids, range(100)))
+    for session in opened:
+        session.close()
+    assert {0} == {site.endpoint.sessions for site in places}
+
+
+def test_one_session_may_be_used_by_many_threads(site):
+    """One command at a time; each gets its own answer."""
+    with site.login() as session, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: session(*ODD, bytes((n,))).data[1], range(200)))
+    assert list(range(200)) == answers
+
+
+def test_nothing_of_pyghmi_is_shared(site):
+    """None of its sockets, threads and tables is in use, whatever was done in this process."""
+    with site.login() as session:
+        identify(session)
+        assert [{}] * 5 == [
+            pyghmi.Session.bmc_handlers,
+            pyghmi.Session.waiting_sessions,
+            pyghmi.Session.initting_sessions,
+            pyghmi.Session.keepalive_sessions,
+            pyghmi.Session.socketpool,
+        ]
+        assert ([], None) == (pyghmi.iosockets, pyghmi.iothread)
+
+
+def test_sessions_give_way_in_a_hub(lan):
+    """Thirty BMCs that answer 50 ms late, in one thread: together they take little longer than one."""
+    places = [Site(lan, number) for number in range(30)]
+    for site in places:
+        site.line.delay_seconds = 0.05
+    seen = []
+
+    def look(site):
+        with site.login(Privilege.OPERATOR) as session:
+            seen.append(session(0x06, 0x37).data[-1])
+
+    hub = wait.Hub()
+    began = time.monotonic()
+    for site in places:
+        hub.spawn(lambda site=site: look(site))
+    hub.run(lambda: len(seen) == 30 and not any(site.endpoint._active for site in places))
+    hub.close()
+    assert list(range(30)) == sorted(seen)
+    assert time.monotonic() - began < 30 * 7 * 0.05
+
+
+# ------------------------------------------------------------------------------------------------------------- pyghmi as it is
+
+STOCK = """
+import sys, threading
+from pyghmi.ipmi.private.session import Session
+def login():
+    return Session('127.0.0.1', b'admin', b'{password}', port={port})
+{code}
+"""
+
+
+def stock(site, code, seconds=20):
+    """What pyghmi's own session does, in a process of its own; what it has said when the time is over, if it does not end."""
+    script = STOCK.format(password=PASSWORD, port=site.port, code=code)
+    with subprocess.Popen(
+        [sys.executable, '-u', '-c', script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said, _ = process.communicate()
+    return said
+
+
+def test_what_the_containment_uses_of_pyghmi_is_there():
+    """Its module is private: another version may have other methods, and would then be found out here first."""
+    used = set(
+        re.findall(r'self\.(_[a-z0-9_]+|send_payload)\(', Path(sessions.__file__).read_text().split('class Session:')[0])
+    )
+    own = set(vars(sessions._Codec)) - {'_xmit_packet', '_req_priv_level', '_parse_ipmi_payload'}
+    missing = {name for name in used - own if not hasattr(pyghmi.Session, name)}
+    assert set() == missing
+    assert {17: 256, 3: 1} == {number: suite.hash for number, suite in sessions.SUITES.items()}
+    assert {n: s.algorithms for n, s in SUITES.items()} == {n: s.algorithms for n, s in sessions.SUITES.items()}
