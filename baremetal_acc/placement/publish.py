@@ -266,8 +266,8 @@ class Publisher:
 
         :param provider_uuids: which ones; None for all of the node.
         :param consumer: the node's own instance. What it holds stays, wholly reserved.
-        :param alone: see that nobody has claimed anything of the node afterwards: not its root, which is the machine, nor anything
-            below it, whosever that is.
+        :param alone: see that nobody has claimed anything of the node afterwards: neither its root, which is the machine, nor
+            anything below it, whosever that is.
         :param still: raises when the node is not ours any more.
         :raises InventoryInUse: another consumer holds some of it, which stays, wholly reserved. All else was withdrawn.
         :raises PlacementError: placement cannot be asked, or refuses.

@@ -106,7 +106,8 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
     desk.prepare(machine)
     functions = '{ Slot0 = "gzip", Slot1 = "aes" }'
     desk.write('baseline.toml', f'format = 1\n[[rule]]\nblock = ["host-device"]\nfunctions = {functions}\n')
-    desk.write('acc.conf', CONF + f'\n[placement]\nauth_type = admin_token\nendpoint = {placement}\ntoken = admin\n')
+    conf = f'{CONF}claims_timeout = 1\n[placement]\nauth_type = admin_token\nendpoint = {placement}\ntoken = admin\n'
+    desk.write('acc.conf', conf)
     node = str(uuid.uuid4())
     desk.bmcs({'node-1': target_of(machine) | {'node': node}})
     call(placement, 'POST', '/resource_providers', {'uuid': node, 'name': node})
@@ -141,6 +142,25 @@ def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machin
     assert 0 == desk.run('publish', '--execute', *desk.options).code
     assert {'CUSTOM_ACC_FN_GZIP': 0} == reserved(placement, region)
     assert {'CUSTOM_ACC_FN_AES': 0} == reserved(placement, other)
+
+    # Somebody has the machine, and none of its slots: they are offered as what they hold, and keep it.
+    body['allocations'] = {node: claims[node]}
+    assert 204 == call(placement, 'PUT', f'/allocations/{INSTANCE}', body).status_code
+    planned = desk.run('program', '--slot', 'Slot1=gzip', *desk.options)
+    assert 3 == planned.code, planned.err
+    assert 'another function than the one that it is claimed as' in ' '.join(planned.out.split())
+    machine.reset_log()
+    refused = desk.run('program', '--slot', 'Slot1=gzip', '--execute', *desk.options)
+    assert 4 == refused.code, refused.err
+    assert (
+        f'only while nothing of the node is claimed: provider {node} is held: CUSTOM_GOLD by consumer {INSTANCE}' in refused.err
+    )
+    assert [] == [e for e in machine.log() if isinstance(e['body'], dict) and 'Targets' in e['body']]
+    assert ({}, {}) == (reserved(placement, region), reserved(placement, other))
+    assert 204 == call(placement, 'DELETE', f'/allocations/{INSTANCE}').status_code
+    done = desk.run('program', '--slot', 'Slot1=gzip', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    assert {'CUSTOM_ACC_FN_GZIP': 0} == reserved(placement, region) == reserved(placement, other)
 
 
 def test_a_placement_that_is_not_there_is_code_five(desk, emulated_machine):
