@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.decide import demand
-from baremetal_acc.decide.demand import Asked, Progress, Told
+from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.pool import DEMAND_LASTS, Demand, Machine
+from baremetal_acc.decide.progress import Progress, Told, counting, progress
 from baremetal_acc.errors import AccError, UsageError
 from baremetal_acc.fleet.spool import FOREVER, Spool, over
 
@@ -81,7 +82,7 @@ class Desk:
     def look(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """The demands that a plan ought to count, by what the fleet is like now. Nothing is reported, and nothing forgotten."""
         told = [t for t in self.spool.told(now, FOREVER) if not over(t, now, lasts)]
-        return demand.counting(demand.progress(told, machines, now))
+        return counting(progress(told, machines, now))
 
     def turn(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """Report what has become schedulable, by what the fleet is like now.
@@ -93,11 +94,11 @@ class Desk:
         self._seen, self._turned = self.spool.names(), time.monotonic()
         self.places = {r.provider: f'{r.slot_id} of {r.accelerator} in {m.name}' for m in machines for r in m.regions}
         before = {t.demand.id: t for t in self.spool.told(now, lasts)}
-        after = self._sure(before, demand.progress(before.values(), machines, now))
+        after = self._sure(before, progress(before.values(), machines, now))
         for told in after:
             if told != before[told.demand.id] and self.spool.mark(told):
                 self._report(told)
-        return demand.counting(after)
+        return counting(after)
 
     def _sure(self, before: Mapping[str, Told], after: Sequence[Told]) -> tuple[Told, ...]:
         """What they have come to; as before those of a request of which placement does not have on offer what is verified."""

@@ -5,7 +5,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from baremetal_acc.decide.demand import Told
+from baremetal_acc.decide.progress import Told
 
 FORMAT = 1
 

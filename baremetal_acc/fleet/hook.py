@@ -30,7 +30,8 @@ from typing import Any
 from aiohttp import web
 
 from baremetal_acc.decide import demand
-from baremetal_acc.decide.demand import Asked, Told
+from baremetal_acc.decide.demand import Asked
+from baremetal_acc.decide.progress import Told
 from baremetal_acc.errors import AccError, DemandRefused, StateError, UsageError
 from baremetal_acc.fleet.demand import Desk
 from baremetal_acc.fleet.document import body_of

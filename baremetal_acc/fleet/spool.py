@@ -29,8 +29,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from baremetal_acc import files
-from baremetal_acc.decide.demand import Progress, Told
 from baremetal_acc.decide.pool import Demand
+from baremetal_acc.decide.progress import Progress, Told
 from baremetal_acc.errors import DemandRefused, StaleJob, StateError, UsageError
 from baremetal_acc.model.codec import decode, encode
 

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from baremetal_acc.decide.demand import Progress, Told
+from baremetal_acc.decide.progress import Progress, Told
 from baremetal_acc.fleet.spool import FOREVER, Spool
 from tests.cli.desk import Desk, Done
 

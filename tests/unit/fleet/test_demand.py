@@ -14,10 +14,10 @@ import pytest
 from oslo_config import cfg
 
 from baremetal_acc import conf as options
-from baremetal_acc.decide import demand as decide
-from baremetal_acc.decide.demand import Asked, Progress
+from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.pool import Machine, Pool, Pools, Region
 from baremetal_acc.decide.pool_plan import plan
+from baremetal_acc.decide.progress import Progress, Told, progress
 from baremetal_acc.errors import DemandRefused, DocumentError, UsageError
 from baremetal_acc.fleet import demand as desks
 from baremetal_acc.fleet import sources
@@ -342,11 +342,11 @@ def test_a_hundred_regions_and_thousands_who_wait_are_quickly_looked_at() -> Non
     """A flood costs a part of a second for each turn, not minutes."""
     machines = [machine(f'm-{n}', 'aes', 'gzip') for n in range(50)]
     told = [
-        decide.Told(demand=one, source='http', since=NOW)
+        Told(demand=one, source='http', since=NOW)
         for n in range(4000)
         for one in Asked(functions=(('aes', 'gzip')[n % 2],)).demands(f'req-{n}', NOW)
     ]
     begun = time.monotonic()
-    found = decide.progress(told, machines, NOW)
+    found = progress(told, machines, NOW)
     assert time.monotonic() - begun < 5
     assert 100 == sum(t.progress is Progress.SCHEDULABLE for t in found)

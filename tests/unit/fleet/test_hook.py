@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from baremetal_acc.decide.demand import Progress
+from baremetal_acc.decide.progress import Progress
 from baremetal_acc.errors import AccError, StateError, UsageError
 from baremetal_acc.fleet import hook as hooks
 from baremetal_acc.fleet.demand import Desk

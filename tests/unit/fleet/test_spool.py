@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from baremetal_acc.decide.demand import Progress, Told
 from baremetal_acc.decide.pool import Demand
+from baremetal_acc.decide.progress import Progress, Told
 from baremetal_acc.errors import DemandRefused, StateError, UsageError
 from baremetal_acc.fleet.spool import MAX_SIZE, PROGRAMMING_LASTS, Spool
 
