@@ -30,23 +30,21 @@ _SWITCH_OFF = f'set up group [{PLACEMENT}], or set [{GROUP}] publish = false whe
 def shell(
     node_uuid: str,
     instance_uuid: str | None,
-    quarantined: Callable[[Inventory], frozenset[AcceleratorId]],
+    untrusted: Callable[[Inventory], frozenset[AcceleratorId]],
     held: Callable[[], None],
     *,
-    doubted: frozenset[AcceleratorId],
     taken: bool,
 ) -> PlacementShell | None:
     """What jobs of a node tell placement; None if nothing is to be published.
 
-    :param quarantined: devices of an inventory that are not offered, whatever they show.
-    :param doubted: devices that are not offered, either.
+    :param untrusted: devices of an inventory that are not offered, whatever they show.
     :param held: raises when the node is not ours any more; asked right before each write, and nothing is told then.
     :param taken: somebody has the node, or is about to. Nothing of it is on offer then, since a region can be claimed without
         its machine; what its own instance has claimed stays, wholly reserved.
     """
     if not CONF[GROUP].publish:
         return None
-    return _NodeInPlacement(node_uuid, instance_uuid, quarantined, held, doubted=doubted, taken=taken)
+    return _NodeInPlacement(node_uuid, instance_uuid, untrusted, held, taken=taken)
 
 
 def claims(consumer: str) -> dict[str, frozenset[str]]:
@@ -114,17 +112,15 @@ class _NodeInPlacement:
         self,
         node_uuid: str,
         consumer: str | None,
-        quarantined: Callable[[Inventory], frozenset[AcceleratorId]],
+        untrusted: Callable[[Inventory], frozenset[AcceleratorId]],
         held: Callable[[], None],
         *,
-        doubted: frozenset[AcceleratorId],
         taken: bool,
     ) -> None:
         self._node_uuid = node_uuid
         self._consumer = consumer
-        self._quarantined = quarantined
+        self._untrusted = untrusted
         self._held = held
-        self._doubted = doubted
         self._taken = taken
 
     def withdraw(self, accelerators: Iterable[AcceleratorId] | None, *, alone: bool = False) -> None:
@@ -134,7 +130,7 @@ class _NodeInPlacement:
 
     def publish(self, inventory: Inventory, verdict: Verdict, supply: Supply) -> None:
         """See :class:`baremetal_acc.run.PlacementShell`."""
-        shown = withheld(verdict, self._quarantined(inventory) | self._doubted)
+        shown = withheld(verdict, self._untrusted(inventory))
         tree = providers.tree(inventory, shown, self._node_uuid, supply.functions, supply.offers)
         if not self._taken:
             _publisher().publish(tree, consumer=self._consumer, still=self._held)

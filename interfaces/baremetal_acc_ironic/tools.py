@@ -73,9 +73,8 @@ def tools(
         placement=placement.shell(
             task.node.uuid,
             task.node.instance_uuid,
-            functools.partial(still_bad, mind),
+            lambda inventory: still_bad(mind, inventory) | handed.doubted(mind),
             held=lambda: memory.held(task.node),
-            doubted=handed.doubted(mind),
             # An instance is put down for a node before its deployment begins, and stays where that has failed.
             taken=task.node.provision_state in outcome.TENANT_STATES or task.node.instance_uuid is not None,
         ),
@@ -136,7 +135,7 @@ def show(
     record.store(task, judged(inventory, proof, lifecycle=mind.lifecycle))
     record.sync_firmware(task, inventory)
     record.sync_capabilities(task, known)
-    verdict = withheld(verdict, suspects(mind.quarantined, inventory) | handed.doubted(mind))
+    verdict = _trusted(mind, inventory, verdict)
     left = handed.left(task, mind)
     made = supply(inventory, verdict, with_tools.baseline, node, with_tools.catalogue, left=left)
     others = shown_traits(task.node, mind)
@@ -157,10 +156,15 @@ def counted(task: Any, mind: Memory, with_tools: Tools, inventory: Inventory, ve
     :raises AccError: rules make an offer that cannot be made.
     """
     node, catalogue = target_of(task).node, with_tools.catalogue
-    verdict = withheld(verdict, suspects(mind.quarantined, inventory) | handed.doubted(mind))
+    verdict = _trusted(mind, inventory, verdict)
     made = supply(inventory, verdict, with_tools.baseline, node, catalogue, left=handed.left(task, mind))
     can = able(inventory, with_tools.baseline, node, catalogue)
     return replace(mind, regions=regions.seen(inventory, verdict, made.functions, can, mind.regions))
+
+
+def _trusted(mind: Memory, inventory: Inventory, verdict: Verdict) -> Verdict:
+    """A verdict by which nothing counts of what is quarantined, or has to be written before anybody can trust it."""
+    return withheld(verdict, suspects(mind.quarantined, inventory) | handed.doubted(mind))
 
 
 def _power_changed(task: Any, system: Ref, power: PowerState) -> None:
