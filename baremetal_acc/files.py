@@ -24,16 +24,17 @@ class Held(Exception):
         super().__init__(who)
 
 
-def write(path: Path, data: bytes) -> None:
-    """For the owner's eyes only, and on the disk when this returns: whoever reads sees what was there before, or all of this.
+def write(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """It is on the disk when this returns: whoever reads sees what was there before, or all of this.
 
+    :param mode: who may read it, less what the umask takes away; as it is, the owner alone.
     :raises OSError: it could not be written, or nobody knows whether it lasts; there is what was there before, or all of this.
     """
     temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     with suppress(FileNotFoundError):
         temporary.unlink()
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), 'wb') as stream:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), 'wb') as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

@@ -7,13 +7,12 @@ import getpass
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from baremetal_acc import assemble
+from baremetal_acc import assemble, files
 from baremetal_acc.catalogue import catalogue as document
 from baremetal_acc.catalogue import deny, load
 from baremetal_acc.catalogue.catalogue import Catalogue
@@ -322,18 +321,8 @@ def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
 
 
 def _write(path: Path, content: str) -> None:
-    """A file that is there as a whole or not at all."""
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     try:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        with open(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), 'w', encoding='utf-8'
-        ) as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+        files.write(path, content.encode(), mode=0o644)
     except OSError as exc:
         raise UsageError(argument=str(path), what=f'cannot be written: {exc.strerror}') from exc
 

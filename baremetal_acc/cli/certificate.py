@@ -11,14 +11,13 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc import run
+from baremetal_acc import files, run
 from baremetal_acc.cli import exits, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
@@ -357,16 +356,8 @@ def _keep(target: str, certificate: Certificate, by: Sealer, out: str | None, fo
 
 
 def _write(path: Path, data: bytes) -> None:
-    """A file that is there as a whole or not at all."""
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     try:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), 'wb') as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+        files.write(path, data, mode=0o644)
     except OSError as exc:
         raise UsageError(argument='--out', what=f'{path} cannot be written: {exc.strerror}') from exc
 
