@@ -159,6 +159,8 @@ class Shelf:
         """Offer again what was withdrawn, exactly as it was, unless somebody has published the machine since.
 
         Whoever did has looked at it: what he does not offer is not to be had any more, whatever it was when it was withdrawn.
+        A withdrawal whose answer was lost may still be on its way while the machine is on offer. Placement does not take it
+        when anything of the machine has been written since, so that is done then, and changes nothing.
 
         :param still: raises when the machine must not be on offer any more. It is asked right before each write: of one that
             somebody has got meanwhile placement would take it, for nothing of ours below it has changed by that.
@@ -167,11 +169,15 @@ class Shelf:
         """
         wanted = {o.uuid: o for o in offered if o.stocks}
         last: PlacementRefused | PlacementUnreachable | None = None
+        settled = False
         for attempt in range(self._attempts):
             now = self.look(root_uuid)
             generations = dict(now.generations)
             back = [wanted[o.uuid] for o in now.ours if o.uuid in wanted and not o.stocks]
-            if not back or now.offered:
+            same = [o for o in now.offered if o.uuid in wanted][:1]
+            is_back = bool(now.offered) or not back
+            settled |= not is_back  # it was taken
+            if is_back and (settled or not same):
                 return tuple(wanted[o.uuid].name for o in now.ours if o.uuid in wanted and o.stocks == wanted[o.uuid].stocks)
             body = {
                 'inventories': {
@@ -179,16 +185,18 @@ class Shelf:
                         'resource_provider_generation': generations[o.uuid],
                         'inventories': {s.resource_class: wire.encode_stock(s) for s in o.stocks},
                     }
-                    for o in back
+                    for o in (same if is_back else back)
                 },
                 'allocations': {},
             }
-            still()
+            if not is_back:
+                still()
             try:
                 answer = self._client.request('POST', RESHAPER, body=body)
             except PlacementUnreachable as exc:
                 last = exc
             else:
+                settled |= answer.ok
                 if not answer.ok:
                     error = refusal('POST', RESHAPER, answer)
                     if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status != HTTPStatus.CONFLICT:

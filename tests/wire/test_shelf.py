@@ -84,7 +84,8 @@ def test_a_machine_is_taken_off_and_put_back_as_it_was(cloud: Cloud, shelf: Shel
     assert 3 == len(shelf.put_back(root, on.offered))
     assert before == offers(cloud, root)
     assert 3 == len(shelf.put_back(root, on.offered)), 'twice does no harm'
-    assert ['POST /reshaper'] * 2 == writes(sending)
+    assert before == offers(cloud, root)
+    assert ['POST /reshaper'] * 3 == writes(sending)
 
 
 @pytest.mark.parametrize('when', ['before the look', 'after the look', 'while it is sent'])
@@ -210,6 +211,46 @@ def test_a_lost_answer_is_looked_after(cloud: Cloud, shelf: Shelf, sending: Adap
     assert () == shelf.look(root).offered
     assert 3 == len(shelf.put_back(root, on.offered))
     assert before == offers(cloud, root)
+
+
+@pytest.mark.parametrize('arrives', ['after it was looked for', 'while that is written'])
+def test_a_withdrawal_that_arrives_late_takes_nothing_off(
+    cloud: Cloud, shelf: Shelf, sending: Adapter, root: str, arrives: str
+) -> None:
+    """A server in between kept it. Nobody would know that the machine is off the shelf, nor put it back."""
+    before = offers(cloud, root)
+    on = shelf.look(root)
+    late: list[dict] = []
+
+    def keep(method: str, url: str) -> None:
+        if (url, method) == RESHAPER and not late:
+            bodies = {o.uuid: {'resource_provider_generation': g, 'inventories': {}} for o, (_, g) in pairs}
+            late.append({'inventories': bodies, 'allocations': {}})
+            raise exceptions.ConnectFailure('cut')
+        if (url, method) == RESHAPER and arrives == 'while that is written' and len(late) == 1:
+            late.append(cloud.ask('POST', '/reshaper', late[0]))
+
+    pairs = list(zip(on.offered, [g for g in on.generations if g[0] in {o.uuid for o in on.offered}], strict=True))
+    sending.before = keep
+    with pytest.raises(PlacementUnreachable):
+        shelf.withdraw(root, on)
+    assert before == offers(cloud, root)
+    assert 3 == len(shelf.put_back(root, on.offered))
+    if arrives == 'after it was looked for':
+        assert 'errors' in cloud.ask('POST', '/reshaper', late[0], ok=False)
+    assert before == offers(cloud, root)
+
+
+def test_a_machine_that_is_claimed_is_left_to_who_has_it(cloud: Cloud, shelf: Shelf, root: str) -> None:
+    """What keeps a late withdrawal away changes nothing of what is offered, nor of what is claimed."""
+    on = shelf.look(root)
+    consumer = str(uuid.uuid4())
+    cloud.claim(consumer, of(root, 'Slot0'), GZIP)
+    before = offers(cloud, root)
+    assert 3 == len(shelf.put_back(root, on.offered))
+    assert before == offers(cloud, root)
+    assert [of(root, 'Slot0')] == list(cloud.ask('GET', f'/allocations/{consumer}')['allocations'])
+    cloud.free(consumer)
 
 
 def test_who_may_not_reshape_is_told_which_role_is_missing(placement: str, root: str, cloud: Cloud) -> None:
