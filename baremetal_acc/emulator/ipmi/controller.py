@@ -27,6 +27,8 @@ QUALIFIER_BYTES = {GROUP: 1, OEM: 3}
 MANY = 0xFFFF
 """More data than any request has."""
 
+_UNTRACKED, _TRACKED = 0x00, 0x40
+
 
 class Code(IntEnum):
     """Completion codes that the emulator gives. Source: table 5-2."""
@@ -36,6 +38,7 @@ class Code(IntEnum):
     BUSY = 0xC0
     INVALID_COMMAND = 0xC1
     INVALID_FOR_LUN = 0xC2
+    OUT_OF_SPACE = 0xC4
     RESERVATION_CANCELLED = 0xC5
     LENGTH_INVALID = 0xC7
     LENGTH_EXCEEDED = 0xC8
@@ -306,9 +309,13 @@ class Controller:
         return bytes((luns,)) + b''.join(mask.to_bytes(4, 'little') for mask in masks)
 
     def _send_message(self, request: Request) -> Answer:
-        """Only tracked requests are taken. A controller on the IPMB trusts whoever speaks there: it knows no users."""
+        """Only tracked requests are taken, except from the system interface, to which the answer can be brought without.
+
+        A controller on the IPMB trusts whoever speaks there: it knows no users.
+        """
         how, inner = request.data[0], Message.parse(request.data[1:])
-        if how & 0xF0 != 0x40 or inner is None or inner.netfn & 1:
+        taken = (_TRACKED, _UNTRACKED) if request.channel == SYSTEM else (_TRACKED,)
+        if how & 0xF0 not in taken or inner is None or inner.netfn & 1:
             raise Refusal(Code.INVALID_FIELD)
         target = self.behind.get((how & 0xF, inner.to))
         if target is None or target.is_away:

@@ -6,9 +6,11 @@ import asyncio
 import random
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.system import SystemDoor
 
 LOOPBACK = '127.0.0.1'
 START_SECONDS = 30
@@ -93,6 +95,7 @@ class LanThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name='emulated-ipmi', daemon=True)
         self._transports: list[asyncio.DatagramTransport] = []
+        self._doors: list[SystemDoor] = []
 
     def __enter__(self) -> 'LanThread':
         self._thread.start()
@@ -111,7 +114,22 @@ class LanThread:
         self._transports.append(transport)
         return bound
 
+    def add_door(self, door: SystemDoor, path: Path | None = None) -> int:
+        """Let a machine connect to the system interface of a BMC, on a TCP port or a Unix socket; gives the port, or 0."""
+
+        async def listening() -> int:
+            if path is None:
+                return await door.listen()
+            await door.listen_at(path)
+            return 0
+
+        bound = asyncio.run_coroutine_threadsafe(listening(), self._loop).result(START_SECONDS)
+        self._doors.append(door)
+        return bound
+
     async def _end(self) -> None:
         for transport in self._transports:
             transport.close()
+        for door in self._doors:
+            await door.close()
         await asyncio.sleep(0)

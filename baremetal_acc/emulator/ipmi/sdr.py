@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where do the emulated BMC's records say that boards and controllers are? Locators in the SDR repository, and 0A/20, 22, 23.
+"""Where do the emulated BMC's records say that boards and controllers are? Locators in the SDR repository, and 0A/20, 22 to 27.
 
-Source: IPMI 2.0 revision 1.1, sections 33.9 to 33.12, 43.8 and 43.9.
+Source: IPMI 2.0 revision 1.1, sections 33.9 to 33.16, 43.8 and 43.9.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,15 @@ _LONGEST_NAME = 16
 _HAS_FRU = 0x08
 _LOGICAL = 0x80
 _FRU_DEVICE = 0x10
-_RESERVE = 0x02
+_RESERVE, _ADD_PART, _DELETE = 0x02, 0x04, 0x08
 _WHOLE = 0xFF
 _FIRST, _LAST = 0x0000, 0xFFFF
+_HEADER_BYTES = 5
+_LENGTH_DIFFERS = 0x80
+_LAST_PIECE = 1
+_ERASE, _ERASED_YET, _DONE = 0xAA, 0x00, 0x01
+_MOST = 1000
+_FREE_BYTES = 0x4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +85,25 @@ def _name(name: str) -> bytes:
 class Repository:
     """The SDR repository of one BMC.
 
-    :ivar records: its records, in their order; their numbers begin with 1.
-    :ivar longest: bytes that one read gives at most; more is refused with CAh.
+    :param records: its records, in their order; their numbers begin with 1.
+    :param longest: bytes that one read gives at most; more is refused with CAh.
+    :param writable: records can be added, deleted and cleared; what is written takes the place of the truth, for all who read.
+    :ivar raw: the records by number, from the version of the record on.
     """
 
-    def __init__(self, records: tuple[FruLocator | ControllerLocator, ...], *, longest: int = 64) -> None:
-        self.records = records
+    def __init__(
+        self, records: tuple[FruLocator | ControllerLocator, ...], *, longest: int = 64, writable: bool = False
+    ) -> None:
+        self.raw = {
+            number: bytes((_VERSION, record.kind, len(record.body))) + record.body for number, record in enumerate(records, 1)
+        }
         self.longest = longest
+        self.writable = writable
         self._reservation: int | None = None
         self._reserved = 0
+        self._next = len(records) + 1
+        self._partial: tuple[int, bytes] | None = None
+        self._added = self._erased = 0
 
     def join(self, controller: Controller) -> None:
         """Let a controller answer for these records. Each reset cancels the reservation."""
@@ -95,12 +111,22 @@ class Repository:
         controller.add(STORAGE, 0x22, self._reserve, privilege=Privilege.USER)
         controller.add(STORAGE, 0x23, self._read, privilege=Privilege.USER, least=6)
         controller.on_reset.append(self._cancel)
+        if self.writable:
+            operator = Privilege.OPERATOR
+            controller.add(STORAGE, 0x24, self._add, privilege=operator, least=_HEADER_BYTES, most=_HEADER_BYTES + 0xFF)
+            controller.add(STORAGE, 0x25, self._add_part, privilege=operator, least=7, most=6 + _HEADER_BYTES + 0xFF)
+            controller.add(STORAGE, 0x26, self._delete, privilege=operator, least=4)
+            controller.add(STORAGE, 0x27, self._clear, privilege=operator, least=6)
 
     def _cancel(self) -> None:
         self._reservation = None
+        self._partial = None
 
     def _info(self, _: Request) -> bytes:
-        return bytes((_VERSION,)) + len(self.records).to_bytes(2, 'little') + bytes(2 + 4 + 4) + bytes((_RESERVE,))
+        free = _FREE_BYTES if self.writable else 0
+        can = _RESERVE | (_DELETE | _ADD_PART if self.writable else 0)
+        times = self._added.to_bytes(4, 'little') + self._erased.to_bytes(4, 'little')
+        return bytes((_VERSION,)) + len(self.raw).to_bytes(2, 'little') + free.to_bytes(2, 'little') + times + bytes((can,))
 
     def _reserve(self, _: Request) -> bytes:
         self._reserved = self._reservation = self._reserved % 0xFFFF + 1
@@ -109,11 +135,13 @@ class Repository:
     def _read(self, request: Request) -> bytes:
         reservation, wanted = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
         start, count = request.data[4:6]
-        number = 1 if wanted == _FIRST else len(self.records) if wanted == _LAST else wanted
-        if not 1 <= number <= len(self.records):
+        numbers = sorted(self.raw)
+        if not numbers:
             raise Refusal(Code.NOT_PRESENT)
-        record = self.records[number - 1]
-        raw = number.to_bytes(2, 'little') + bytes((_VERSION, record.kind, len(record.body))) + record.body
+        number = numbers[0] if wanted == _FIRST else numbers[-1] if wanted == _LAST else wanted
+        if number not in self.raw:
+            raise Refusal(Code.NOT_PRESENT)
+        raw = number.to_bytes(2, 'little') + self.raw[number]
         # The beginning of a record may be read without a reservation, by those who want to know the length.
         if (start or reservation) and reservation != self._reservation:
             raise Refusal(Code.RESERVATION_CANCELLED)
@@ -122,5 +150,61 @@ class Repository:
         part = raw[start:] if count == _WHOLE else raw[start : start + count]
         if len(part) > self.longest:
             raise Refusal(Code.CANNOT_RETURN)
-        following = number + 1 if number < len(self.records) else _LAST
+        following = next((one for one in numbers if one > number), _LAST)
         return following.to_bytes(2, 'little') + part
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _put(self, record: bytes) -> bytes:
+        """A new record, from its number on, which is not looked at: the repository gives it one.
+
+        :raises Refusal: its length is not the one that it tells, or there is no place left.
+        """
+        if len(record) < _HEADER_BYTES or len(record) != _HEADER_BYTES + record[4]:
+            raise Refusal(_LENGTH_DIFFERS)
+        if len(self.raw) >= _MOST:
+            raise Refusal(Code.OUT_OF_SPACE)
+        number, self._next = self._next, self._next + 1
+        self.raw[number] = record[2:]
+        self._added += 1
+        self._cancel()
+        return number.to_bytes(2, 'little')
+
+    def _add(self, request: Request) -> bytes:
+        return self._put(request.data)
+
+    def _add_part(self, request: Request) -> bytes:
+        """A record that comes in pieces, in their order; the last one is marked."""
+        reservation, number = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
+        start, progress, piece = request.data[4], request.data[5] & 0xF, request.data[6:]
+        if reservation != self._reservation:
+            raise Refusal(Code.RESERVATION_CANCELLED)
+        kept = b'' if start == 0 or self._partial is None else self._partial[1]
+        if start != len(kept) or (start and self._partial is not None and number != self._partial[0]):
+            raise Refusal(Code.OUT_OF_RANGE)
+        record = kept + piece
+        if progress == _LAST_PIECE:
+            return self._put(record)
+        self._partial = (self._next, record[: _HEADER_BYTES + 0xFF])
+        return self._next.to_bytes(2, 'little')
+
+    def _delete(self, request: Request) -> bytes:
+        reservation, number = (int.from_bytes(request.data[place : place + 2], 'little') for place in (0, 2))
+        if reservation != self._reservation:
+            raise Refusal(Code.RESERVATION_CANCELLED)
+        if number not in self.raw:
+            raise Refusal(Code.NOT_PRESENT)
+        del self.raw[number]
+        self._erased += 1
+        self._cancel()
+        return number.to_bytes(2, 'little')
+
+    def _clear(self, request: Request) -> bytes:
+        if int.from_bytes(request.data[:2], 'little') != self._reservation:
+            raise Refusal(Code.RESERVATION_CANCELLED)
+        if request.data[2:5] != b'CLR' or request.data[5] not in (_ERASE, _ERASED_YET):
+            raise Refusal(Code.INVALID_FIELD)
+        if request.data[5] == _ERASE:
+            self.raw.clear()
+            self._erased += 1
+        return bytes((_DONE,))

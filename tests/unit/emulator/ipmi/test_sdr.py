@@ -79,3 +79,59 @@ def test_a_name_that_no_record_holds_is_said():
 def test_any_request_is_answered(command, data):
     """With one of the codes there are."""
     assert ask(bmc(), command, data)[0] in {0, 0xC5, 0xC7, 0xC9, 0xCA, 0xCB}
+
+
+def writable():
+    controller = Controller()
+    Repository((FruLocator(name='Card 3', fru_id=3, entity=0x0B, instance=1),), writable=True).join(controller)
+    return controller
+
+
+def test_records_are_added_in_one_piece_or_in_several():
+    """The repository numbers them; what is read is what was written; a reservation ends with each."""
+    controller = writable()
+    assert bytes.fromhex('00 51 0100 0040 00000000 00000000 0e') == ask(controller, 0x20)
+    assert b'\0\2\0' == ask(controller, 0x24, b'\0\0' + MC[2:])
+    assert b'\0\xff\xff' + MC == ask(controller, 0x23, wanted(2))
+    assert b'\xc5' == ask(controller, 0x25, b'\0\0\0\0\0\0' + BEHIND)
+    ask(controller, 0x22)
+    assert b'\0\3\0' == ask(controller, 0x25, b'\1\0\0\0\0\0' + BEHIND[:7])
+    assert b'\xc9' == ask(controller, 0x25, b'\1\0\3\0\x06\0' + BEHIND[6:])
+    assert b'\0\3\0' == ask(controller, 0x25, b'\1\0\3\0\x07\1' + BEHIND[7:])
+    assert b'\0\xff\xff' + BEHIND == ask(controller, 0x23, wanted(3))
+    assert bytes.fromhex('00 51 0300 0040 02000000 00000000 0e') == ask(controller, 0x20)
+    assert b'\xc5' == ask(controller, 0x25, b'\1\0\0\0\0\0' + BEHIND)
+
+
+def test_a_record_whose_length_is_wrong_is_refused():
+    """80h, in both ways; nothing is added."""
+    controller = writable()
+    assert [b'\x80', b'\x80'] == [ask(controller, 0x24, b'\0\0' + record) for record in (MC[2:-1], MC[2:] + b'x')]
+    ask(controller, 0x22)
+    assert b'\x80' == ask(controller, 0x25, b'\1\0\0\0\0\1' + MC[:-1])
+    assert 1 == ask(controller, 0x20)[2]
+
+
+def test_records_are_deleted_and_cleared():
+    """Under a reservation; the locator of a card is gone then, for everybody."""
+    controller = writable()
+    ask(controller, 0x24, b'\0\0' + MC[2:])
+    assert [b'\xc5', b'\xc5'] == [ask(controller, 0x26, b'\1\0\1\0'), ask(controller, 0x27, b'\1\0CLR\xaa')]
+    ask(controller, 0x22)
+    assert [b'\xcb', b'\0\1\0', b'\xc5'] == [ask(controller, 0x26, b'\1\0' + which) for which in (b'\x09\0', b'\1\0', b'\2\0')]
+    assert b'\0\xff\xff' + MC == ask(controller, 0x23, wanted(0))
+    assert b'\0\2\0' == ask(controller, 0x22)
+    assert [b'\xcc', b'\xcc'] == [ask(controller, 0x27, b'\2\0' + what) for what in (b'CLX\xaa', b'CLR\x01')]
+    assert [b'\0\1', b'\0\1'] == [ask(controller, 0x27, b'\2\0CLR' + what) for what in (b'\xaa', b'\0')]
+    assert b'\xcb' == ask(controller, 0x23, wanted(0))
+
+
+def test_a_repository_that_is_not_writable_has_no_such_commands():
+    """C1h."""
+    assert {b'\xc1'} == {ask(bmc(), command, bytes(8)) for command in (0x24, 0x25, 0x26, 0x27)}
+
+
+@given(command=st.sampled_from([0x22, 0x24, 0x25, 0x26, 0x27]), data=st.binary(max_size=300))
+def test_any_write_is_answered(command, data):
+    """With one of the codes there are."""
+    assert ask(writable(), command, data)[0] in {0, 0x80, 0xC5, 0xC7, 0xC9, 0xCB, 0xCC}

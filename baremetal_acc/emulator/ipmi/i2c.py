@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is on the I2C buses of an emulated controller, and who can write it? Master Write-Read, 06/52: a way round FRU commands.
+
+An EEPROM here can be the very bytes of an FRU device: what one way writes, the other one reads.
+
+Source: IPMI 2.0 revision 1.1, section 22.11.
+"""
+
+from collections.abc import Callable, Mapping
+
+from baremetal_acc.emulator.ipmi.controller import APP, MANY, Code, Controller, Privilege, Refusal, Request
+
+Device = Callable[[bytes, int], bytes]
+"""Takes what is written to it and how many bytes are then read; gives those.
+
+It raises :class:`Refusal`: 83h where it does not acknowledge.
+"""
+
+NOT_ACKNOWLEDGED = 0x83
+LONGEST = 64
+"""So many bytes are written, or read, by one command."""
+
+
+class Eeprom:
+    """A memory behind one address: the first bytes that are written say where.
+
+    :param content: its bytes; they may be shared.
+    :param address_bytes: 1 or 2; more significant first.
+    :ivar protected: it acknowledges no byte that would be written.
+    """
+
+    def __init__(self, content: bytearray, *, address_bytes: int = 2) -> None:
+        if address_bytes not in (1, 2) or not 0 < len(content) <= 256**address_bytes:
+            raise ValueError(f'an EEPROM of {len(content)} bytes with an address of {address_bytes}')
+        self.content = content
+        self.protected = False
+        self._address_bytes = address_bytes
+        self._place = 0
+
+    def __call__(self, written: bytes, count: int) -> bytes:
+        """One transfer. It goes round at the end of the memory."""
+        address, data = written[: self._address_bytes], written[self._address_bytes :]
+        if data and self.protected:
+            raise Refusal(NOT_ACKNOWLEDGED)
+        if len(address) == self._address_bytes:
+            self._place = int.from_bytes(address, 'big') % len(self.content)
+        for byte in data:
+            self.content[self._place] = byte
+            self._place = (self._place + 1) % len(self.content)
+        read = bytes(self.content[(self._place + offset) % len(self.content)] for offset in range(count))
+        self._place = (self._place + count) % len(self.content)
+        return read
+
+
+class Buses:
+    """The I2C buses of one controller.
+
+    :param devices: by bus, as the first byte of Master Write-Read names it, and by address of eight bits, the last one 0.
+    """
+
+    def __init__(self, devices: Mapping[tuple[int, int], Device]) -> None:
+        self.devices = dict(devices)
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer for its buses."""
+        controller.add(APP, 0x52, self._transfer, privilege=Privilege.ADMINISTRATOR, least=3, most=MANY)
+
+    def _transfer(self, request: Request) -> bytes:
+        bus, address, count, written = request.data[0], request.data[1], request.data[2], request.data[3:]
+        if address & 1:
+            raise Refusal(Code.INVALID_FIELD)
+        if len(written) > LONGEST:
+            raise Refusal(Code.LENGTH_EXCEEDED)
+        if count > LONGEST:
+            raise Refusal(Code.CANNOT_RETURN)
+        device = self.devices.get((bus, address))
+        if device is None:
+            raise Refusal(NOT_ACKNOWLEDGED)
+        return device(written, count)

@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does the emulated BMC bring the host's software what did not come as an answer? 06/05, 2E to 31, 33 and 35.
+
+What a controller behind the BMC answers to the host arrives in the receive message queue; until it is fetched, attention is
+set.
+
+Source: IPMI 2.0 revision 1.1, sections 22.1 to 22.8.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from baremetal_acc.emulator.ipmi.controller import APP, IPMB, MANY, SYSTEM, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.message import Message
+
+CAPACITY = 32
+"""Messages that wait; further ones are lost, as the queue of a BMC is full some time."""
+
+RECEIVED = 0x01
+"""Bit of the message flags: the queue holds something."""
+
+_LOGGING = 0x08
+_RECEIVE_INTERRUPT = 0x01
+_ENABLES = 0x0F
+_EMPTY = 0x80
+
+
+class Messages:
+    """The receive message queue of the system interface.
+
+    :ivar on_attention: told whether attention is set now, and whether by an interrupt.
+    :ivar manufacturing: Manufacturing Test On was taken.
+    """
+
+    def __init__(self) -> None:
+        self.on_attention: list[Callable[[bool, bool], None]] = []
+        self.manufacturing = False
+        self._queue: deque[Message] = deque(maxlen=CAPACITY)
+        self._enables = _LOGGING
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer for its messages."""
+        user, administrator = Privilege.USER, Privilege.ADMINISTRATOR
+        controller.add(APP, 0x05, self._manufacture, privilege=administrator, most=MANY)
+        controller.add(APP, 0x2E, self._set_enables, privilege=administrator, least=1)
+        controller.add(APP, 0x2F, lambda _: bytes((self._enables,)), privilege=user)
+        controller.add(APP, 0x30, self._clear, privilege=administrator, least=1)
+        controller.add(APP, 0x31, lambda _: bytes((RECEIVED if self._queue else 0,)), privilege=user)
+        controller.add(APP, 0x33, self._get, privilege=administrator)
+        controller.add(APP, 0x35, self._event, privilege=user)
+        controller.on_reset.append(self._restarted)
+
+    def put(self, message: Message) -> None:
+        """Something came for the host's software."""
+        if len(self._queue) < CAPACITY:
+            self._queue.append(message)
+        self._attend()
+
+    @property
+    def waiting(self) -> int:
+        """How many are not fetched yet."""
+        return len(self._queue)
+
+    def _attend(self) -> None:
+        for told in self.on_attention:
+            told(bool(self._queue), bool(self._enables & _RECEIVE_INTERRUPT))
+
+    def _restarted(self) -> None:
+        self._queue.clear()
+        self._enables = _LOGGING
+        self.manufacturing = False
+        self._attend()
+
+    def _manufacture(self, _: Request) -> bytes:
+        self.manufacturing = True
+        return b''
+
+    def _set_enables(self, request: Request) -> bytes:
+        """Bits 0 to 3, and 5 to 7 of OEM, which nobody has here."""
+        if request.data[0] & ~_ENABLES:
+            raise Refusal(Code.INVALID_FIELD)
+        self._enables = request.data[0]
+        return b''
+
+    def _of_the_host(self, request: Request) -> None:
+        if request.channel != SYSTEM:
+            raise Refusal(Code.INVALID_COMMAND)
+
+    def _clear(self, request: Request) -> bytes:
+        self._of_the_host(request)
+        if request.data[0] & RECEIVED:
+            self._queue.clear()
+            self._attend()
+        return b''
+
+    def _get(self, request: Request) -> bytes:
+        """The oldest message, from its NetFn on: the address of the BMC is not told."""
+        self._of_the_host(request)
+        if not self._queue:
+            raise Refusal(_EMPTY)
+        message = self._queue.popleft()
+        self._attend()
+        return bytes((IPMB,)) + message.encoded()[1:]
+
+    def _event(self, _: Request) -> bytes:
+        """There is no event: this BMC has no sensors."""
+        raise Refusal(_EMPTY)
