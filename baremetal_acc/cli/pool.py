@@ -23,7 +23,7 @@ from baremetal_acc.cli.state import folder
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import pool
 from baremetal_acc.decide.moving import Act
-from baremetal_acc.decide.pool import Machine, Move, Pools, Short
+from baremetal_acc.decide.pool import Machine, Move, Pools
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.fleet import sources
 from baremetal_acc.fleet.demand import Desk
@@ -210,14 +210,10 @@ def _code(ended: Ended) -> Exit:
 
 def _told(look: Look) -> None:
     for short in look.plan.short:
-        text.note(_sentence(short))
+        text.note(str(short))
     without = sum(m.busy == NO_REGIONS for m in look.machines)
     if without:
         text.note(f'{without} machines have no regions that are known: clean them, or inspect them, if they have')
-
-
-def _sentence(short: Short) -> str:
-    return f'{short.who}: {short.missing} {short.function} short: {short.why}'
 
 
 def _report(look: Look, ended: Sequence[Ended], code: Exit) -> Report:
@@ -270,7 +266,7 @@ def _move(move: Move, ended: Ended | None) -> dict[str, Any]:
             }
             for c in move.changes
         ],
-        'outcome': None if ended is None else 'under way' if ended.act is None else ended.act.value,
+        'outcome': None if ended is None else ended.outcome,
         'reason': None if ended is None or not ended.why else ended.why,
     }
 
@@ -283,8 +279,6 @@ def _rows(look: Look, ended: Mapping[str, Ended]) -> Iterable[tuple[Any, ...]]:
             why = machine.busy
             if change is not None:
                 result = ended.get(machine.uuid)
-                why = (
-                    change.why if result is None else f'{change.why}: {"under way" if result.act is None else result.act.value}'
-                )
+                why = change.why if result is None else f'{change.why}: {result.outcome}'
             becomes = region.coming if change is None else change.function
             yield machine.name, f'{region.slot_id} of {region.accelerator}', region.function, becomes, why

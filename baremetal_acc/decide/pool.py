@@ -90,6 +90,11 @@ class Region:
     changed: datetime | None = None
     coming: str | None = None
 
+    @property
+    def will_hold(self) -> str | None:
+        """What it holds, or will when what is under way is done."""
+        return self.coming or self.function
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -111,6 +116,11 @@ class Machine:
     def under_way(self) -> bool:
         """Some region of it is being given a function."""
         return any(r.coming is not None for r in self.regions)
+
+    @property
+    def ready(self) -> bool:
+        """It can be taken, or claimed, now."""
+        return self.busy is None and not self.under_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +190,9 @@ class Short:
     function: str
     missing: int
     why: str
+
+    def __str__(self) -> str:
+        return f'{self.who}: {self.missing} {self.function} short: {self.why}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

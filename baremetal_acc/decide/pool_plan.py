@@ -67,7 +67,7 @@ class _Shelf:
 
     def __init__(self, machines: Sequence[Machine], pools: Pools) -> None:
         self.machines = {m.uuid: m for m in sorted(machines, key=lambda m: m.uuid)}
-        self.ready = frozenset(m.uuid for m in machines if m.busy is None and not m.under_way)
+        self.ready = frozenset(m.uuid for m in machines if m.ready)
         self.chosen: dict[str, dict[str, Change]] = {}
         self.kept: set[str | None] = set()
         self.places = pools.at_a_time - sum(m.under_way for m in machines)
@@ -81,7 +81,7 @@ class _Shelf:
         for machine in self.machines.values():
             self._of_class.setdefault(node_class(machine.resource_class), []).append(machine)
             for region in machine.regions:
-                function = region.coming or region.function
+                function = region.will_hold
                 for able in region.takes if function is None else region.takes | {function}:
                     self._could.setdefault(able, {})[machine.uuid] = None
                 if function is not None and _counts(machine):
@@ -105,7 +105,7 @@ class _Shelf:
     @staticmethod
     def count(function: str, machines: Iterable[Machine]) -> int:
         """How many regions of machines that are not claimed will hold a function, when what is under way is done."""
-        return sum((r.coming or r.function) == function for machine in machines if _counts(machine) for r in machine.regions)
+        return sum(r.will_hold == function for machine in machines if _counts(machine) for r in machine.regions)
 
     def ours(self, machine: Machine) -> bool:
         """Some pool counts it, or there is none."""

@@ -54,7 +54,7 @@ def progress(told: Iterable[Told], machines: Sequence[Machine], now: datetime) -
     request have regions of one machine, or none has. One whose region has been claimed, or is no longer what it was, is over,
     and so are the others of its request: whoever asks for it again tells it again.
     """
-    ready = _Places(m for m in machines if m.busy is None and not m.under_way)
+    ready = _Places(m for m in machines if m.ready)
     coming = _Places(m for m in machines if m.under_way)
     passing = _Places(m for m in machines if m.passing and m.busy is not None and not m.under_way)
     found: list[Told] = []
@@ -112,7 +112,7 @@ class _Places:
         for machine in sorted(machines, key=lambda m: m.uuid):
             self._class[machine.uuid] = node_class(machine.resource_class)
             for region in machine.regions:
-                function = region.coming or region.function
+                function = region.will_hold
                 if function is not None:
                     providers.append(region.provider)
                     self._at[region.provider] = (machine.uuid, function)

@@ -52,6 +52,11 @@ class Ended:
     act: Act | None
     why: str = ''
 
+    @property
+    def outcome(self) -> str:
+        """How it ended, in a word or two."""
+        return 'under way' if self.act is None else self.act.value
+
     def __str__(self) -> str:
         name = self.move.name
         match self.act:

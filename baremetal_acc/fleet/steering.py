@@ -151,7 +151,7 @@ class Steering:
             if entry.move.machine not in moves and entry.move.machine not in self._tried:
                 self._begin(workers, running, moves, mover, entry)
         look = self._plan(pools, tuple(self._rested(m) for m in fleet(self.ironic, self.shelf.busy, dict(moves))))
-        short = frozenset(f'{s.who}: {s.missing} {s.function} short: {s.why}' for s in look.plan.short)
+        short = frozenset(map(str, look.plan.short))
         for line in sorted(short - told):
             self.say(line)
         for move in look.plan.moves:

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A pool file means what it says, and what it cannot mean is refused."""
+"""A pool file means what it says, what it cannot mean is refused, and what is short is told in a line."""
 
 from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.pool import AT_A_TIME, DEMAND_LASTS, REST, Pool, Pools, parse
+from baremetal_acc.decide.pool import AT_A_TIME, DEMAND_LASTS, REST, Pool, Pools, Short, parse
 from baremetal_acc.errors import DocumentError
 
 
@@ -61,3 +61,9 @@ def test_what_a_pool_file_cannot_mean_is_refused(text, what):
         parse(text, 'pools.toml')
     assert what in str(failed.value)
     assert 'pools.toml' in str(failed.value)
+
+
+def test_what_is_short_is_told_in_a_line():
+    """Who, how many regions of what, and why: the same by pool plan and by pool watch."""
+    short = Short(who='pool gzip on gold', function='gzip', missing=2, why='4 machines at a time are enough')
+    assert 'pool gzip on gold: 2 gzip short: 4 machines at a time are enough' == str(short)

@@ -150,7 +150,7 @@ def test_a_move_that_nothing_disturbs(cloud, journal):
     """Each thing once."""
     ended = mover(cloud, journal).begin(MOVE)
     assert (Act.DONE, ACTS, ()) == (ended.act, cloud.acts, journal.read())
-    assert 'rack-1: done: Slot0 holds aes' == str(ended)
+    assert ('rack-1: done: Slot0 holds aes', 'done') == (str(ended), ended.outcome)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,7 @@ def test_what_is_refused_at_the_end_is_gone_on_with(cloud, journal):
     ended = mover(cloud, journal).begin(MOVE)
     assert (None, ACTS[:3]) == (ended.act, cloud.acts)
     assert 'still under way, the next call goes on with it: status 403' in str(ended)
+    assert 'under way' == ended.outcome
     [entry] = journal.read()
     del cloud.fails['provide']
     assert (Act.DONE, ACTS) == (mover(cloud, journal).resume(entry).act, cloud.acts)
