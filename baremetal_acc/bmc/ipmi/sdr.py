@@ -8,9 +8,11 @@ stands in the record.
 Source: IPMI 2.0 revision 1.1, sections 33 (SDR Repository), 35 (device SDRs), 43 (records).
 """
 
+import secrets
 import struct
 from dataclasses import dataclass
 
+from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi.text import Coding, said
 from baremetal_acc.bmc.ipmi.wire import NOT_THERE, TOO_LONG, Code, NetFn, Raw, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy
@@ -20,6 +22,10 @@ MOST_RECORDS = 4096
 
 MOST_RESERVATIONS = 64
 """In one reading. A reservation is cancelled by everybody else who makes one, such as whoever polls the sensors."""
+
+LONGEST_PAUSE = 0.5
+"""Seconds before the next reservation. Two who read at the same time cancel each other's all the time, unless chance lets one
+of them finish. A reading takes some tens of commands, a few ms each."""
 
 MOST_READINGS = 3
 """Of one repository that is being changed meanwhile."""
@@ -219,6 +225,7 @@ class _Reading:
             request = struct.pack('<HHBB', self._reservation, number, len(data), count)
             reply = self._raw(self._place.netfn, self._place.get, request)
             if reply.code == Code.RESERVATION_CANCELLED:
+                wait.sleep(secrets.randbelow(1000) / 1000 * min(0.05 * self._reservations, LONGEST_PAUSE))
                 self._reservation = self._reserve()
                 data = b''
                 continue

@@ -89,12 +89,16 @@ def test_a_cancelled_reservation_is_made_anew_and_the_record_begun_anew(after):
     assert RECORDS == read(fake, REPOSITORY)
 
 
-def test_reservations_that_are_always_cancelled_are_given_up():
-    """Waiting helps: who cancels them may stop."""
+def test_reservations_that_are_always_cancelled_are_given_up(monkeypatch):
+    """Waiting helps: who cancels them may stop. Pauses grow, each by chance, so that two readers come apart."""
+    pauses = []
+    monkeypatch.setattr(sdr.wait, 'sleep', pauses.append)
     fake = Fake(repository=RECORDS)
     fake.codes = {(0x0A, 0x23): 0xC5}
     with pytest.raises(BmcBusy, match='64 reservations were cancelled'):
         read(fake, REPOSITORY)
+    assert (True, True) == (max(pauses) <= sdr.LONGEST_PAUSE, len(set(pauses)) > 30)
+    assert max(pauses[:3]) < sum(pauses[-20:])
 
 
 class Changing(Fake):
