@@ -851,16 +851,16 @@ class _Asked:
 
     def answered(self, answer: _Answer, sequence: int) -> Reply | None:
         """What a message says to it; None: it is about something else."""
-        if answer.to != _CONSOLE:
-            return None
+        inner = self.carried
         if answer.sender == bridge.BMC:
             mine = (answer.netfn, answer.command, answer.sequence) == (self.netfn | 1, self.command, sequence)
-            return Reply(answer.code, answer.data) if mine else None
-        inner = self.carried
+            return Reply(answer.code, answer.data) if mine and answer.to == _CONSOLE else None
         if inner is None or (answer.sender, answer.netfn, answer.command) != (inner[0], inner[1] >> 2 | 1, inner[5]):
             return None
-        # Some BMCs give back the sequence number of what was carried, others that of what carried it.
-        return Reply(Code.OK, answer.whole) if answer.sequence in (inner[4] >> 2, sequence) else None
+        # Some BMCs give back the sequence number of what was carried, others that of what carried it; and some leave the
+        # address on it that it had on the bus (OpenIPMI's ipmi_sim 2.0.33).
+        mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence in (inner[4] >> 2, sequence)
+        return Reply(Code.OK, answer.whole) if mine else None
 
 
 # ------------------------------------------------------------------------------------------------- as many as it takes
