@@ -7,6 +7,7 @@ follows from what came before:
 
 * after one publication that succeeded: what is true of the machine, and nothing else;
 * after one withdrawal that succeeded: what was on offer before, without what was withdrawn;
+* after all of it was put back: that, unless anything was on offer already;
 * after others: whatever was on offer before, or was meant to be.
 
 A claim that placement took, and every look at its database, is compared with that of the moments in which it can have happened.
@@ -103,6 +104,8 @@ def _after(group: list[Op], now: Offers, failed: list[Op]) -> tuple[Offers, bool
         kept = {place: n for place, n in now.items() if place[0] in op.left}
         others = [o.offers for o in failed if o.writer != op.writer and o.offers]
         assert op.offers is not None
+        if op.kind == 'put back':  # unless somebody else has published the machine
+            return _most(now, op.offers, *others), op.outcome == 'ok' and not now and not others, why
         return _most(op.offers, kept, *others), op.outcome == 'ok' and not others and 'nothing but' not in op.kind, why
     meant = _most(now, *(op.offers for op in group if op.offers is not None))
     if all(op.offers is None for op in group):

@@ -22,11 +22,12 @@ from typing import Any
 from keystoneauth1 import adapter, session, token_endpoint
 
 from baremetal_acc.decide import providers
-from baremetal_acc.errors import AccError, InventoryInUse, PlacementUnreachable
+from baremetal_acc.errors import AccError, InventoryInUse, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.provider import ProviderTree
 from baremetal_acc.placement.client import PlacementClient
 from baremetal_acc.placement.publish import Publisher
 from baremetal_acc.placement.reshape import Reshaper, Wish
+from baremetal_acc.placement.shelf import Shelf
 from tests.race import broken
 from tests.race.site import end_with_parent
 from tests.race.world import FIELDS, Machine, Place, Truth
@@ -158,6 +159,7 @@ class Player:
         client = PlacementClient(connect(self._url, self.who, roles='service', again=self._again))
         self.publisher = Publisher(client)
         self.reshaper = Reshaper(client, self.publisher)
+        self.shelf = Shelf(client)
 
     # ----------------------------------------------------------------------------------------------------------- one round
 
@@ -221,12 +223,14 @@ class Player:
             time.sleep(rng.random() * 0.1)
             if rng.random() < 0.8:
                 self._publish(machine, truth)
-        elif chance < 0.78:
+        elif chance < 0.73:
+            self._move(machine, truth)
+        elif chance < 0.80:
             name = rng.choice(('gpu0', 'gpu1', 'sound'))
             setattr(truth, name, 1 - getattr(truth, name))
             shared.store(machine.number, truth)
             self._publish(machine, truth)
-        elif chance < 0.84:
+        elif chance < 0.85:
             truth.present = 1 - truth.present
             shared.store(machine.number, truth)
             self._publish(machine, truth, delete_gone=rng.random() < 0.5)
@@ -234,6 +238,40 @@ class Player:
             self._call(machine, 'prepare', lambda: self.publisher.prepare(machine.tree(truth)), truth=truth)
         else:
             self._other_rules(machine, truth)
+
+    def _move(self, machine: Machine, truth: Truth) -> None:
+        """As a pool does it: all of the machine or nothing, then other functions and published anew, or put back as it was."""
+        try:
+            seen = self.shelf.look(machine.root)
+        except PlacementUnreachable:
+            return
+        if seen.claims or not seen.offered:
+            return
+        offers = {
+            (o.uuid, s.resource_class): s.total - s.reserved for o in seen.offered for s in o.stocks if s.total > s.reserved
+        }
+        outcome = self._call(
+            machine, 'shelve', lambda: self.shelf.withdraw(machine.root, seen), scope=machine.ours, all_or_nothing=True
+        )
+        time.sleep(self.rng.random() * 0.1)
+        if outcome == 'ok' and self.rng.random() < 0.5:
+            truth.slot0, truth.slot1 = self.rng.randrange(3), self.rng.randrange(3)
+            self.shared.store(machine.number, truth)
+            self._publish(machine, truth)
+        elif outcome in ('ok', 'lost'):
+
+            def still() -> None:
+                if self.shared.instance(machine.number) is not None:
+                    raise PlacementRefused('somebody has the machine')
+
+            # A pool goes on with that for an hour: a withdrawal may be on its way until it has been done.
+            self._call(
+                machine,
+                'put back',
+                lambda: self.shelf.put_back(machine.root, seen.offered, still=still),
+                offers=offers,
+                retries=3 * RETRIES,
+            )
 
     def _other_rules(self, machine: Machine, truth: Truth) -> None:
         """The rules change. Two conductors with two sets of rules are nobody's wish."""
@@ -313,6 +351,7 @@ class Player:
         scope: list[str] | None = None,
         truth: Truth | None = None,
         retries: int = 1,
+        all_or_nothing: bool = False,
     ) -> str:
         """Do it, again where waiting helps; each time is an operation of its own."""
         op = Op(machine.number, self.who, kind, 0.0)
@@ -326,6 +365,7 @@ class Player:
                 op.outcome, op.text = 'busy', str(exc)
                 names = re.findall(r'provider (\S+) (?:is held|has one below|is left)', op.text)
                 op.left = tuple(p for p in map(machine.named, names) if p)
+                op.scope = None if all_or_nothing else scope
             except PlacementUnreachable as exc:
                 op.outcome, op.text = 'lost', str(exc)
                 self.shared.lost[machine.number] = time.monotonic()

@@ -86,6 +86,20 @@ def test_a_refused_claim_is_no_ghost() -> None:
     assert [] == wrong([published(10, 12), withdrawn(20, 22)], [claimed(30, GPU, status=409)])
 
 
+def test_what_was_taken_off_the_shelf_and_put_back_is_there_as_it_was() -> None:
+    """All of it; where somebody has published meanwhile, that. What was not taken off after all is there, too."""
+    ops = [published(10, 12), withdrawn(20, 22, kind='shelve'), published(30, 32, kind='put back')]
+    assert [] == wrong(ops, [claimed(40, GPU)], [seen(25, {}), seen(50, TRUE)])
+    (text,) = wrong(ops, [], [seen(50, {GPU: 1})])
+    assert text.startswith('not as it was said')
+    (text,) = wrong(ops, [claimed(25, GPU)])
+    assert text.startswith('a ghost was claimed')
+    between = published(26, 28, who='p01', offers={GPU: 1})
+    assert [] == wrong([*ops[:2], between, ops[2]], [], [seen(50, {GPU: 1})])
+    refused = withdrawn(20, 22, kind='shelve', outcome='busy', scope=None)
+    assert [] == wrong([ops[0], refused], [claimed(40, GPU)])
+
+
 def test_of_two_at_once_the_last_one_wins_whichever_it_is() -> None:
     """A conductor that was thought dead publishes while another one withdraws: nobody can promise anything."""
     ops = [withdrawn(20, 22), published(21, 23, who='p01')]
