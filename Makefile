@@ -93,13 +93,13 @@ mariadb:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mariadb-server-core mariadb-client-core >/dev/null; \
 	else echo 'mariadbd is not here: apt-get install mariadb-server-core mariadb-client-core' >&2; exit 1; fi
 
-# Independent clients of the emulated BMC. Without them the tests that need them are skipped, and say so.
+# Independent clients of the emulated BMC, and a BMC by another hand. Without them the tests that need them are skipped, and say so.
 ipmitool:
-	@if PATH="$$PATH:/usr/sbin" && command -v ipmitool >/dev/null && command -v bmc-info >/dev/null; then :; \
+	@if PATH="$$PATH:/usr/sbin" && command -v ipmitool >/dev/null && command -v bmc-info >/dev/null && command -v ipmi_sim >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'Installing ipmitool and freeipmi-tools'; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ipmitool freeipmi-tools >/dev/null; \
-	else echo 'ipmitool and bmc-info are not here: apt-get install ipmitool freeipmi-tools' >&2; fi
+		echo 'Installing ipmitool, freeipmi-tools and openipmi'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ipmitool freeipmi-tools openipmi >/dev/null; \
+	else echo 'ipmitool, bmc-info or ipmi_sim is not here: apt-get install ipmitool freeipmi-tools openipmi' >&2; fi
 
 # Debian's package makes a cluster and starts it, unless it is told not to.
 postgresql:

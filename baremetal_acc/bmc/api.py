@@ -40,7 +40,8 @@ class ImageServer:
 class BmcAddress:
     """Where a BMC is and how to log in.
 
-    :ivar address: ``https://HOST[:PORT]``; a scheme is required, so that nobody falls back to plain HTTP by accident.
+    :ivar address: ``https://HOST[:PORT]``, or ``ipmi://HOST[:PORT]``; a scheme is required, so that nobody falls back to plain
+        HTTP by accident.
     :ivar verify_ca: True (the system's trust roots), a path of a CA bundle, or False (no verification, said by the operator).
     :ivar system: URI of the ComputerSystem that the target is; None when the BMC has only one.
     :ivar timeout: for one answer. Real BMCs take up to 23 s for some (facts/redfish.md, section 5).
@@ -48,6 +49,8 @@ class BmcAddress:
     :ivar concurrency: requests at a time.
     :ivar parallel_updates: how many updates the BMC takes at once, said by the operator; None leaves it to what is known of it.
     :ivar images: where it may fetch images from us, if it takes them in no other way; None: nowhere.
+    :ivar cipher_suite: of IPMI: 17, or 3 (SHA-1) where the operator says so.
+    :ivar key: of IPMI: K_G, the key of the BMC; None where it has none.
     """
 
     name: BmcName
@@ -61,6 +64,8 @@ class BmcAddress:
     concurrency: int = 4
     parallel_updates: int | None = None
     images: ImageServer | None = None
+    cipher_suite: int = 17
+    key: bytes | None = field(default=None, repr=False)
 
     @property
     def label(self) -> str:

@@ -5,6 +5,7 @@
 The same may come as lines of JSON, one target per line, from a file or from standard input: what an inventory system gives.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -74,6 +75,7 @@ class BmcEntry:
     """One BMC as the operator wrote it.
 
     :ivar verify_ca: as in :class:`~baremetal_acc.bmc.api.BmcAddress`; a path is absolute.
+    :ivar cipher_suite: with ``key``, of IPMI: as in :class:`~baremetal_acc.bmc.api.BmcAddress`.
     :ivar trusted_at: path and line of the document that says so; None where an argument does.
     """
 
@@ -84,6 +86,8 @@ class BmcEntry:
     verify_ca: bool | str = True
     system: str | None = None
     parallel_updates: int | None = None
+    cipher_suite: int = 17
+    key: bytes | None = field(default=None, repr=False)
     trusted_at: tuple[str, int] | None = field(default=None, compare=False, repr=False)
 
 
@@ -219,6 +223,8 @@ def resolve(
             verify_ca=bmc.verify_ca,
             system=bmc.system,
             parallel_updates=bmc.parallel_updates,
+            cipher_suite=bmc.cipher_suite,
+            key=bmc.key,
         )
         for bmc in entry.bmcs
     )
@@ -382,15 +388,28 @@ def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -
 def _place(address: str) -> str:
     """One spelling for each address."""
     parts = urlsplit(address)
-    return f'{parts.hostname}:{parts.port or (80 if parts.scheme == "http" else 443)}{parts.path}'
+    return f'{parts.hostname}:{parts.port or _PORTS.get(parts.scheme, 443)}{parts.path}'
+
+
+_PORTS = {'http': 80, 'https': 443, 'ipmi': 623}
 
 
 # ---------------------------------------------------------------------------------------------------------------- targets
 
-_BMC = ('address', 'username', *(s.value for s in Source if s is not Source.PROMPT), 'verify_ca', 'system', 'parallel_updates')
+_LOGIN = ('address', 'username', *(s.value for s in Source if s is not Source.PROMPT))
 
-_IRONIC = tuple({'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in _BMC)
+_OF_REDFISH = ('verify_ca', 'system', 'parallel_updates')
+_OF_IPMI = ('cipher_suite', 'hex_kg_key')
+
+_BMC = (*_LOGIN, *_OF_REDFISH, *_OF_IPMI)
+
+_REDFISH = {key: {'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in (*_LOGIN, *_OF_REDFISH)}
+_IPMI = {key: f'ipmi_{key}' for key in (*_LOGIN, *_OF_IPMI, 'port')}
 """The host's BMC as an Ironic node's driver_info names it, so that it can be copied to the letter."""
+
+_IRONIC = (*_REDFISH.values(), *_IPMI.values())
+
+_IPMI_SCHEME = 'ipmi://'
 
 TARGET = 'target'
 """Key of a target's name where each line is one."""
@@ -421,14 +440,19 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
     if ironic is not None and table.has('bmcs'):
         raise table.error(ironic, 'BMCs are listed under bmcs already')
     found: list[BmcEntry] = []
-    if table.has(*_IRONIC):
-        found.append(_bmc(HOST, table, dict(zip(_BMC, _IRONIC, strict=True))))
+    for keys in (_REDFISH, _IPMI):
+        if table.has(*keys.values()):
+            if found:
+                raise table.error(
+                    keys['address'], 'the BMC of the host is spoken to in one way: redfish_address says it already'
+                )
+            found.append(_bmc(HOST, table, keys))
     listed = table.mapping('bmcs' if ironic is None else 'acc_bmcs')
     for name in listed.names():
         if not NAME.fullmatch(name):
             raise listed.error(name, 'is no name: letters, digits, dot, dash and underline, at most 100')
         if any(b.name == name for b in found):
-            raise listed.error(name, 'is there twice: redfish_address is the BMC of that name')
+            raise listed.error(name, 'is there twice: redfish_address, or ipmi_address, is the BMC of that name')
         bmc = listed.mapping(name)
         bmc.only(*_BMC)
         found.append(_bmc(BmcName(name), bmc, {key: key for key in _BMC}))
@@ -445,10 +469,18 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
     address = table.string(keys['address'])
     if address is None:
         raise table.error(None, f'{keys["address"]} is missing')
+    if 'port' in keys:
+        address = _with_port(table, keys, address)
     wrong = check_address(address)
     if wrong is not None:
         raise table.error(keys['address'], wrong)
-    verify_ca = table.boolean_or_path(keys['verify_ca'])
+    speaks_ipmi = address.casefold().startswith(_IPMI_SCHEME)
+    if ('cipher_suite' if speaks_ipmi else 'verify_ca') not in keys:
+        raise table.error(keys['address'], f'{"ipmi" if speaks_ipmi else "redfish"}_address is the key for such an address')
+    for key in _OF_REDFISH if speaks_ipmi else _OF_IPMI:
+        if key in keys and table.has(keys[key]):
+            raise table.error(keys[key], f'is not for a BMC that speaks {"IPMI" if speaks_ipmi else "Redfish"}')
+    verify_ca = table.boolean_or_path(keys['verify_ca']) if 'verify_ca' in keys else None
     if isinstance(verify_ca, str):
         verify_ca = _beside(table.path, verify_ca)
     return BmcEntry(
@@ -457,10 +489,53 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
         username=table.string(keys['username']),
         secret=_secret(table, keys),
         verify_ca=True if verify_ca is None else verify_ca,
-        system=table.string(keys['system']),
-        parallel_updates=table.integer(keys['parallel_updates'], minimum=1),
+        system=table.string(keys['system']) if 'system' in keys else None,
+        parallel_updates=table.integer(keys['parallel_updates'], minimum=1) if 'parallel_updates' in keys else None,
+        cipher_suite=_suite(table, keys['cipher_suite']) if speaks_ipmi else 17,
+        key=_key(table, keys['hex_kg_key']) if speaks_ipmi else None,
         trusted_at=(table.path, table.nodes[keys['verify_ca']][0]) if isinstance(verify_ca, str) else None,
     )
+
+
+def _with_port(table: Map, keys: Mapping[str, str], host: str) -> str:
+    """The address of a BMC that Ironic names by its host and its port."""
+    port = _number(table, keys['port'])
+    if '://' in host:
+        if port is not None:
+            raise table.error(keys['port'], f'{keys["address"]} is an URL, which says it already')
+        return host
+    bare = f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host
+    return f'{_IPMI_SCHEME}{bare}' + (f':{port}' if port is not None else '')
+
+
+def _suite(table: Map, key: str) -> int:
+    suite = _number(table, key)
+    if suite not in (None, 3, 17):
+        raise table.error(key, f'{suite} is too weak, or not known', '17, or 3 for a BMC that has nothing better')
+    return 17 if suite is None else suite
+
+
+def _number(table: Map, key: str) -> int | None:
+    """A number, which Ironic takes as text too."""
+    try:
+        return table.integer(key, minimum=0)
+    except DocumentError:
+        with contextlib.suppress(DocumentError):
+            text = table.string(key)
+            if text is not None and re.fullmatch(r'[0-9]{1,5}', text):
+                return int(text)
+        raise
+
+
+def _key(table: Map, key: str) -> bytes | None:
+    """K_G in hexadecimal digits, as Ironic has it; zeros are none."""
+    text = table.secret(key)
+    if text is None:
+        return None
+    if not re.fullmatch(r'([0-9A-Fa-f]{2}){1,20}', text):
+        raise table.error(key, 'up to 40 hexadecimal digits expected, an even number of them')
+    found = bytes.fromhex(text)
+    return found if any(found) else None
 
 
 def _secret(table: Map, keys: Mapping[str, str]) -> Secret:

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
         help=f'list of targets and their BMCs, - for standard input (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)',
     )
     one = parser.add_argument_group('one BMC that is in no list')
-    one.add_argument('--address', metavar='URL', help='https://HOST[:PORT] of the BMC')
+    one.add_argument('--address', metavar='URL', help='https://HOST[:PORT] of the BMC, or ipmi://HOST[:PORT]')
     one.add_argument('--username', metavar='NAME', help='who logs in')
     one.add_argument(
         '--password-file',

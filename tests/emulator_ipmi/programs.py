@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = 'ipmitool freeipmi-tools'
+PACKAGES = 'ipmitool freeipmi-tools openipmi'
 SECONDS = 60
 _NUMBERS = itertools.count()
 

@@ -81,6 +81,89 @@ targets:
     assert ['/redfish/v1/Systems/1', None] == [b.system for b in target.bmcs]
 
 
+IPMI = """\
+format: 1
+targets:
+  node-1:
+    ipmi_address: 192.0.2.1
+    ipmi_port: 6230
+    ipmi_username: admin
+    ipmi_password: hunter2hunter2
+    ipmi_cipher_suite: 3
+    ipmi_hex_kg_key: 00112233445566778899aabbccddeeff00112233
+  node-2:
+    bmcs:
+      host: {address: "ipmi://[2001:db8::1]", username: admin, password: hunter2hunter2}
+      dpu: {address: "https://192.0.2.9", username: admin, password: hunter2hunter2}
+"""
+
+
+def test_a_driver_info_for_ipmi_can_be_copied_too():
+    """ipmi_* is the host's BMC; numbers may be texts, as Ironic takes them; the key is nowhere to be seen."""
+    for text in (IPMI, IPMI.replace('6230', '"6230"').replace('suite: 3', 'suite: "3"')):
+        (one, two), line = parse(text)
+        assert 7 == line, 'the first secret: others may not read the file'
+        (host,) = one.bmcs
+        assert ('host', 'ipmi://192.0.2.1:6230', 'admin', 3) == (host.name, host.address, host.username, host.cipher_suite)
+        assert bytes.fromhex('00112233445566778899aabbccddeeff00112233') == host.key
+        (address,) = bmcs.resolve(one, {}, None)
+        assert (host.key, 3, 'hunter2hunter2') == (address.key, address.cipher_suite, address.password)
+        assert [('ipmi://[2001:db8::1]', 17, None), ('https://192.0.2.9', 17, None)] == [
+            (b.address, b.cipher_suite, b.key) for b in two.bmcs
+        ]
+        for shown in (repr(one), repr(address)):
+            assert 'hunter2' not in shown
+            assert repr(host.key) not in shown
+    named = parse(IPMI.replace('192.0.2.1', '"2001:db8::2"'))[0][0].bmcs[0]
+    assert 'ipmi://[2001:db8::2]:6230' == named.address
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'line', 'says'),
+    [
+        ('suite: 3', 'suite: 2', 8, '2 is too weak, or not known (17, or 3 for a BMC that has nothing better)'),
+        ('suite: 3', 'suite: many', 8, 'ipmi_cipher_suite: whole number expected, text found'),
+        ('00112233445566778899aabbccddeeff00112233', '"0x12"', 9, 'up to 40 hexadecimal digits expected'),
+        ('ipmi_address: 192.0.2.1', 'ipmi_address: ipmi://192.0.2.1', 5, 'ipmi_address is an URL, which says it already'),
+        ('ipmi_port: 6230', 'redfish_address: https://192.0.2.1', 4, 'the BMC of the host is spoken to in one way'),
+        (
+            'ipmi_address: 192.0.2.1\n    ipmi_port: 6230',
+            'ipmi_address: https://192.0.2.1',
+            4,
+            'redfish_address is the key for such',
+        ),
+        (
+            '{address: "ipmi://',
+            '{cipher_suite: 3, verify_ca: x, address: "ipmi://',
+            12,
+            'verify_ca: is not for a BMC that speaks IPMI',
+        ),
+        (
+            '{address: "https://192',
+            '{cipher_suite: 3, address: "https://192',
+            13,
+            'cipher_suite: is not for a BMC that speaks Redfish',
+        ),
+        ('ipmi_port: 6230', 'ipmi_port: 99999', 4, 'is no URL like'),
+        ('"https://192.0.2.9"', '"ipmi://192.0.2.1:6230"', 10, 'is one of target node-1'),
+    ],
+)
+def test_what_is_wrong_with_ipmi_is_told_by_line(old, new, line, says):
+    """Never the password, and never the key."""
+    assert 1 == IPMI.count(old)
+    with pytest.raises(DocumentError) as caught:
+        parse(IPMI.replace(old, new))
+    assert line == caught.value.line
+    assert says in str(caught.value)
+    assert 'hunter2' not in str(caught.value)
+
+
+def test_redfish_address_is_not_for_ipmi():
+    """Which keys there are depends on it."""
+    with pytest.raises(DocumentError, match='ipmi_address is the key for such an address'):
+        parse('format: 1\ntargets: {a: {redfish_address: "ipmi://192.0.2.1"}}')
+
+
 @pytest.mark.parametrize(
     ('old', 'new', 'line', 'says'),
     [

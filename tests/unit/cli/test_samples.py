@@ -21,10 +21,10 @@ def etc(tree) -> Path:
 
 
 def test_bmcs_parses_and_holds_no_password(etc):
-    """It may be copied with any mode; both ways to write a target are shown."""
+    """It may be copied with any mode; all ways to write a target are shown."""
     targets, password_line = bmcs.parse((etc / 'bmcs.yaml').read_text(), 'bmcs.yaml')
-    assert ['rack1-node7', 'rack1-node8'] == [t.name for t in targets]
-    assert [['host', 'dpu'], ['host', 'dpu']] == [[b.name for b in t.bmcs] for t in targets]
+    assert ['rack1-node7', 'rack1-node8', 'rack1-node9'] == [t.name for t in targets]
+    assert [['host', 'dpu'], ['host', 'dpu'], ['host']] == [[b.name for b in t.bmcs] for t in targets]
     assert password_line is None
 
 

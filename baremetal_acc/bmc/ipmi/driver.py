@@ -1,0 +1,423 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a BMC speak IPMI? The driver, its connection, and one look.
+
+What hardware: any BMC with IPMI 2.0 over LAN that says by locators (SDR) which boards there are; boards behind other
+controllers over one or two bridges.
+How it is found: by the scheme of the BMC's address, ``ipmi``.
+What it can do: look, read components of HPM.1, tell and change the power of the machine, restart machine and BMC.
+Which write paths it blocks: none; locks do that.
+How an update behaves: not done yet; what a target could take by HPM.1 is told, and nothing is sent.
+What it was tried on: our emulator, and OpenIPMI's ipmi_sim; no hardware.
+
+Reading is done as an operator, and whatever restarts a BMC as an administrator, over a session of its own.
+"""
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+from baremetal_acc.bmc import devices as table
+from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
+from baremetal_acc.bmc.devices import Devices
+from baremetal_acc.bmc.ipmi import device, fru, hpm, inventory, resource, session
+from baremetal_acc.bmc.ipmi.bridge import Bridge
+from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi.resource import Part, Place
+from baremetal_acc.bmc.ipmi.session import Privilege, Sessions
+from baremetal_acc.bmc.ipmi.wire import NOT_THERE, NetFn, Raw, ask, refusal
+from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
+from baremetal_acc.model.ref import BmcName, Ref
+
+LOG = logging.getLogger(__name__)
+
+_CHASSIS_STATUS, _CHASSIS_CONTROL, _COLD_RESET = 0x01, 0x02, 0x02
+_CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x02, ResetKind.SYSTEM_RESET: 0x03}
+"""What Chassis Control is told. Source: IPMI 2.0 revision 1.1, section 28.3."""
+
+_NOTHING_THERE = 404
+"""Of what is no resource of a BMC, in the words of those who look for one: locks of BMCs that speak Redfish do."""
+
+_NO_FLASH = 'firmware is not written over IPMI by this version'
+
+
+class IpmiDriver:
+    """Entry point ``ipmi``."""
+
+    protocol = 'ipmi'
+
+    def __init__(self, devices: Devices | None = None) -> None:
+        """The driver.
+
+        :param devices: which devices are accelerators; the shipped table when None.
+        """
+        self._devices = devices
+
+    def connect(self, address: BmcAddress) -> 'IpmiConnection':
+        """Log in.
+
+        :raises BmcUnreachable: no answer. ``BmcNotAuthorised``: wrong credentials. ``BmcUnsupported``: it does not offer the
+            cipher suite, or no IPMI 2.0. ``BmcBusy``: it has no room for another session. ``UsageError``: the address is none,
+            or no session could be opened with these credentials.
+        """
+        where = place_of(address)
+        raw = Sessions(where, Privilege.OPERATOR)
+        raw.ready()
+        return IpmiConnection(address, where, raw, self._devices or table.shipped())
+
+
+def place_of(address: BmcAddress) -> session.Place:
+    """Where a BMC is, from its address.
+
+    :raises UsageError: no session could be opened with that.
+    """
+    try:
+        parts = urlsplit(address.address)
+        host, port = parts.hostname, parts.port or session.PORT
+    except ValueError:
+        host, port = None, 0
+    if not host or parts.path.strip('/'):
+        raise UsageError(
+            argument=f'address of BMC {address.name}', what='it is no address of IPMI', hint='write it as ipmi://HOST[:PORT]'
+        )
+    return session.place(
+        address.label,
+        host,
+        port=port,
+        username=address.username or '',
+        password=address.password or '',
+        suite=address.cipher_suite,
+        key=address.key,
+        answer=min(address.timeout, session.ANSWER),
+        login=min(address.timeout, session.LOGIN),
+    )
+
+
+class IpmiConnection:
+    """A session with one BMC; another one after it has idled, or the BMC has restarted."""
+
+    def __init__(self, address: BmcAddress, where: session.Place, raw: Sessions, devices: Devices) -> None:
+        self.address = address
+        self.session = f'{address.name}-{secrets.token_hex(6)}'
+        self._where = where
+        self._raw = raw
+        self._devices = devices
+        self._targets: tuple[Path, ...] = ((),)
+
+    def __enter__(self) -> 'IpmiConnection':
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Log out."""
+        self._raw.close()
+
+    def stop(self) -> None:
+        """Let every command from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
+        self._raw.stopped = True
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def look(self, now: datetime) -> Look:
+        """Read everything about the machine's accelerators.
+
+        :raises BmcError: no answer, or the BMC does not say what it is.
+        """
+        with self._raw.limited(self.address.budget):
+            seen = device.look(self._raw)
+            gaps: list[Gap] = []
+            targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
+            power = self._power(gaps)
+        self._targets = tuple(target.path for target in targets)
+        system = None if power is None else self._ref(resource.CHASSIS)
+        found = inventory.found(seen, targets, self.address.name, self._devices, system, gaps)
+        LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), len(seen.frus))
+        return Look(
+            facts=self._facts(seen, system, power),
+            accelerators=found.accelerators,
+            platform_devices=found.platform,
+            gaps=found.gaps,
+            reader=IpmiReader(self.address, self.session, self._documents(seen, targets)),
+        )
+
+    def _target(self, path: Path, gaps: list[Gap]) -> inventory.Target | None:
+        """The components of a controller that speaks HPM.1; that it does not is an ordinary answer."""
+        raw = self._to(path)
+        try:
+            capabilities = hpm.capabilities(raw)
+            if capabilities is None:
+                return None
+            return inventory.Target(path=path, components=hpm.components(raw, capabilities))
+        except BmcError as exc:
+            if isinstance(exc, BmcUnreachable):
+                device.identify(self._raw)  # is it the BMC that is gone?
+            gaps.append(Gap(ref=self._ref(Place(path=path, part=Part.HPM)), reason=exc.what))
+            return None
+
+    def _power(self, gaps: list[Gap]) -> PowerState | None:
+        """None: it has no chassis whose power it knows."""
+        try:
+            return self._chassis()
+        except BmcUnsupported:
+            return None
+        except BmcError as exc:
+            gaps.append(Gap(ref=self._ref(resource.CHASSIS), reason=exc.what))
+            return PowerState.UNKNOWN
+
+    def _chassis(self) -> PowerState:
+        """Source: IPMI 2.0 revision 1.1, section 28.2.
+
+        :raises BmcError: it could not be read.
+        """
+        data = ask(self._raw, NetFn.CHASSIS, _CHASSIS_STATUS, what='Get Chassis Status', least=3)
+        return PowerState.ON if data[0] & 0x01 else PowerState.OFF
+
+    def _facts(self, seen: device.Look, system: Ref | None, power: PowerState | None) -> BmcFacts:
+        itself = seen.controllers[0].device
+        board = next((one.contents for one in seen.frus if not one.path and one.number == 0), None)
+        product = board.product.name if board is not None and board.product is not None else None
+        return BmcFacts(
+            name=self.address.name,
+            address=self.address.address,
+            session=self.session,
+            product=product,
+            firmware_version=None if itself is None else itself.firmware,
+            system=system,
+            power=PowerState.UNKNOWN if power is None else power,
+        )
+
+    def _documents(self, seen: device.Look, targets: Iterable[inventory.Target]) -> dict[str, JsonObject]:
+        said = {Place(path=c.path): resource.of_controller(c.device) for c in seen.controllers if c.device is not None}
+        for one in seen.frus:
+            if one.contents is not None:
+                said[Place(path=one.path, part=Part.FRU, number=one.number, lun=one.lun)] = resource.of_fru(one.contents)
+        for target in targets:
+            for component in target.components:
+                said[Place(path=target.path, part=Part.HPM, number=component.number)] = resource.of_component(component)
+        return {place.uri: body for place, body in said.items()}
+
+    def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
+        """Read some resources again."""
+        found: dict[str, Document | BmcError] = {}
+        with self._raw.limited(within):
+            for uri in uris:
+                try:
+                    found[uri] = self._read(uri)
+                except BmcError as exc:
+                    found[uri] = exc
+        return found
+
+    def _read(self, uri: str) -> Document:
+        place = resource.place(uri)
+        match place:
+            case Place(part=None):
+                body = resource.of_controller(device.identify(self._to(place.path)))
+            case Place(part=Part.FRU, number=int(number)):
+                body = resource.of_fru(fru.parse(fru.read(self._to(place.path), number, lun=place.lun)))
+            case Place(part=Part.HPM, number=int(number)):
+                body = resource.of_component(hpm.component(self._to(place.path), number))
+            case Place(part=Part.CHASSIS):
+                body = {'PowerState': self._chassis().value}
+            case _:
+                raise _no_such(self.address.label, uri)
+        return Document(ref=Ref(bmc=self.address.name, uri=uri), body=body)
+
+    def measure(
+        self, accelerators: Iterable[Accelerator], now: datetime, why_not: str | None = None
+    ) -> Sequence[SignedMeasurements | MeasurementReading]:
+        """Nobody signs anything over IPMI."""
+        return ()
+
+    def component(self, ref: Ref) -> Component:
+        """Read one component of HPM.1 now.
+
+        :raises BmcError: it could not be read, or is none.
+        """
+        match resource.place(ref.uri):
+            case Place(part=Part.HPM, number=int(number)) as place:
+                raw = self._to(place.path)
+                target = hpm.capabilities(raw)
+                if target is None or number not in target.components:
+                    raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='it has no such component any more')
+                components = hpm.components(raw, target)
+                one = next(one for one in components if one.number == number)
+                if one.current is None and one.unread:
+                    raise BmcRefused(bmc=self.address.label, uri=ref.uri, what=one.unread[0])
+                alone = sum(other.name == one.name for other in components) == 1
+                return inventory.component(one, ref, alone=alone)
+            case _:
+                raise _no_such(self.address.label, ref.uri)
+
+    def task(self, ref: Ref) -> TaskReading:
+        """What goes on in a controller that takes firmware. Whatever has ended is gone: it is known by its number no longer.
+
+        :raises BmcError: it could not be asked.
+        """
+        match resource.place(ref.uri):
+            case Place(part=Part.HPM, number=None) as place:
+                found = self._running(place.path)
+                return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
+            case _:
+                raise _no_such(self.address.label, ref.uri)
+
+    def active_tasks(self) -> Sequence[TaskReading]:
+        """Commands that still run in the controllers that the last look has found to take firmware.
+
+        :raises BmcError: they could not be asked.
+        """
+        return tuple(found for path in self._targets if (found := self._running(path)) is not None)
+
+    def _running(self, path: Path) -> TaskReading | None:
+        raw = self._to(path)
+        what = hpm.NAMES[hpm.Command.STATUS]
+        reply = raw(NetFn.GROUP, hpm.Command.STATUS, hpm.encode_plain())
+        if reply.code in NOT_THERE:
+            return None
+        if not reply.ok:
+            raise refusal(raw, what, reply)
+        status = hpm.parse_status(reply.data, raw.label)
+        if status.code != hpm.IN_PROGRESS:
+            return None
+        return TaskReading(
+            ref=self._ref(Place(path=path, part=Part.HPM)),
+            state=TaskState.ACTIVE,
+            raw=f'command {status.command:02X}h/{status.code:02X}h',
+            percent=status.percent,
+        )
+
+    def power(self, system: Ref) -> PowerState:
+        """Whether the machine is on, read now.
+
+        :raises BmcError: it could not be read.
+        """
+        self._check(system, resource.CHASSIS)
+        return self._chassis()
+
+    def last_reset(self, system: Ref) -> str | None:
+        """IPMI does not tell it."""
+        return None
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def writer(self) -> 'IpmiWriter':
+        """For locks and settings, of which there are none yet."""
+        return IpmiWriter(self.address, self.session)
+
+    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
+        """Send an image.
+
+        :raises BmcUnsupported: always.
+        """
+        raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=_NO_FLASH)
+
+    def set_power(self, system: Ref, wanted: PowerState) -> None:
+        """Ask for On or Off, once.
+
+        :raises BmcError: it was not accepted.
+        """
+        self._check(system, resource.CHASSIS)
+        self._control(wanted)
+
+    def reset(self, system: Ref, kind: ResetKind) -> None:
+        """Ask for a restart or a power cycle of the machine, or for a restart of the BMC, once.
+
+        :raises BmcUnsupported: there is none of that kind. ``BmcError``: it was not accepted.
+        """
+        if kind is ResetKind.BMC_RESET:
+            self._check(system, Place())
+            with Sessions(self._where, Privilege.ADMINISTRATOR) as raw:
+                self._order(raw, NetFn.APP, _COLD_RESET, b'', 'Cold Reset')
+            return
+        self._check(system, resource.CHASSIS)
+        self._control(kind)
+
+    def _control(self, wanted: PowerState | ResetKind) -> None:
+        word = _CONTROL.get(wanted)
+        if word is None:
+            raise BmcUnsupported(bmc=self.address.label, what=f'{wanted} cannot be asked for over IPMI')
+        self._order(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), 'Chassis Control')
+
+    def _order(self, raw: Raw, netfn: NetFn, command: int, data: bytes, what: str) -> None:
+        ask(raw, netfn, command, data, what=what, once=True)
+
+    # -- places -------------------------------------------------------------------------------------------------------
+
+    def _to(self, path: Path) -> Raw:
+        raw: Raw = self._raw
+        for hop in path:
+            raw = Bridge(raw, address=hop.address, channel=hop.channel)
+        return raw
+
+    def _ref(self, place: Place) -> Ref:
+        return Ref(bmc=self.address.name, uri=place.uri)
+
+    def _check(self, ref: Ref, place: Place) -> None:
+        """:raises BmcRefused: it is not that place."""
+        if resource.place(ref.uri) != place:
+            raise _no_such(self.address.label, ref.uri)
+
+
+class IpmiReader:
+    """What one look has read. It asks nobody: there is nothing else to be read over IPMI by URI."""
+
+    def __init__(self, address: BmcAddress, session: str, documents: Mapping[str, JsonObject]) -> None:
+        self.name: BmcName = address.name
+        self.session = session
+        self._label = address.label
+        self._documents = documents
+
+    def get(self, uri: str) -> Document:
+        """What the look has read there.
+
+        :raises BmcRefused: nothing.
+        """
+        found = self.peek(uri)
+        if found is None:
+            raise _no_such(self._label, uri)
+        return found
+
+    def collection(self, uri: str) -> Document:
+        """There are none.
+
+        :raises BmcRefused: always.
+        """
+        raise _no_such(self._label, uri)
+
+    def peek(self, uri: str) -> Document | None:
+        """What the look has read there, else None."""
+        body = self._documents.get(uri)
+        return None if body is None else Document(ref=Ref(bmc=self.name, uri=uri), body=body)
+
+
+class IpmiWriter:
+    """For settings by URI, of which a BMC that speaks IPMI has none."""
+
+    def __init__(self, address: BmcAddress, session: str) -> None:
+        self.name: BmcName = address.name
+        self.session = session
+        self._label = address.label
+
+    def fresh(self, uri: str) -> Document:
+        """:raises BmcRefused: always."""
+        raise _no_such(self._label, uri)
+
+    def patch(self, document: Document, body: JsonObject) -> None:
+        """:raises BmcRefused: always."""
+        raise _no_such(self._label, document.ref.uri)
+
+    def post(self, uri: str, body: JsonObject) -> None:
+        """:raises BmcRefused: always."""
+        raise _no_such(self._label, uri)
+
+
+def _no_such(label: str, uri: str) -> BmcRefused:
+    return BmcRefused(bmc=label, uri=uri, what='no such resource: it is spoken to by IPMI', status=_NOTHING_THERE)

@@ -1,0 +1,243 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which accelerators are among the boards that a machine shows by IPMI, and what firmware do they have?
+
+IPMI does not say what a board computes with: it has names and numbers in its FRU. A board is an accelerator if the table of
+devices knows its product name. A card that the table does not know is told of as a gap, and so is one whose FRU could not be
+read: it may be one.
+
+The firmware that a controller takes by HPM.1 is that of the board that the controller is on, which has the controller's FRU 0.
+A BMC may also take the firmware of cards that have no controller: a component that is called as one card alone is taken for
+that card's, and is marked as not certain. Whatever else a BMC takes is the baseboard's.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from baremetal_acc.bmc.devices import Devices, Row
+from baremetal_acc.bmc.ipmi import device, fru, hpm
+from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi.resource import Part, Place
+from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind
+from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.inventory import Gap, PlatformDevice
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
+
+CARDS = frozenset({0x0B, 0xC1})
+"""Entities that are cards: add-in card, AMC. Source: IPMI 2.0 revision 1.1, table 43-13; AMC.0 R2.0."""
+
+FIRMWARE = 'firmware'
+"""Kind of a platform device that is a component of the baseboard's firmware."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A controller that takes firmware by HPM.1."""
+
+    path: Path
+    components: tuple[hpm.Component, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a machine has."""
+
+    accelerators: tuple[Accelerator, ...]
+    platform: tuple[PlatformDevice, ...]
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Card:
+    """A board that is an accelerator."""
+
+    place: Place
+    found: device.Fru
+    contents: fru.Contents
+    row: Row
+    kind: Kind
+
+    @property
+    def serial(self) -> str | None:
+        """Of the product, else of the board."""
+        return _first(self.contents, 'serial')
+
+    @property
+    def location(self) -> str | None:
+        """Where the machine says that it is."""
+        found = self.found
+        if found.name is not None or found.entity is None:
+            return found.name
+        return f'entity {found.entity:02X}h.{found.instance}'
+
+
+def found(
+    seen: device.Look, targets: Sequence[Target], bmc: BmcName, known: Devices, system: Ref | None, gaps: Iterable[Gap] = ()
+) -> Found:
+    """What one look came to.
+
+    :param targets: the controllers that speak HPM.1.
+    :param system: what a reset of a device goes through.
+    :param gaps: further ones.
+    """
+    told = [*gaps, *_unread(seen, bmc)]
+    cards = [card for one in seen.frus if (card := _card(one, bmc, known, told)) is not None]
+    items, platform = _assigned(cards, targets, bmc, told)
+    accelerators = [
+        _accelerator(card, identity, items.get(card.place, ()), bmc, known, system)
+        for card, identity in zip(cards, _identities(cards, bmc, told), strict=True)
+    ]
+    owners = {ref: a.id for a in accelerators for ref in (*a.refs, *(c.ref for c in a.firmware))}
+    return Found(
+        accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
+        platform=tuple(sorted(platform, key=lambda p: p.ref)),
+        gaps=tuple(
+            sorted(
+                {Gap(ref=g.ref, reason=g.reason, field=g.field, accelerator=owners.get(g.ref), hides=g.hides) for g in told},
+                key=lambda g: (g.ref, g.field or '', g.reason),
+            )
+        ),
+    )
+
+
+def _unread(seen: device.Look, bmc: BmcName) -> Iterable[Gap]:
+    """A board that is there and was not read may be any board."""
+    unread = {(fru.path, fru.number) for fru in seen.frus if fru.contents is None and not fru.absent}
+    for gap in seen.unread:
+        number = gap.what.removeprefix('FRU ')
+        if gap.what != number and number.isdecimal():
+            place = Place(path=gap.path, part=Part.FRU, number=int(number))
+            hides = gap.hides or ((gap.path, int(number)) in unread and place != Place(part=Part.FRU, number=0))
+            yield Gap(ref=Ref(bmc=bmc, uri=place.uri), reason=gap.reason, hides=hides)
+        else:
+            yield Gap(ref=Ref(bmc=bmc, uri=Place(path=gap.path).uri), field=gap.what, reason=gap.reason, hides=gap.hides)
+
+
+def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _Card | None:
+    if found.contents is None:
+        return None
+    place = Place(path=found.path, part=Part.FRU, number=found.number, lun=found.lun)
+    ref = Ref(bmc=bmc, uri=place.uri)
+    names = _names(found.contents)
+    told += [Gap(ref=ref, reason=fault, hides=not names) for fault in found.contents.faults]
+    row = next((row for name in names if (row := known.by_name(name)) is not None), None)
+    kind = None if row is None else row.kind.kind()
+    if row is None and found.entity in CARDS:
+        called = f'{names[0]}: a card' if names else f'{found.name or "a card"}, which has no name in its FRU,'
+        reason = f'{called} that the table does not know: not taken for an accelerator (devices.d may name it)'
+        told.append(Gap(ref=ref, reason=reason))
+    if row is None or kind is None:
+        return None
+    return _Card(place=place, found=found, contents=found.contents, row=row, kind=kind)
+
+
+def _names(contents: fru.Contents) -> list[str]:
+    names = (contents.product and contents.product.name, contents.board and contents.board.product)
+    return [name for name in names if name]
+
+
+def _first(contents: fru.Contents, field: str) -> str | None:
+    """A field of the product area, else of the board area."""
+    areas = (contents.product, contents.board)
+    return next((value for area in areas if area is not None and (value := getattr(area, field)) is not None), None)
+
+
+def _identities(cards: Sequence[_Card], bmc: BmcName, told: list[Gap]) -> list[tuple[AcceleratorId, IdentitySource]]:
+    """Its serial number, with the location where that repeats, else its URI. Serial numbers do repeat on real machines."""
+    keys = [(card.serial.casefold() if card.serial else None, card.location) for card in cards]
+    serials, places = Counter(serial for serial, _ in keys), Counter(keys)
+    identities = []
+    for card, (serial, location) in zip(cards, keys, strict=True):
+        if serial is not None and serials[serial] == 1:
+            identities.append((AcceleratorId(f'serial:{card.serial}'), IdentitySource.SERIAL))
+            continue
+        if serial is not None:
+            reason = f'{serials[serial]} boards have the serial number {card.serial}: they may be one, seen twice'
+            told.append(Gap(ref=Ref(bmc=bmc, uri=card.place.uri), reason=reason))
+        if serial is not None and location is not None and places[serial, location] == 1:
+            identities.append((AcceleratorId(f'serial:{card.serial}@{location}'), IdentitySource.SERIAL))
+        else:
+            identities.append((AcceleratorId(f'uri:{bmc}:{card.place.uri}'), IdentitySource.URI))
+    times = Counter(identity for identity, _ in identities)
+    return [
+        one if times[one[0]] == 1 else (AcceleratorId(f'uri:{bmc}:{card.place.uri}'), IdentitySource.URI)
+        for card, one in zip(cards, identities, strict=True)
+    ]
+
+
+def _assigned(
+    cards: Sequence[_Card], targets: Sequence[Target], bmc: BmcName, told: list[Gap]
+) -> tuple[dict[Place, list[Component]], list[PlatformDevice]]:
+    """Whose each component is."""
+    items: dict[Place, list[Component]] = {}
+    platform = []
+    own = {card.place.path: card for card in cards if card.place.number == 0}
+    for target in targets:
+        numbered = Counter(one.name for one in target.components)
+        for one in target.components:
+            ref = Ref(bmc=bmc, uri=Place(path=target.path, part=Part.HPM, number=one.number).uri)
+            told += [Gap(ref=ref, reason=reason) for reason in one.unread]
+            card = own.get(target.path)
+            certain = card is not None
+            if card is None:
+                called = [c for c in cards if c.place.path == target.path and one.name and _is_called(c, one.name)]
+                card = called[0] if len(called) == 1 else None
+            item = component(one, ref, alone=numbered[one.name] == 1, certain=certain)
+            if card is not None:
+                items.setdefault(card.place, []).append(item)
+            else:
+                version = f'version {item.version}' if item.version is not None else 'a version that is not told'
+                why = f'{version} of component {one.number} of HPM.1: firmware of no card that is an accelerator'
+                platform.append(PlatformDevice(ref=ref, kind=FIRMWARE, model=one.name, reason=why))
+    return items, platform
+
+
+def _is_called(card: _Card, name: str) -> bool:
+    """Names of components have eleven characters at most."""
+    texts = (card.found.name, *_names(card.contents))
+    return any(text is not None and text.casefold()[:11] == name.casefold()[:11] for text in texts)
+
+
+def component(one: hpm.Component, ref: Ref, *, alone: bool = True, certain: bool = True) -> Component:
+    """A component of HPM.1 in the words of the model.
+
+    :param alone: no other component of the controller has its name.
+    """
+    called = one.name or FIRMWARE
+    return Component(
+        id=called if alone and one.name else f'{called}-{one.number}',
+        ref=ref,
+        name=one.name,
+        version=None if one.current is None else one.current.text,
+        staged=None if one.deferred is None else one.deferred.text,
+        updateable=True,  # what a target lists is what it takes
+        certain=certain,
+    )
+
+
+def _accelerator(
+    card: _Card,
+    identity: tuple[AcceleratorId, IdentitySource],
+    items: Sequence[Component],
+    bmc: BmcName,
+    known: Devices,
+    system: Ref | None,
+) -> Accelerator:
+    names = _names(card.contents)
+    ref = Ref(bmc=bmc, uri=card.place.uri)
+    return Accelerator(
+        id=identity[0],
+        kind=card.kind,
+        identity=identity[1],
+        primary=ref,
+        refs=(ref,),
+        vendor=card.row.vendor or known.vendor(_first(card.contents, 'manufacturer')),
+        model=card.row.model or names[0],
+        part_number=_first(card.contents, 'part_number'),
+        serial=card.serial,
+        location=card.location,
+        firmware=tuple(sorted(items, key=lambda c: (c.id or '', c.ref))),
+        traits=card.row.traits | known.traits(card.kind, None, None),
+        system=system,
+    )
