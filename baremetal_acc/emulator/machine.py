@@ -91,6 +91,7 @@ class Machine:
         self.revision = 0
         self.on_bmc_down: list[Callable[[str], None]] = []
         self.elsewhere: dict[str, Callable[[str], None]] = {}
+        self.also: dict[str, dict[str, Callable[[], Any]]] = {}
         self._events: list[_Event] = []
         self._happening: float | None = None
         self._order = itertools.count()
@@ -851,6 +852,7 @@ class Machine:
             },
             'fetches': list(self.fetches),
             'cut_writes': list(self.cut_writes),
+            **{what: {name: tell() for name, tell in tellers.items()} for what, tellers in self.also.items()},
         }
 
     # -- a restart of the emulator ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
+from baremetal_acc.emulator.ipmi.site import LONGEST_PASSWORD, IpmiOptions
 from baremetal_acc.emulator.recording import BadRecording, Recording
 from baremetal_acc.emulator.redfish.view import Options
 from baremetal_acc.emulator.server import LOOPBACK, Emulator, Serving
@@ -67,6 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--no-pull', action='store_true', help='no SimpleUpdate: images are pushed only')
     parser.add_argument('--no-update-service', action='store_true', help='no UpdateService at all')
     parser.add_argument('--no-auth', action='store_true', help='answer everybody')
+    parser.add_argument(
+        '--ipmi', action='store_true', help='the BMCs speak IPMI, too; with --port on the UDP ports of that number'
+    )
 
 
 def _seconds(text: str) -> float:
@@ -117,8 +121,11 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         knobs=Knobs(delay=arguments.delay, slots=arguments.slots, expand_member_delay=arguments.expand_member_delay),
         state=arguments.state,
         no_auth=arguments.no_auth,
+        ipmi=IpmiOptions() if arguments.ipmi else None,
     )
     users = _users(arguments)
+    if arguments.ipmi:
+        _check_for_ipmi(arguments, users)
     if arguments.recording is not None:
         chosen = users.get('recording') or users.get('*') or ()
         return Emulator(
@@ -153,6 +160,20 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         except OSError as exc:
             raise BadParameter(f'--write-spdm-root: {arguments.write_spdm_root}: {exc.strerror}') from exc
     return Emulator(serving, product=product)
+
+
+def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[User, ...]]) -> None:
+    """Whether what is asked for can be had over IPMI.
+
+    :raises BadParameter: a recorded tree has no IPMI.
+    :raises BadUsers: a password is longer than IPMI can hold.
+    """
+    if arguments.recording is not None:
+        raise BadParameter('--ipmi: a recorded tree has no IPMI; name a product instead of --recording')
+    for bmc, accounts in users.items():
+        for user in accounts:
+            if len(user.password.encode()) > LONGEST_PASSWORD:
+                raise BadUsers(f'--ipmi: the password of {user.name} ({bmc}) has more than {LONGEST_PASSWORD} bytes')
 
 
 def _users(arguments: argparse.Namespace) -> Mapping[str, tuple[User, ...]]:
@@ -198,6 +219,9 @@ async def _serve(emulator: Emulator, arguments: argparse.Namespace) -> int:
         for bmc, one in emulator.bmcs.items():
             ca = f'CA {one.verify_ca}' if isinstance(one.verify_ca, str) else 'plain HTTP'
             sys.stdout.write(f'{bmc}: {one.address}  {ca}  user {one.username}, password in {credentials}\n')
+            if one.ipmi_port is not None:
+                host = f'TCP port {one.system_interface_port} of {LOOPBACK}'
+                sys.stdout.write(f'{bmc}: IPMI on UDP port {one.ipmi_port}, system interface for QEMU on {host}\n')
         sys.stdout.write(f'door: {emulator.door}  control: {emulator.control}\n')
         sys.stdout.flush()
         await stop.wait()

@@ -11,7 +11,7 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from baremetal_acc.emulator.bmc_site import BmcSite
 from baremetal_acc.emulator.door import DoorSite
 from baremetal_acc.emulator.front import CountingServer, Front, Knobs
 from baremetal_acc.emulator.hw.parameters import Product
+from baremetal_acc.emulator.ipmi.site import IpmiOptions, IpmiSite
 from baremetal_acc.emulator.journal import Journal
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.recording import Recording, RecordingSite
@@ -43,6 +44,7 @@ class Serving:
     :param tls: HTTPS with a certificate that it makes; else plain HTTP.
     :param state: directory in which the machine outlives the emulator; None: it does not.
     :param no_auth: a BMC answers everybody.
+    :param ipmi: the BMCs of a product speak IPMI, too; None: they do not. With ``port``, the UDP port has the same number.
     """
 
     listen: str = LOOPBACK
@@ -51,17 +53,23 @@ class Serving:
     knobs: Knobs = field(default_factory=Knobs)
     state: Path | None = None
     no_auth: bool = False
+    ipmi: IpmiOptions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where one BMC answers and with what: what goes into ``bmcs.yaml`` or into a node's driver_info."""
+    """Where one BMC answers and with what: what goes into ``bmcs.yaml`` or into a node's driver_info.
+
+    ``ipmi_port`` is the UDP port of its IPMI, ``system_interface_port`` the TCP port of the host's way to it; None: no IPMI.
+    """
 
     address: str
     username: str
     password: str = field(repr=False)
     verify_ca: str | bool
     system: str | None
+    ipmi_port: int | None = None
+    system_interface_port: int | None = None
 
 
 class Emulator:
@@ -90,6 +98,7 @@ class Emulator:
         self._needs_login = needs_login
         self._expand = expand
         self._fronts: dict[str, Front] = {}
+        self._ipmi: dict[str, IpmiSite] = {}
         self._sites: list[BmcSite] = []
         self._runners: list[web.ServerRunner] = []
         self._ticker: asyncio.Task[None] | None = None
@@ -128,6 +137,8 @@ class Emulator:
                 account = next(iter(view.access.accounts.values()))
                 user = User(name=account.name, password=account.secret, role=account.role)
                 await self._serve_bmc(name, Front(site, self.serving.knobs), number, user, self.product.systems[name])
+                if self.serving.ipmi is not None:
+                    await self._serve_ipmi(name, number, self.serving.ipmi)
         elif self.recording is not None:
             recorded = RecordingSite(
                 self.recording, self._users, self.journal, needs_login=self._needs_login, expand=self._expand
@@ -160,6 +171,15 @@ class Emulator:
             verify_ca=verify_ca,
             system=system,
         )
+
+    async def _serve_ipmi(self, name: str, number: int, options: IpmiOptions) -> None:
+        assert self.product is not None  # noqa: S101 a recording speaks no IPMI
+        accounts = self.product.views[name].access.accounts.values()
+        users = [User(name=one.name, password=one.secret, role=one.role) for one in accounts if one.enabled]
+        site = IpmiSite(self.product.machine, name, users=users, boards=self.product.boards.get(name, {}), options=options)
+        self._ipmi[name] = site
+        await site.start(self.serving.listen, self.serving.port + number if self.serving.port else 0)
+        self.bmcs[name] = replace(self.bmcs[name], ipmi_port=site.port, system_interface_port=site.system_port)
 
     def _may_change(self, context: ssl.SSLContext, folder: Path, name: str) -> None:
         """Let the fault ``certificate-changed`` answer for another certificate; it is made when it is first needed."""
@@ -208,6 +228,8 @@ class Emulator:
                     'verify_ca': one.verify_ca,
                     'system': one.system,
                 }
+                | ({} if one.ipmi_port is None else {'ipmi_port': one.ipmi_port})
+                | ({} if one.system_interface_port is None else {'system_interface_port': one.system_interface_port})
                 for name, one in self.bmcs.items()
             },
             'door': self.door,
@@ -223,6 +245,8 @@ class Emulator:
             self._ticker = None
         for site in self._sites:
             await site.stop()
+        for ipmi in self._ipmi.values():
+            await ipmi.stop()
         for runner in self._runners:
             await runner.cleanup()
         self._runners.clear()

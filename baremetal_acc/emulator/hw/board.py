@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.ipmi.fru import Board
+from baremetal_acc.emulator.ipmi.site import BMC_BOARD
 from baremetal_acc.emulator.parts import Bank, Component, Restart, System
 from baremetal_acc.emulator.redfish import chassis as chassis_resources
 from baremetal_acc.emulator.redfish.accounts import add_accounts
@@ -105,6 +107,9 @@ def add_board(
                 write_protect=lock.key,
             )
         )
+    maker.boards.setdefault(bmc, {})[BMC_BOARD] = Board(
+        manufacturer=MANUFACTURER, name=MODEL, serial=maker.serial('board', prefix='ES'), part_number='ES-2000-A'
+    )
     nic = f'{CHASSIS}/PCIeDevices/NIC_0'
     add_system(
         view,

@@ -16,6 +16,7 @@ every way.
 from baremetal_acc.emulator.hw import board
 from baremetal_acc.emulator.hw.parameters import Maker
 from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.ipmi.fru import Board
 from baremetal_acc.emulator.parts import Bank, Component, Restart, Way
 from baremetal_acc.emulator.redfish.pcie import add_pcie_device
 from baremetal_acc.emulator.redfish.processor import (
@@ -72,6 +73,9 @@ def add_fpga(maker: Maker, view: View) -> None:
     machine.ways.append(Way(device=DEVICE, component='fpga', path='pcie', target=firmware.key, locks=(lock.key, protect.key)))
     slots = tuple(_slot(maker, bmc, number, lock.key) for number in range(maker.parameters.fpga_slots))
     serial, uuid = maker.serial(DEVICE, prefix='IN'), maker.uuid(DEVICE)
+    maker.boards.setdefault(bmc, {})[DEVICE] = Board(
+        manufacturer=MANUFACTURER, name=MODEL, serial=serial, part_number='BD-ACD-D5005'
+    )
     add_processor(
         view,
         PROCESSOR,

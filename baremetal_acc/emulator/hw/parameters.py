@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.access import Access, User
 from baremetal_acc.emulator.clock import Clock
+from baremetal_acc.emulator.ipmi.fru import Board
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Bank, Bmc, Value
 from baremetal_acc.emulator.redfish.view import Options, View
@@ -58,7 +59,8 @@ class Parameters:
 class Product:
     """A machine, its BMCs by name, and which System of each BMC is the one to give to a bare-metal service.
 
-    ``authority`` is the maker of devices that sign what they run, None where none does.
+    ``authority`` is the maker of devices that sign what they run, None where none does. ``boards`` are those that IPMI tells
+    of, by BMC and device; an empty device is the BMC's own.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Product:
     views: Mapping[str, View]
     systems: Mapping[str, str]
     authority: Authority | None = None
+    boards: Mapping[str, Mapping[str, Board]] = field(default_factory=dict)
 
 
 class Maker:
@@ -85,6 +88,7 @@ class Maker:
         self.systems: dict[str, str] = {}
         self._features: dict[str, None] = {}
         self.authority: Authority | None = None
+        self.boards: dict[str, dict[str, Board]] = {}
 
     def feature(self, name: str) -> bool:
         """Whether that feature is asked for. To ask makes it one that the product can have."""
@@ -156,4 +160,11 @@ class Maker:
         for name in (*parameters.users, *parameters.options):
             if name != '*' and name not in self.views:
                 raise BadParameter(f'{self.product} has no BMC {name!r}; it has {", ".join(self.views)}')
-        return Product(name=self.product, machine=machine, views=self.views, systems=self.systems, authority=self.authority)
+        return Product(
+            name=self.product,
+            machine=machine,
+            views=self.views,
+            systems=self.systems,
+            authority=self.authority,
+            boards=self.boards,
+        )

@@ -266,7 +266,7 @@ class Upgrades:
 
     def _restarted(self) -> None:
         """The controller restarts. What it restarts for, an activation or a rollback, begins with that."""
-        self._upload = None
+        self._close()
         self._prepared.clear()
         if self._is_leaving:
             return
@@ -338,7 +338,8 @@ class Upgrades:
         running = self._running
         if self._undoing is not None or (running is not None and running.command in (ACTIVATE, ROLL_BACK)):
             raise Refusal(_CANNOT_ABORT)
-        self._running = self._upload = None
+        self._running = None
+        self._close()
         self._prepared.clear()
         self._last = (ABORT, Code.OK)
         return b''
@@ -356,14 +357,27 @@ class Upgrades:
             raise Refusal(Code.INVALID_FIELD)
         if not all(self._takes(number, action) for number in numbers):
             raise Refusal(Code.NOT_IN_STATE)
-        self._upload = None
+        self._close()
+        if action == _UPLOAD and self._machine.busy(self._bmc_of(numbers[0]), [self.parts[numbers[0]].key]) is not None:
+            raise Refusal(Code.BUSY)
         if action == _BACK_UP:
             return self._begin(INITIATE, self.times.back_up, lambda: self._backed_up(numbers))
         if action == _PREPARE:
             return self._begin(INITIATE, self.times.erase, lambda: self._erased(numbers))
         self._upload = _Upload(number=numbers[0], action=action)
+        if action == _UPLOAD:
+            self._machine.bmcs[self._bmc_of(numbers[0])].reserved.add(self.parts[numbers[0]].key)
         self._last = (INITIATE, Code.OK)
         return b''
+
+    def _bmc_of(self, number: int) -> str:
+        return self._component(number).bmc
+
+    def _close(self) -> None:
+        """End the upload, if there is one: others may write the component again."""
+        upload, self._upload = self._upload, None
+        if upload is not None and upload.action == _UPLOAD:
+            self._machine.bmcs[self._bmc_of(upload.number)].reserved.discard(self.parts[upload.number].key)
 
     def _takes(self, number: int, action: int) -> bool:
         """Whether a component has this action, and can be written if that is what it leads to."""
@@ -432,7 +446,7 @@ class Upgrades:
             raise Refusal(Code.INVALID_FIELD)
         if int.from_bytes(request.data[1:], 'little') != upload.sent:
             raise Refusal(_WRONG_LENGTH)
-        self._upload = None
+        self._close()
         writer = 'host' if request.is_hosts else 'bmc'
         return self._begin(FINISH, self.times.finish, lambda: self._finished(upload, writer))
 

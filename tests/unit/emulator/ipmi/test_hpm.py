@@ -615,3 +615,18 @@ def test_no_upgrade_image_is_made_that_nobody_could_read(uploads):
     """Nothing to upload, no such component, too long a text."""
     with pytest.raises(ValueError, match=r'upload|component|description'):
         build_upgrade_image(uploads, device_id=0, manufacturer=0, product=0)
+
+
+def test_an_update_by_redfish_and_an_upload_do_not_meet():
+    """C0h while a task of Redfish holds the component; and Redfish finds it held while an upload is open."""
+    rig = Rig()
+    prepared(rig)
+    task = rig.machine.begin_update('host', [FPGA_KEY])
+    assert b'\xc0' == hpm(rig.amc, 0x31, OPEN)
+    rig.machine.update_failed(task, 'cut', 'the upload was cut')
+    assert b'\0' == hpm(rig.amc, 0x31, OPEN)
+    assert 'is being updated' in rig.machine.busy('host', [FPGA_KEY])
+    hpm(rig.amc, 0x30)
+    assert rig.machine.busy('host', [FPGA_KEY]) is None
+    assert b'\0' == uploaded(rig)
+    assert rig.machine.busy('host', [FPGA_KEY]) is None

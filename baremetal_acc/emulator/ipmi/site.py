@@ -1,0 +1,296 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does a BMC of an emulated machine speak IPMI beside its Redfish? The parts of this package, over one machine.
+
+Power, versions and restarts are the same through both. A card with a board of its own is a controller behind the BMC, with its
+FRU inventory, its firmware and its firewall. What HPM.1 has no place for, such as a version with letters, it does not show.
+
+Accounts begin as those of Redfish, and are apart from then on: what is changed through one is not changed through the other.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from baremetal_acc.emulator.access import User
+from baremetal_acc.emulator.image import Kind
+from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
+from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, Code, Controller, Identity, Privilege, Refusal
+from baremetal_acc.emulator.ipmi.firewall import Firewall
+from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
+from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Times, Upgrades
+from baremetal_acc.emulator.ipmi.i2c import Buses, Eeprom
+from baremetal_acc.emulator.ipmi.lan import LOOPBACK, Line, listen
+from baremetal_acc.emulator.ipmi.messaging import Messages
+from baremetal_acc.emulator.ipmi.presence import Presence
+from baremetal_acc.emulator.ipmi.sdr import ControllerLocator, FruLocator, Repository
+from baremetal_acc.emulator.ipmi.session import SUITES, Endpoint
+from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterface
+from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
+from baremetal_acc.emulator.ipmi.users import Users
+from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.parts import Power, Refused
+
+BMC_BOARD = ''
+"""The board that the BMC itself is on, among the boards of a machine; the others are those of cards, by device."""
+
+LONGEST_PASSWORD = 20
+
+_FIRST_CARD = 0x72
+_FIRST_INSTANCE = 0x61
+_SYSTEM_BOARD = 0x07
+_NAME_BYTES = 11
+_EEPROM_BUS, _EEPROM = 0x03, 0xA0
+_DEVICE_ID, _CARD_DEVICE_ID, _CARD_SUPPORT = 0x20, 0x31, 0x08
+
+_PRIVILEGES = {
+    'Administrator': Privilege.ADMINISTRATOR,
+    'Operator': Privilege.OPERATOR,
+    'ReadOnly': Privilege.USER,
+}
+
+_RESETS = {
+    Control.OFF: 'ForceOff',
+    Control.ON: 'On',
+    Control.CYCLE: 'PowerCycle',
+    Control.RESET: 'ForceRestart',
+    Control.SOFT_OFF: 'GracefulShutdown',
+}
+
+_SIGNALS = {
+    Control.OFF: Signal.FORCE_OFF,
+    Control.CYCLE: Signal.RESET,
+    Control.RESET: Signal.RESET,
+    Control.DIAGNOSE: Signal.DIAGNOSE,
+    Control.SOFT_OFF: Signal.POWER_OFF,
+}
+"""What a machine at the system interface is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IpmiOptions:
+    """What a BMC can do over IPMI.
+
+    :param suites: cipher suites that it offers.
+    :param hpm: it, and its cards, take firmware over HPM.1.
+    :param firewall: they have a firmware firewall; the four after it say of which kind, see :class:`Firewall`.
+    :param inbound_bytes: the longest payload that HPM.2 promises; None: there is no HPM.2.
+    :param times: how long things of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each, and
+        half of it for the activation.
+    :param line: what happens to datagrams on their way.
+    """
+
+    suites: tuple[int, ...] = tuple(SUITES)
+    hpm: bool = True
+    firewall: bool = True
+    firewall_survives_reset: bool = True
+    firewall_applies_in_part: bool = False
+    firewall_needs_qualifier: bool = True
+    firewall_reads_qualifier: bool = True
+    inbound_bytes: int | None = 1024
+    times: Times | None = None
+    ability: Ability = field(default_factory=Ability)
+    idle_seconds: float = 60.0
+    line: Line = field(default_factory=Line)
+
+
+class IpmiSite:
+    """One BMC of a machine, over IPMI.
+
+    :param users: accounts; those whose password is longer than IPMI can hold are left out.
+    :param boards: what the FRU inventories say, by device; :data:`BMC_BOARD` for the BMC's own.
+    :ivar cards: the controllers behind the BMC, by device, and ``firewalls`` and ``upgrades`` by device or :data:`BMC_BOARD`.
+    :ivar port: UDP port of the LAN, and ``system_port`` TCP port of the system interface; 0 until they are served.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        bmc: str,
+        *,
+        users: Iterable[User],
+        boards: Mapping[str, Board],
+        options: IpmiOptions | None = None,
+    ) -> None:
+        self._machine = machine
+        self._bmc = bmc
+        self.options = options or IpmiOptions()
+        self.controller = Controller(identity=Identity(device_id=_DEVICE_ID), guid=_guid(machine, bmc, boards))
+        self.users = Users()
+        for number, user in enumerate((one for one in users if len(one.password.encode()) <= LONGEST_PASSWORD), 2):
+            self.users.put(number, user.name, user.password.encode(), _PRIVILEGES[user.role])
+        self.users.join(self.controller)
+        self.firewalls: dict[str, Firewall] = {}
+        self.upgrades: dict[str, Upgrades] = {}
+        self.cards: dict[str, Controller] = {}
+        self.messages = Messages()
+        self.messages.join(self.controller)
+        interface = SystemInterface(self.controller, self.messages, on_host_reset=self._host_was_reset)
+        self.door = SystemDoor(interface, self.messages)
+        self.endpoint = Endpoint(
+            self.controller,
+            self.users,
+            clock=machine.clock,
+            suites=self.options.suites,
+            idle_seconds=self.options.idle_seconds,
+            reset_seconds=0,
+        )
+        self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
+        self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
+        if self._system:
+            Chassis(lambda: machine.systems[self._system].power is Power.ON, self._control).join(self.controller)
+        self._add_inventory(boards)
+        self._furnish(self.controller, BMC_BOARD)
+        machine.also.setdefault('ipmi', {})[bmc] = self.describe
+        self._transport: asyncio.DatagramTransport | None = None
+        self.port = self.system_port = 0
+
+    # -- what it consists of ------------------------------------------------------------------------------------------
+
+    def _add_inventory(self, boards: Mapping[str, Board]) -> None:
+        """FRU devices and locators; each card is a controller of its own."""
+        locators: list[FruLocator | ControllerLocator] = []
+        if BMC_BOARD in boards:
+            FruDevices({0: inventory(board=boards[BMC_BOARD])}).join(self.controller)
+            locators.append(FruLocator(name='System board', fru_id=0, entity=_SYSTEM_BOARD, instance=1))
+        for number, (device, board) in enumerate((device, board) for device, board in boards.items() if device != BMC_BOARD):
+            address = _FIRST_CARD + 2 * number
+            card = Controller(
+                identity=Identity(device_id=_CARD_DEVICE_ID, support=_CARD_SUPPORT),
+                guid=hashlib.sha256(f'{board.serial}/{device}'.encode()).digest()[:16],
+                address=address,
+                channels=(IPMB,),
+            )
+            devices = FruDevices({0: inventory(board=board)}, longest=20)
+            devices.join(card)
+            Buses({(_EEPROM_BUS, _EEPROM): Eeprom(devices.contents[0])}).join(card)
+            self.controller.behind[IPMB, address] = self.cards[device] = card
+            self._furnish(card, device)
+            locators.append(ControllerLocator(name=device[:16], address=address, instance=_FIRST_INSTANCE + number))
+        Repository(tuple(locators), writable=True).join(self.controller)
+
+    def _furnish(self, controller: Controller, device: str) -> None:
+        """What the BMC and a card have alike: a presence, firmware, a firewall."""
+        machine, options = self._machine, self.options
+        presence = Presence(controller, machine, self._bmc, device or None)
+        parts = self._parts(device)
+        if options.hpm and parts:
+            seconds = machine.flash_seconds
+            times = options.times or Times(erase=seconds / 4, finish=seconds / 4, activate=seconds / 2)
+            ability = options.ability
+            if device == BMC_BOARD and options.inbound_bytes is not None:
+                extended = ExtendedLan(self.endpoint.channel, inbound_bytes=options.inbound_bytes)
+                extended.join(controller)
+                ability = replace(ability, block_bytes={**ability.block_bytes, LAN: extended.block_bytes})
+            self.upgrades[device] = Upgrades(machine, parts, presence, times=times, ability=ability)
+            self.upgrades[device].join(controller)
+        if options.firewall:
+            self.firewalls[device] = Firewall(
+                controller,
+                machine,
+                self._bmc,
+                device or None,
+                survives_reset=options.firewall_survives_reset,
+                applies_in_part=options.firewall_applies_in_part,
+                needs_qualifier=options.firewall_needs_qualifier,
+                reads_qualifier=options.firewall_reads_qualifier,
+            )
+            self.firewalls[device].join()
+
+    def _parts(self, device: str) -> dict[int, Part]:
+        found = []
+        for component in self._machine.components.values():
+            is_its = (component.bmc, component.device, component.kind) == (self._bmc, device, Kind.FIRMWARE)
+            if not is_its or not component.updateable or component.active is None:
+                continue
+            try:
+                version_bytes(component.active.version)
+            except ValueError:
+                continue
+            name = component.key.rsplit('/', 1)[-1][:_NAME_BYTES]
+            found.append(Part(key=component.key, name=name, restarts=component.component == 'bmc'))
+        return dict(enumerate(found[:MOST_COMPONENTS]))
+
+    def _identity(self) -> Identity:
+        """As it is now: the version of the firmware is that of the BMC's own component."""
+        for component in self._machine.components.values():
+            if (component.bmc, component.device, component.component) != (self._bmc, BMC_BOARD, 'bmc'):
+                continue
+            try:
+                major, minor, *_ = version_bytes(self._machine.shown_version(component.key))
+            except ValueError:
+                break
+            return replace(self.controller.identity, firmware=(major, (minor >> 4) * 10 + (minor & 0xF)))
+        return self.controller.identity
+
+    # -- the host -----------------------------------------------------------------------------------------------------
+
+    def _control(self, wanted: Control) -> None:
+        """Chassis Control. A machine at the system interface is told as well.
+
+        :raises Refusal: D5h: its power is changing already.
+        """
+        try:
+            if wanted in _RESETS:
+                self._machine.reset_system(self._system, _RESETS[wanted])
+        except Refused as why:
+            raise Refusal(Code.NOT_IN_STATE) from why
+        if wanted in _SIGNALS:
+            self.door.signal(_SIGNALS[wanted])
+
+    def _host_was_reset(self) -> None:
+        """The machine at the system interface restarted by itself, or because it was told to: then it restarts already."""
+        if self._system:
+            with contextlib.suppress(Refused):
+                self._machine.reset_system(self._system, 'ForceRestart')
+
+    # -- the oracle ---------------------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """What is really so, for tests: what is disabled where, and how often firmware was activated and rolled back."""
+        return {
+            'sessions': self.endpoint.sessions,
+            'disabled': {
+                device or self._bmc: {
+                    f'{channel:X}': sorted(f'{place.netfn:02X}/{place.command:02X}' for place in places)
+                    for channel, places in wall.disabled.items()
+                }
+                for device, wall in self.firewalls.items()
+            },
+            'upgrades': {
+                device or self._bmc: {
+                    'activations': one.activations,
+                    'rollbacks': one.rollbacks,
+                    'repeated_blocks': one.repeated,
+                    'components': {str(number): part.key for number, part in one.parts.items()},
+                }
+                for device, one in self.upgrades.items()
+            },
+        }
+
+    # -- the network --------------------------------------------------------------------------------------------------
+
+    async def start(self, host: str = LOOPBACK, port: int = 0) -> None:
+        """Serve the LAN, and the system interface on loopback.
+
+        :param port: UDP port of the LAN; 0: a free one.
+        :raises OSError: the port is taken.
+        """
+        self._transport, self.port = await listen(self.endpoint, host, port, self.options.line)
+        self.system_port = await self.door.listen()
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+        await self.door.close()
+
+
+def _guid(machine: Machine, bmc: str, boards: Mapping[str, Board]) -> bytes:
+    """The same one for the same machine."""
+    serial = boards[BMC_BOARD].serial if BMC_BOARD in boards else ''
+    return hashlib.sha256(f'{machine.product}/{bmc}/{serial}'.encode()).digest()[:16]
