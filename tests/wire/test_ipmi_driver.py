@@ -175,7 +175,7 @@ def test_firmware_is_that_of_the_board_with_the_controller(site):
         look.facts.power,
         look.facts.system,
     )
-    assert look.facts.update is None, 'nothing is sent by this driver, so that a plan refuses to'
+    assert (True, False, 1) == (look.facts.update.push, look.facts.update.pull, look.facts.update.parallel)
 
 
 def test_a_component_of_the_bmc_that_is_called_as_one_card_is_that_cards(lan):
@@ -398,7 +398,7 @@ def test_commands_that_run_are_tasks(lan):
 
 
 def test_nothing_is_written_by_uri(site):
-    """There is nothing to patch or to post; and an image is refused before anything is sent."""
+    """There is nothing to patch or to post; and no place but a component takes an image."""
     with site.connect() as connection:
         writer = connection.writer()
         document = Document(ref=ref('/ipmi'), body={})
@@ -409,8 +409,9 @@ def test_nothing_is_written_by_uri(site):
         ):
             with pytest.raises(BmcRefused, match='no such resource: it is spoken to by IPMI'):
                 attempt()
-        with pytest.raises(BmcUnsupported, match='firmware is not written over IPMI by this version'):
-            connection.push(ref('/ipmi/0-72/hpm/0'), None)
+        for uri in ('/ipmi/0-72/hpm', '/ipmi/0-72/fru/0', '/ipmi', '/redfish/v1'):
+            with pytest.raises(BmcUnsupported, match='no component that takes an image over IPMI'):
+                connection.push(ref(uri), None)
         assert () == connection.measure([], NOW)
 
 

@@ -5,12 +5,12 @@
 What hardware: any BMC with IPMI 2.0 over LAN that says by locators (SDR) which boards there are; boards behind other
 controllers over one or two bridges.
 How it is found: by the scheme of the BMC's address, ``ipmi``.
-What it can do: look, read components of HPM.1, tell and change the power of the machine, restart machine and BMC.
+What it can do: look, read and write components of HPM.1, tell and change the power of the machine, restart machine and BMC.
 Which write paths it blocks: none; locks do that.
-How an update behaves: not done yet; what a target could take by HPM.1 is told, and nothing is sent.
+How an update behaves: uploaded and activated while the caller waits, then looked at (:mod:`baremetal_acc.bmc.ipmi.update`).
 What it was tried on: our emulator, and OpenIPMI's ipmi_sim; no hardware.
 
-Reading is done as an operator, and whatever restarts a BMC as an administrator, over a session of its own.
+Reading is done as an operator, and what writes firmware or restarts a BMC as an administrator, over a session of its own.
 """
 
 import logging
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, fru, hpm, inventory, resource, session
+from baremetal_acc.bmc.ipmi import device, fru, hpm, inventory, resource, session, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.resource import Part, Place
@@ -44,8 +44,6 @@ _CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x
 
 _NOTHING_THERE = 404
 """Of what is no resource of a BMC, in the words of those who look for one: locks of BMCs that speak Redfish do."""
-
-_NO_FLASH = 'firmware is not written over IPMI by this version'
 
 
 class IpmiDriver:
@@ -110,6 +108,7 @@ class IpmiConnection:
         self._raw = raw
         self._devices = devices
         self._targets: tuple[Path, ...] = ((),)
+        self._others: list[Sessions] = []
 
     def __enter__(self) -> 'IpmiConnection':
         return self
@@ -123,7 +122,8 @@ class IpmiConnection:
 
     def stop(self) -> None:
         """Let every command from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
-        self._raw.stopped = True
+        for raw in (self._raw, *self._others):
+            raw.stopped = True
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class IpmiConnection:
         found = inventory.found(seen, targets, self.address.name, self._devices, system, gaps)
         LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), len(seen.frus))
         return Look(
-            facts=self._facts(seen, system, power),
+            facts=self._facts(seen, targets, system, power),
             accelerators=found.accelerators,
             platform_devices=found.platform,
             gaps=found.gaps,
@@ -181,7 +181,9 @@ class IpmiConnection:
         data = ask(self._raw, NetFn.CHASSIS, _CHASSIS_STATUS, what='Get Chassis Status', least=3)
         return PowerState.ON if data[0] & 0x01 else PowerState.OFF
 
-    def _facts(self, seen: device.Look, system: Ref | None, power: PowerState | None) -> BmcFacts:
+    def _facts(
+        self, seen: device.Look, targets: Sequence[inventory.Target], system: Ref | None, power: PowerState | None
+    ) -> BmcFacts:
         itself = seen.controllers[0].device
         board = next((one.contents for one in seen.frus if not one.path and one.number == 0), None)
         product = board.product.name if board is not None and board.product is not None else None
@@ -191,6 +193,7 @@ class IpmiConnection:
             session=self.session,
             product=product,
             firmware_version=None if itself is None else itself.firmware,
+            update=update.facts() if targets else None,
             system=system,
             power=PowerState.UNKNOWN if power is None else power,
         )
@@ -258,7 +261,7 @@ class IpmiConnection:
                 raise _no_such(self.address.label, ref.uri)
 
     def task(self, ref: Ref) -> TaskReading:
-        """What goes on in a controller that takes firmware. Whatever has ended is gone: it is known by its number no longer.
+        """What goes on in a controller that takes firmware, or what became of the last that was activated there.
 
         :raises BmcError: it could not be asked.
         """
@@ -266,6 +269,8 @@ class IpmiConnection:
             case Place(part=Part.HPM, number=None) as place:
                 found = self._running(place.path)
                 return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
+            case Place(part=Part.HPM, number=int(number)) as place:
+                return update.reading(self._to(place.path), ref, number)
             case _:
                 raise _no_such(self.address.label, ref.uri)
 
@@ -313,11 +318,17 @@ class IpmiConnection:
         return IpmiWriter(self.address, self.session)
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | None:
-        """Send an image.
+        """Write an image to a component of HPM.1 and activate it, while the caller waits.
 
-        :raises BmcUnsupported: always.
+        :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.push`.
         """
-        raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=_NO_FLASH)
+        match resource.place(target.uri):
+            case Place(part=Part.HPM, number=int(number)) as place:
+                with self._administrator() as raw:
+                    return update.push(bridged(raw, place.path), target, number, upload)
+            case _:
+                told = 'it is no component that takes an image over IPMI'
+                raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)
 
     def set_power(self, system: Ref, wanted: PowerState) -> None:
         """Ask for On or Off, once.
@@ -334,8 +345,8 @@ class IpmiConnection:
         """
         if kind is ResetKind.BMC_RESET:
             self._check(system, Place())
-            with Sessions(self._where, Privilege.ADMINISTRATOR) as raw:
-                self._order(raw, NetFn.APP, _COLD_RESET, b'', 'Cold Reset')
+            with self._administrator() as raw:
+                ask(raw, NetFn.APP, _COLD_RESET, what='Cold Reset', once=True)
             return
         self._check(system, resource.CHASSIS)
         self._control(kind)
@@ -344,18 +355,18 @@ class IpmiConnection:
         word = _CONTROL.get(wanted)
         if word is None:
             raise BmcUnsupported(bmc=self.address.label, what=f'{wanted} cannot be asked for over IPMI')
-        self._order(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), 'Chassis Control')
+        ask(self._raw, NetFn.CHASSIS, _CHASSIS_CONTROL, bytes([word]), what='Chassis Control', once=True)
 
-    def _order(self, raw: Raw, netfn: NetFn, command: int, data: bytes, what: str) -> None:
-        ask(raw, netfn, command, data, what=what, once=True)
+    def _administrator(self) -> Sessions:
+        """A session of its own that ends with what is written; it stops when this one is told to."""
+        raw = Sessions(self._where, Privilege.ADMINISTRATOR)
+        self._others.append(raw)
+        return raw
 
     # -- places -------------------------------------------------------------------------------------------------------
 
     def _to(self, path: Path) -> Raw:
-        raw: Raw = self._raw
-        for hop in path:
-            raw = Bridge(raw, address=hop.address, channel=hop.channel)
-        return raw
+        return bridged(self._raw, path)
 
     def _ref(self, place: Place) -> Ref:
         return Ref(bmc=self.address.name, uri=place.uri)
@@ -364,6 +375,16 @@ class IpmiConnection:
         """:raises BmcRefused: it is not that place."""
         if resource.place(ref.uri) != place:
             raise _no_such(self.address.label, ref.uri)
+
+
+def bridged(raw: Raw, path: Path) -> Raw:
+    """To a controller.
+
+    :param raw: to the BMC.
+    """
+    for hop in path:
+        raw = Bridge(raw, address=hop.address, channel=hop.channel)
+    return raw
 
 
 class IpmiReader:

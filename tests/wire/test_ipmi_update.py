@@ -1,0 +1,297 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Firmware is written to emulated machines over IPMI: direct, over the bridge, with losses; and by the command line."""
+
+import hashlib
+import io
+import json
+import time
+
+import pytest
+
+from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, Times
+from baremetal_acc.emulator.ipmi.lan import LanThread
+from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
+from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.image import Upload
+from baremetal_acc.model.inventory import TaskState
+from tests.cli.desk import Desk
+from tests.unit.emulator.ipmi.machines import AMC_IDENTITY, BMC_KEY, IDENTITY, LATER_KEY, hpm, image, upgrade
+from tests.wire.test_ipmi_driver import NOW, PASSWORD, Site, ref
+
+OLD, NEW = '1.2.0.7', '2.15.0.9'
+SHOWN_OLD, SHOWN_NEW = '1.02.00070000', '2.15.00090000'
+FPGA, LATER = ref('/ipmi/0-72/hpm/0'), ref('/ipmi/0-72/hpm/1')
+
+
+@pytest.fixture
+def lan():
+    """What serves the BMCs."""
+    with LanThread() as thread:
+        yield thread
+
+
+@pytest.fixture
+def site(lan):
+    """A server with an AMC that has an FPGA."""
+    return Site(lan)
+
+
+def uploading(content, size=None):
+    """An image as the catalogue gives it."""
+    return Upload(file='fpga.hpm', size_bytes=len(content) if size is None else size, open=lambda: io.BytesIO(content))
+
+
+def ended(connection, place, seconds=20):
+    """The task when it is over."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            found = connection.task(place)
+        except BmcUnreachable:
+            found = None
+        if found is not None and found.state is not TaskState.ACTIVE:
+            return found
+        assert time.monotonic() < until, found
+        time.sleep(0.1)
+
+
+def test_a_card_is_written_over_the_bridge(lan):
+    """Erase, blocks of 23 bytes, Finish, Activate: each as it has to be, activation once; then it is read."""
+    site = Site(lan, amc_more={'times': Times(erase=0.3, finish=0.2, activate=0.5)})
+    content = image(NEW)
+    with site.connect(username='admin') as connection:
+        task = connection.push(FPGA, uploading(upgrade(NEW, data=content)))
+        assert (FPGA, TaskState.ACTIVE) == (task.ref, task.state)
+        done = ended(connection, FPGA)
+        assert (TaskState.SUCCEEDED, 'Activate Firmware ended well') == (done.state, done.raw)
+        assert SHOWN_NEW == connection.component(FPGA).version
+    assert (NEW, OLD, None, None) == site.versions()
+    assert f'sha256:{hashlib.sha256(content).hexdigest()}' == site.machine.components['host/FPGA_0'].active.digest
+    assert (1, 0) == (site.amc_upgrades.activations, site.endpoint.sessions)
+
+
+def test_what_is_lost_on_the_way_changes_nothing(lan):
+    """A twentieth of all datagrams is lost, each way: the same bytes arrive, and it is activated once."""
+    site = Site(lan)
+    content = image(NEW)
+    with site.connect(username='admin') as connection:
+        connection.look(NOW)
+        site.line.loss = 0.05
+        # Not Activate itself: it is sent once, and where it is lost the version is not the wanted one.
+        site.amc.guards.append(lambda request: setattr(site.line, 'loss', 0.0) if request.command == FINISH else None)
+        connection.push(FPGA, uploading(upgrade(NEW, data=content)))
+        assert TaskState.SUCCEEDED is ended(connection, FPGA).state
+    assert f'sha256:{hashlib.sha256(content).hexdigest()}' == site.machine.components['host/FPGA_0'].active.digest
+    assert 1 == site.amc_upgrades.activations
+
+
+def test_a_bmc_that_restarts_with_its_new_firmware_is_waited_for(lan):
+    """The session is lost with it: silence is no answer, and a new session finds the version."""
+    site = Site(lan, times=Times(activate=1.0))
+    place = ref('/ipmi/hpm/0')
+    data = image('1.5', model='es2000', component='bmc')
+    with site.connect(username='admin') as connection:
+        connection.push(place, uploading(upgrade('1.5', identity=IDENTITY, data=data)))
+        state = ended(connection, place).state
+        assert state in (TaskState.SUCCEEDED, TaskState.GONE)
+        assert '1.05' == connection.component(place).version
+    assert ('1.5', '1.4', None, None) == site.versions(BMC_KEY)
+    assert 1 == site.upgrades.activations
+
+
+def test_what_needs_a_power_cycle_is_staged(site):
+    """Activated, and not in force: the version that runs is the old one, and the other one is what waits."""
+    with site.connect(username='admin') as connection:
+        connection.push(LATER, uploading(upgrade(NEW, number=1, data=image(NEW))))
+        ended(connection, LATER)
+        assert SHOWN_OLD == connection.component(LATER).version
+    assert (OLD, NEW) == (site.versions(LATER_KEY)[0], site.versions(LATER_KEY)[2])
+
+
+OTHER = {'manufacturer': AMC_IDENTITY.manufacturer, 'product': AMC_IDENTITY.product}
+WRONG = {
+    'no image': (b'no image at all', 'is no HPM.1 image'),
+    'cut short': (upgrade(NEW)[:-1], 'its MD5 at the end does not fit'),
+    'another component': (upgrade(NEW, number=1), 'brings firmware for component 1, and it is to be written to 0 alone'),
+    'two components': (
+        build_upgrade_image(
+            [Part(component=n, version=NEW, data=image(NEW), description='x') for n in (0, 1)],
+            device_id=AMC_IDENTITY.device_id,
+            **OTHER,
+        ),
+        'brings firmware for component 0, 1',
+    ),
+    'another device': (
+        build_upgrade_image([Part(component=0, version=NEW, data=image(NEW), description='x')], device_id=0x77, **OTHER),
+        'is for device id 77h, and the controller has 11h',
+    ),
+}
+
+
+@pytest.mark.parametrize('wrong', WRONG)
+def test_what_speaks_against_an_image_is_found_before_anything_is_changed(site, wrong):
+    """Nothing is initiated, and the error is one after which the component counts as untouched."""
+    content, told = WRONG[wrong]
+    initiated = []
+    site.amc.guards.append(
+        lambda request: initiated.append(1) if (request.netfn, request.command) == (0x2C, INITIATE) else None
+    )
+    with site.connect(username='admin') as connection, pytest.raises(BmcUnsupported) as caught:
+        connection.push(FPGA, uploading(content))
+    assert told in str(caught.value)
+    assert [] == initiated
+    assert (OLD, None, None, None) == site.versions()
+
+
+def test_other_bytes_than_those_that_were_checked_are_not_sent(site):
+    """More or less of them."""
+    content = upgrade(NEW)
+    with site.connect(username='admin') as connection:
+        for size in (len(content) - 1, len(content) + 1, 1 << 40):
+            with pytest.raises(BmcUnsupported, match=r'image fpga\.hpm has '):
+                connection.push(FPGA, uploading(content, size))
+
+
+def test_an_operator_writes_nothing(site):
+    """The user may not be administrator: nothing is initiated."""
+    with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user may not be administrator'):
+        connection.push(FPGA, uploading(upgrade(NEW)))
+    assert (OLD, None, None, None) == site.versions()
+
+
+def test_a_component_that_there_is_not_takes_nothing(site):
+    """Seven of eight numbers."""
+    content = build_upgrade_image(
+        [Part(component=5, version=NEW, data=image(NEW), description='x')], device_id=AMC_IDENTITY.device_id, **OTHER
+    )
+    with (
+        site.connect(username='admin') as connection,
+        pytest.raises(BmcUnsupported, match='for component 5, which the controller'),
+    ):
+        connection.push(ref('/ipmi/0-72/hpm/5'), uploading(content))
+
+
+def test_a_controller_that_is_at_something_else_is_busy(lan):
+    """It has taken nothing, and can be asked later."""
+    site = Site(lan, amc_more={'times': Times(erase=30)})
+    assert b'\x80' == hpm(site.amc, INITIATE, b'\1\1', channel=0)[:1]
+    with site.connect(username='admin') as connection, pytest.raises(BmcBusy) as caught:
+        connection.push(FPGA, uploading(upgrade(NEW)))
+    assert 'it is at something else: Initiate Upgrade Action goes on' in str(caught.value)
+    assert (OLD, None, None, None) == site.versions()
+
+
+def test_an_upload_that_is_refused_on_its_way_is_not_untouched(site):
+    """Finish says that the firmware is not whole; nothing is activated, and nobody says that nothing was changed."""
+    site.amc.guards.append(lambda request: 0x82 if (request.netfn, request.command) == (0x2C, 0x33) else None)
+    with site.connect(username='admin') as connection, pytest.raises(BmcAnswerInvalid) as caught:
+        connection.push(FPGA, uploading(upgrade(NEW)))
+    assert 'Finish Firmware Upload ended with completion code 82h' in str(caught.value)
+    assert 'nothing of it is activated' in str(caught.value)
+    assert 0 == site.amc_upgrades.activations
+    assert (OLD, None) == site.versions()[:2]
+
+
+def test_an_activation_whose_answer_is_lost_is_not_sent_again(site):
+    """The controller has done it; what became of it is seen by looking."""
+    executed = []
+
+    def lose(request):
+        if (request.netfn, request.command) == (0x2C, ACTIVATE):
+            executed.append(1)
+            site.line.loss = 1.0
+
+    site.amc.guards.append(lose)
+    with site.connect(username='admin') as connection:
+        task = connection.push(FPGA, uploading(upgrade(NEW)))
+        assert 'nobody knows whether it began' in task.message
+        site.line.loss = 0.0
+        assert TaskState.SUCCEEDED is ended(connection, FPGA).state
+    assert [1] == executed
+    assert 1 == site.amc_upgrades.activations
+
+
+def test_what_became_of_an_activation_is_read_anew_each_time(lan):
+    """Another process, which knows nothing of the upload, reads the same."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        assert TaskState.GONE is connection.task(FPGA).state
+        connection.push(FPGA, uploading(upgrade(NEW)))
+    with site.connect() as connection:
+        assert TaskState.SUCCEEDED is ended(connection, FPGA).state
+    assert b'\0' == hpm(site.amc, 0x38, channel=0)[:1]
+    with site.connect() as connection:
+        assert TaskState.GONE is connection.task(FPGA).state
+        assert SHOWN_OLD == connection.component(FPGA).version
+
+
+# --------------------------------------------------------------------------------------------------------- the command line
+
+
+BASELINE = f"""
+format = 1
+
+[[rule]]
+name = "fpgas"
+match = {{ kind = "FPGA", model = "Alveo U50" }}
+firmware = {{ FPGA = "{SHOWN_NEW}" }}
+block = []
+"""
+
+CATALOGUE = """
+format = 1
+
+[[image]]
+name = "fpga-new"
+kind = "firmware"
+component = "FPGA"
+version = "{version}"
+security_version = 1
+fits = [{{ part_number = "PN-1" }}]
+source = "fpga-new.hpm"
+size = {size}
+digest = "sha256:{digest}"
+apply = {{ reset = "none" }}
+restore = "none"
+"""
+
+
+def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path):
+    """plan, apply and verify: it is written once, the version is read back, and the second plan has nothing to do."""
+    site = Site(lan, amc_more={'times': Times(erase=0.2, activate=0.4)})
+    desk = Desk(folder=tmp_path, environ={'PW': PASSWORD})
+    content = upgrade(NEW)
+    desk.bmcs(
+        {
+            'node-1': {
+                'ipmi_address': '127.0.0.1',
+                'ipmi_port': site.port,
+                'ipmi_username': 'admin',
+                'ipmi_password_env': 'PW',
+                'exposure': 'none',
+            }
+        }
+    )
+    (tmp_path / 'fpga-new.hpm').write_bytes(content)
+    desk.write('baseline.toml', BASELINE)
+    digest = hashlib.sha256(content).hexdigest()
+    desk.write('catalogue.toml', CATALOGUE.format(version=SHOWN_NEW, size=len(content), digest=digest))
+    desk.write(
+        'acc.conf',
+        '[baremetal_acc]\npoll_interval = 0.2\nsettle_timeout = 5\nreset_timeout = 20\njob_timeout = 60\nbmc_timeout = 5\n',
+    )
+    files = ('--baseline', 'baseline.toml', '--catalogue', 'catalogue.toml', '--config-file', 'acc.conf')
+    planned = desk.run('plan', *files, '-f', 'json')
+    assert 3 == planned.code, planned
+    actions = [(a['action'], a.get('uri')) for a in planned.document['targets'][0]['actions']]
+    assert ('flash', '/ipmi/0-72/hpm/0') in actions, json.dumps(planned.document, indent=1)
+    done = desk.run('apply', '--execute', '--target', 'node-1', *files)
+    assert 0 == done.code, done
+    assert (NEW, OLD, None, None) == site.versions()
+    assert 1 == site.amc_upgrades.activations
+    verified = desk.run('verify', *files)
+    assert 0 == verified.code, verified
+    assert 0 == desk.run('plan', *files).code
+    assert PASSWORD not in planned.out + planned.err + done.out + done.err
