@@ -633,8 +633,8 @@ class Session:
         if self._socket is not None:
             self._socket.close()
         self._refusals = 0
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
         try:
+            self._socket = socket.socket(family, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
             self._socket.connect(address)  # from now on the kernel drops what comes from elsewhere
         except OSError as exc:
