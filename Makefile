@@ -15,7 +15,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation mariadb postgresql ipmitool
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation soak-qemu mariadb postgresql ipmitool qemu
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -42,7 +42,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation
+soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-qemu soak-flood soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -68,6 +68,10 @@ soak-guards: .venv/.installed-test
 # Every change that mutmut makes of decide/ and locks/: a test must fail, or mypy. MUTATION_ARGS: --only decide/flash.py, --sample N.
 soak-mutation: .venv/.installed-test
 	$(BIN)/python -m tests.mutants.trying --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(MUTATION_FOLDER),/tmp/baremetal-acc-mutation) $(MUTATION_ARGS)
+
+# The host's way to an emulated BMC, with QEMU's devices at its other end.
+soak-qemu: .venv/.installed-test qemu
+	$(BIN)/python -m tests.emulator_ipmi.qemu
 
 # A thousand demands for twenty regions of ten machines: each is programmed once (make test has three machines).
 soak-flood: .venv/.installed-test
@@ -100,6 +104,14 @@ ipmitool:
 		echo 'Installing ipmitool, freeipmi-tools and openipmi'; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ipmitool freeipmi-tools openipmi >/dev/null; \
 	else echo 'ipmitool, bmc-info or ipmi_sim is not here: apt-get install ipmitool freeipmi-tools openipmi' >&2; fi
+
+# For the emulated BMC at the other end of its ipmi-bmc-extern; no guest, so no firmware for one.
+qemu:
+	@if command -v qemu-system-x86_64 >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing qemu-system-x86'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86 >/dev/null; \
+	else echo 'qemu-system-x86_64 is not here: apt-get install qemu-system-x86' >&2; exit 1; fi
 
 # Debian's package makes a cluster and starts it, unless it is told not to.
 postgresql:

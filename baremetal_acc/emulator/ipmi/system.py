@@ -196,6 +196,11 @@ class SystemDoor:
             with contextlib.suppress(FileNotFoundError):
                 self._path.unlink()
 
+    @property
+    def is_connected(self) -> bool:
+        """A machine is at the other end."""
+        return self._connection is not None
+
     def signal(self, what: Signal) -> bool:
         """Do something to the machine at the other end; False when there is none."""
         if self._connection is None:
