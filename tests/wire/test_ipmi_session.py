@@ -6,6 +6,7 @@ The BMC is our emulator, which shares no code with the client, and which ipmitoo
 """
 
 import concurrent.futures
+import hmac
 import logging
 import re
 import struct
@@ -777,6 +778,21 @@ def talk(stage):
         assert codec.established
         (answer,) = endpoint.receive(codec.encode(0x06, 0x3B, b'\4', 0))
     return codec, answer
+
+
+@settings(max_examples=100, deadline=None)
+@given(size=st.integers(0, 70), lies=st.integers(-20, 20), kind=st.sampled_from([0xC0, 0xC1, 0x40, 0x00]), data=st.data())
+def test_a_bmc_that_has_the_keys_can_send_any_shape(size, lies, kind, data):
+    """Checked by the key of the session, and with no sense in it: it is dropped, and the right answer is taken afterwards."""
+    codec, answer = talk(4)
+    payload = data.draw(st.binary(min_size=size, max_size=size))
+    packet = struct.pack('<BBIIH', 6, kind, codec.localsid, 9, max(0, size + lies)) + payload
+    pad = -(len(packet) + 2) % 4
+    packet += b'\xff' * pad + bytes((pad, 7))
+    check = hmac.new(codec.k1, packet, 'sha256').digest()[:16]
+    assert codec.decode(b'\x06\x00\xff\x07' + packet + check) is None
+    assert 0x3B == codec.decode(answer).command
+    assert codec.decode(answer) is None, 'it came before'
 
 
 @pytest.mark.parametrize('stage', range(5))
