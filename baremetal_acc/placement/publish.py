@@ -46,7 +46,7 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
-from baremetal_acc.placement import wire
+from baremetal_acc.placement import roots, wire
 from baremetal_acc.placement.client import (
     CANNOT_DELETE_PARENT,
     DUPLICATE_NAME,
@@ -303,11 +303,8 @@ class Publisher:
             lower = wire.below(root_uuid, everything.values())
             found = {}
             for uuid in () if lower is None else (root_uuid, *lower):
-                answer = self._client.get(f'/resource_providers/{uuid}/allocations')
-                claims = {} if answer.status == HTTPStatus.NOT_FOUND else wire.claims(uuid, answer)
-                others = {
-                    name: frozenset(c.resource_class for c in of) for name, of in claims.items() if of and name != consumer
-                }
+                found_here = roots.claims(self._client, uuid).items()
+                others = {name: frozenset(c.resource_class for c in of) for name, of in found_here if of and name != consumer}
                 if others:
                     found[uuid] = _held_by(everything[uuid].name, others)
             return found
@@ -595,16 +592,13 @@ class Publisher:
         below = wire.below(root, summaries)
         if below is None:
             self._memories.pop(root, None)
-            raise RootMissing(
-                f'placement has no root provider {root}',
-                hint='nova-compute makes it some time after the node is enrolled, with the UUID of the node',
-            )
+            raise roots.missing(root)
         memory = self._memories.get(root)
         if memory is None or self._clock() - memory.at >= REMEMBER_SECONDS:
             memory = _Memory(at=self._clock(), ours={}, foreign=frozenset())
         ours = {uuid for uuid in below if uuid in memory.ours or uuid in known}
         if not set(below) <= ours | memory.foreign:
-            ours |= self._owned(root) & set(below)
+            ours |= roots.having(self._client, root, OWNER) & set(below)
         found: dict[str, Provider] = {}
         for uuid in ours:
             remembered = memory.ours.get(uuid)
@@ -617,13 +611,6 @@ class Publisher:
                 found[uuid] = seen
         self._memories[root] = _Memory(at=memory.at, ours=found, foreign=frozenset(below) - frozenset(found))
         return ProviderTree(root_uuid=root, providers=tuple(found[uuid] for uuid in below if uuid in found))
-
-    def _owned(self, root: str) -> set[str]:
-        # Placement refuses a query for a trait that it does not know; then nobody has it.
-        if self._client.get(f'/traits/{OWNER}').status == HTTPStatus.NOT_FOUND:
-            return set()
-        answer = self._client.get('/resource_providers', in_tree=root, required=OWNER)
-        return {provider.uuid for provider in wire.summaries(answer)}
 
     def _contents(self, provider: Provider) -> Provider:
         inventories = self._client.get(f'/resource_providers/{provider.uuid}/inventories')

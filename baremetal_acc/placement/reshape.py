@@ -26,10 +26,10 @@ from http import HTTPStatus
 
 from baremetal_acc.decide import reshape
 from baremetal_acc.decide.providers import OWNER
-from baremetal_acc.errors import AccError, PlacementError, PlacementUnreachable, RootMissing
+from baremetal_acc.errors import AccError, PlacementError, PlacementUnreachable
 from baremetal_acc.model.provider import Call, Provider, ProviderTree
 from baremetal_acc.model.reshape import Claim, Consumer, Move, Placed, Reshape, Stock, Stocked
-from baremetal_acc.placement import wire
+from baremetal_acc.placement import roots, wire
 from baremetal_acc.placement.client import RESHAPER, Answer, PlacementClient, refusal
 from baremetal_acc.placement.publish import Publisher
 
@@ -316,12 +316,9 @@ class Reshaper:
 
         What others write most is read last: the root on the way there, the devices' providers on the way back.
         """
-        below = self._below(wish.root_uuid)
+        below = roots.below(self._client, wish.root_uuid)
         if below is None:
-            raise RootMissing(
-                f'placement has no root provider {wish.root_uuid}',
-                hint='nova-compute makes it some time after the node is enrolled, with the UUID of the node',
-            )
+            raise roots.missing(wish.root_uuid)
         held: _Held = {}
         if wish.wanted is None:
             root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)
@@ -332,27 +329,18 @@ class Reshaper:
             root = self._stocked(Provider(uuid=wish.root_uuid, name=wish.root_uuid, parent_uuid=''), turns, held)
         return self._with_consumers(wish, Placed(root=root, children=children), held)
 
-    def _below(self, root: str, trait: str | None = None) -> dict[str, Provider] | None:
-        """The providers below a root, parents first; with a trait, those that have it."""
-        if trait is None:
-            return wire.below(root, wire.summaries(self._client.get('/resource_providers', in_tree=root)))
-        # Placement refuses a query for a trait that it does not know; then nobody has it.
-        if self._client.get(f'/traits/{trait}').status == HTTPStatus.NOT_FOUND:
-            return {}
-        return {p.uuid: p for p in wire.summaries(self._client.get('/resource_providers', in_tree=root, required=trait))}
-
     def _ours(self, wish: Wish, below: Mapping[str, Provider]) -> tuple[Provider, ...]:
         """Our providers below the root, with those of their traits that the moves name."""
         named = sorted({m.trait for m in wish.moves if m.trait is not None})
-        having = {trait: self._below(wish.root_uuid, trait) or {} for trait in named}
-        owned = self._below(wish.root_uuid, OWNER) or {}
+        having = {trait: roots.having(self._client, wish.root_uuid, trait) for trait in named}
+        owned = roots.having(self._client, wish.root_uuid, OWNER)
         traits = {uuid: frozenset(t for t in named if uuid in having[t]) for uuid in below}
         return tuple(replace(p, traits=traits[uuid]) for uuid, p in below.items() if uuid in owned)
 
     def _others(self, wanted: ProviderTree, below: Mapping[str, Provider], turns: _Turns, held: _Held) -> Iterator[Stocked]:
         """Our providers that are not wanted and have something: it may be of a device that is wanted as something else."""
         unwanted = [p for u, p in below.items() if wanted.provider(u) is None]
-        owned = (self._below(wanted.root_uuid, OWNER) or {}) if unwanted else {}
+        owned = roots.having(self._client, wanted.root_uuid, OWNER) if unwanted else frozenset()
         for provider in unwanted:
             if provider.uuid in owned and (found := self._stocked(provider, turns, held)).stocks:
                 yield replace(found, traits=wire.traits(self._existing(f'/resource_providers/{found.uuid}/traits')))

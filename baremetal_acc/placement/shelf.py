@@ -16,7 +16,7 @@ from http import HTTPStatus
 from baremetal_acc.decide.providers import OWNER
 from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable
 from baremetal_acc.model.reshape import Stock
-from baremetal_acc.placement import wire
+from baremetal_acc.placement import roots, wire
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
 
 _TOLD = 3
@@ -85,8 +85,7 @@ class Shelf:
 
         :raises PlacementError: placement cannot be asked.
         """
-        everything = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))
-        lower = wire.below(root_uuid, everything)
+        lower = roots.below(self._client, root_uuid)
         if lower is None:
             return 'placement has no root provider of it'
         found = list(itertools.islice(self._claims((root_uuid, *lower)), _TOLD))
@@ -107,8 +106,7 @@ class Shelf:
 
         :raises PlacementError: placement cannot be asked.
         """
-        everything = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))
-        lower = wire.below(root_uuid, everything)
+        lower = roots.below(self._client, root_uuid)
         if lower is None:
             return OnShelf(root=False)
         marked = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid, required=OWNER))
@@ -210,9 +208,6 @@ class Shelf:
 
     def _claims(self, uuids: Iterable[str]) -> Iterator[str]:
         for uuid in uuids:
-            answer = self._client.get(f'/resource_providers/{uuid}/allocations')
-            if answer.status == HTTPStatus.NOT_FOUND:
-                continue
-            for consumer, claims in wire.claims(uuid, answer).items():
+            for consumer, claims in roots.claims(self._client, uuid).items():
                 what = ' and '.join(c.resource_class for c in claims)
                 yield f'{what} of provider {uuid} by consumer {consumer}'
