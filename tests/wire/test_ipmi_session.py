@@ -328,12 +328,12 @@ def test_what_is_lost_is_sent_again_and_done_once(site):
 
 
 def test_what_comes_twice_or_late_is_not_taken_for_another_answer(site):
-    """Each answer comes again with the next one, and 64 commands later."""
+    """Each answer comes again with the next one, and 64 commands later ahead of the right one, whose number it has."""
     kept = []
 
     def again(datagram, answers):
         kept.extend(answers)
-        return [*answers, *kept[-3:-1], *kept[-65:-64]] if in_session(datagram) else answers
+        return [*kept[-65:-64], *answers, *kept[-3:-1]] if in_session(datagram) else answers
 
     site.meddle = again
     with site.login() as session:
@@ -444,7 +444,7 @@ def test_a_session_that_idled_is_not_used_again(lan):
     with Sessions(there, Privilege.ADMINISTRATOR, clock=lambda: now[0] + time.monotonic()) as raw:
         identify(raw)
         time.sleep(2.1)
-        now[0] += sessions.IDLE
+        now[0] += 28  # BMCs end sessions that idle after 30 s
         began = time.monotonic()
         assert 1 == raw(*ODD, once=True).data[0]
         assert time.monotonic() - began < 40
@@ -654,6 +654,25 @@ def test_a_message_that_answers_something_else_is_not_the_answer(site, bmc, fiel
     bmc.change = change
     with site.login() as session:
         assert 0x11 == identify(Bridge(session, address=0x72)).device
+
+
+@pytest.mark.parametrize('place_of', [2, -1])
+def test_a_message_whose_checksum_is_wrong_is_dropped(site, bmc, place_of):
+    """The BMC has damaged it before it checked the packet, or has passed on what was damaged on the bus."""
+
+    class Damaged:
+        def __init__(self, message):
+            self.raw = bytearray(emulated.Message(**{**fields(message), 'data': b'\0' + bytes(15)}).encoded())
+            self.raw[place_of] ^= 1
+
+        def encoded(self):
+            return bytes(self.raw)
+
+    with site.login() as session:
+        bmc.change = lambda messages: [*map(Damaged, messages), *messages]
+        assert 0x21 == identify(session).device
+        assert 0x11 == identify(Bridge(session, address=0x72)).device
+        bmc.change = lambda messages: messages
 
 
 def test_an_answer_that_does_not_come_is_looked_for_in_the_queue(site, bmc):
