@@ -115,11 +115,14 @@ class _Memory:
 
 
 class _Again(Exception):
-    """Somebody else wrote, or placement stumbled over two writers: read, compare and send anew."""
+    """Somebody else wrote, or placement stumbled over two writers: read, compare and send anew.
 
-    def __init__(self, error: PlacementError | None = None, *, bad_request: bool = False) -> None:
+    :ivar once: no more than once: who is refused the same way again is refused.
+    """
+
+    def __init__(self, error: PlacementError | None = None, *, once: bool = False) -> None:
         self.error = error
-        self.bad_request = bad_request
+        self.once = once
         super().__init__()
 
 
@@ -376,7 +379,7 @@ class Publisher:
                 if root is not None:
                     self._memories.pop(root, None)
                 last = again.error
-                if again.bad_request:
+                if again.once:
                     if refused and last is not None:
                         raise last from None
                     refused = True
@@ -819,7 +822,9 @@ def _again_or_refused(method: str, path: str, answer: Answer) -> Exception:
     error = refusal(method, path, answer)
     passing = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     if answer.code == CANNOT_DELETE_PARENT:
-        return PlacementRefused(f'{error.message}: providers that are not ours lie below it', hint='delete those first')
+        # Or one of ours that another publisher has just made there.
+        why = f'{error.message}: providers that are not ours lie below it'
+        return _Again(PlacementRefused(why, hint='delete those first'), once=True)
     if answer.status in passing or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return _Again(error, bad_request=answer.status == HTTPStatus.BAD_REQUEST)
+        return _Again(error, once=answer.status == HTTPStatus.BAD_REQUEST)
     return error

@@ -706,6 +706,25 @@ def test_a_card_that_is_gone_is_emptied_and_stays_until_it_may_be_deleted(
     assert {root, gpu_of(root)} == cloud.tree(root)
 
 
+def test_what_another_publisher_makes_below_a_card_that_is_deleted_is_deleted_too(
+    publisher: Publisher, cloud: Cloud, sending: Adapter, url: str, root: str
+) -> None:
+    """A conductor that was thought dead: it is no provider of somebody else's, for which an operator would have to look."""
+    publisher.publish(wanted(root))
+    card = providers.card_uuid(root, FPGA)
+    again: list[str] = []
+
+    def make_again(method: str, url_sent: str) -> None:
+        if (method, url_sent) == ('DELETE', f'/resource_providers/{card}') and not again:
+            again.append(url_sent)
+            Publisher(PlacementClient(Adapter(url))).publish(wanted(root))
+
+    sending.before = make_again
+    publisher.publish(wanted(root, {}, accelerators=(gpu(),)), delete_gone=True)
+    assert 1 == len(again)
+    assert {root, gpu_of(root)} == cloud.tree(root)
+
+
 def test_a_claimed_card_is_never_deleted(publisher: Publisher, cloud: Cloud, root: str) -> None:
     """Neither its slot nor the card above it, whatever was asked for."""
     publisher.publish(wanted(root))
