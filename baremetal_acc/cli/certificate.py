@@ -11,13 +11,12 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from baremetal_acc import files, run
+from baremetal_acc import files
 from baremetal_acc.cli import exits, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
@@ -88,26 +87,20 @@ class Issue(ReportCommand):
         targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> Json:
-            target = targets[entry.name]
-            if isinstance(target, AccError):
-                raise target
-            state = using.store.read(entry.name)
-            with_known = replace(tools, known=frozenset(state.known))
-            now = datetime.now(UTC)
-            inventory = run.observe(target, with_known, now, measure=True)
-            verdict = work.judge(inventory, target, with_known, state, state.lifecycle)
+            judged = work.judged(using, entry, tools, targets[entry.name])
+            lifecycle = judged.state.lifecycle
             baseline, catalogue = tools.papers or (Paper(name='', digest=''),) * 2
             issued = datetime.now(UTC)
             certificate = decide.issue(
-                inventory,
-                verdict,
+                judged.inventory,
+                judged.verdict,
                 tools.baseline,
-                target.node,
-                state.engagements,
+                judged.target.node,
+                judged.state.engagements,
                 decide.Occasion(
                     node=CertifiedNode(uuid=entry.node, name=entry.name),
-                    lifecycle=state.lifecycle,
-                    proven_in=state.lifecycle,
+                    lifecycle=lifecycle,
+                    proven_in=lifecycle,
                     flow=Flow.CLI,
                     deployment=arguments.deployment or str(uuid.uuid4()),
                     issued=issued,
@@ -117,11 +110,11 @@ class Issue(ReportCommand):
                     requester=_user(),
                     baseline=baseline,
                     catalogue=catalogue,
-                    known=with_known.known,
+                    known=judged.tools.known,
                 ),
                 tools.catalogue,
             )
-            warn_of_waivers(entry, verdict)
+            warn_of_waivers(entry, judged.verdict)
             return _keep(entry.name, certificate, by, arguments.out, folder)
 
         bodies, codes = [], []

@@ -5,8 +5,6 @@
 import argparse
 import contextlib
 from collections.abc import Iterable
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from baremetal_acc.cli import exits, publisher, render, session, text, work
@@ -29,7 +27,7 @@ from baremetal_acc.model.provider import (
     SetInventories,
     SetTraits,
 )
-from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.run import Target, Tools
 
 COLUMNS = ('Target', 'Provider', 'Call', 'What', 'Sent')
 
@@ -129,15 +127,10 @@ def looked(
     :raises AccError: it could not be looked at, or has no node.
     """
     root = node_of(entry)
-    if isinstance(target, AccError):
-        raise target
-    state = using.store.read(entry.name)
-    by = replace(tools, known=frozenset(state.known))
-    inventory = observe(target, by, datetime.now(UTC), measure=True)
-    verdict = work.judge(inventory, target, by, state, state.lifecycle)
-    made = supply(inventory, verdict, by.baseline, target.node, by.catalogue)
-    tree = providers.tree(inventory, verdict, root, made.functions, made.offers)
-    return tree, standing(inventory, verdict, by.baseline, target.node, root, made)
+    found = work.judged(using, entry, tools, target)
+    made = supply(found.inventory, found.verdict, tools.baseline, found.target.node, tools.catalogue)
+    tree = providers.tree(found.inventory, found.verdict, root, made.functions, made.offers)
+    return tree, standing(found.inventory, found.verdict, tools.baseline, found.target.node, root, made)
 
 
 def documents(calls: Iterable[Call]) -> Iterable[dict[str, Any]]:

@@ -3,8 +3,6 @@
 """``baremetal-acc verify``: does everything hold that the baseline demands? It only reads."""
 
 import argparse
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from baremetal_acc.cli import exits, render, session, work
@@ -14,7 +12,6 @@ from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.results import tell_what_is_relaxed, warn_of_waivers
 from baremetal_acc.errors import AccError, NotMet
 from baremetal_acc.model.job import Verdict
-from baremetal_acc.run import observe
 
 COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
 
@@ -37,13 +34,7 @@ class Verify(ReportCommand):
         targets = {e.name: using.attempt(e) for e in using.entries}
 
         def one(entry: TargetEntry) -> Verdict:
-            target = targets[entry.name]
-            if isinstance(target, AccError):
-                raise target
-            state = using.store.read(entry.name)
-            by = replace(tools, known=frozenset(state.known))
-            inventory = observe(target, by, datetime.now(UTC), measure=True)
-            return work.judge(inventory, target, by, state, state.lifecycle)
+            return work.judged(using, entry, tools, targets[entry.name]).verdict
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):

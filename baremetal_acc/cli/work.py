@@ -17,7 +17,7 @@ from baremetal_acc.decide import restore, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
-from baremetal_acc.errors import ImageError, UsageError
+from baremetal_acc.errors import AccError, ImageError, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
@@ -245,6 +245,36 @@ def judge(
         measured=measured,
     )
     return marked(found, inventory, state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a target shows now, what its devices sign included, and what of the baseline that meets.
+
+    :ivar tools: with the devices that were there when everything held last.
+    :ivar state: what we remember of it.
+    """
+
+    target: Target
+    tools: Tools
+    state: TargetState
+    inventory: Inventory
+    verdict: Verdict
+
+
+def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | AccError) -> Judged:
+    """Look at a target, and judge it.
+
+    :param target: what it is, or why nobody knows.
+    :raises AccError: that, or it could not be looked at.
+    """
+    if isinstance(target, AccError):
+        raise target
+    state = using.store.read(entry.name)
+    tools = replace(tools, known=frozenset(state.known))
+    inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
+    verdict = judge(inventory, target, tools, state, state.lifecycle)
+    return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict)
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
