@@ -17,6 +17,18 @@ import yaml
 NEW_GPU = '96.00.74.00.0D'
 NEW_FPGA = '2.1.4'
 
+RECORDINGS = (
+    'dell/r750-h100-bluefield2',
+    'dmtf/rackmount',
+    'dmtf/smartnic',
+    'hpe/dl380a-gen11-2xh100nvl',
+    'lenovo/sr670v2-8xl40-bluefield2',
+    'nvidia/bluefield3',
+    'nvidia/gh200',
+    'supermicro/hgx-h100-8gpu',
+)
+"""Of real machines and of DMTF's mockups, in the shared folder."""
+
 BASELINE = f"""
 format = 1
 

@@ -13,18 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.desk import Desk, target_of
-
-RECORDINGS = (
-    'dell/r750-h100-bluefield2',
-    'dmtf/rackmount',
-    'dmtf/smartnic',
-    'hpe/dl380a-gen11-2xh100nvl',
-    'lenovo/sr670v2-8xl40-bluefield2',
-    'nvidia/bluefield3',
-    'nvidia/gh200',
-    'supermicro/hgx-h100-8gpu',
-)
+from tests.cli.desk import RECORDINGS, Desk, target_of
 
 IDENTIFYING = re.compile(
     r'(.*serialnumber|.*servicetag|uuid|.*guid|.*macaddress(es)?|basemac|macaddr|durablename|assettag|hostname|fqdn|domainname|nodeid)',

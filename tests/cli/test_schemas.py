@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.desk import Desk, target_of
+from tests.cli.desk import RECORDINGS, Desk, target_of
 
 
 def closed(schema: Any) -> Any:
@@ -68,18 +68,6 @@ def test_a_schema_can_fail(validate):
     ):
         with pytest.raises(jsonschema.ValidationError):
             validate('verify', {'format': 1, 'targets': [target]})
-
-
-RECORDINGS = (
-    'dell/r750-h100-bluefield2',
-    'dmtf/rackmount',
-    'dmtf/smartnic',
-    'hpe/dl380a-gen11-2xh100nvl',
-    'lenovo/sr670v2-8xl40-bluefield2',
-    'nvidia/bluefield3',
-    'nvidia/gh200',
-    'supermicro/hgx-h100-8gpu',
-)
 
 
 @pytest.mark.parametrize('name', RECORDINGS)
