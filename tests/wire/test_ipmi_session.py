@@ -502,6 +502,22 @@ def test_a_handshake_outlives_lost_messages(site, lost):
         assert len(count) > often
 
 
+def test_a_handshake_that_the_bmc_has_forgotten_is_begun_anew(site):
+    """It says so by its status; what it does not know is not sent to it again."""
+    asked = []
+
+    def forget(datagram):
+        asked.append(datagram[5])
+        if asked.count(0x12) == 1:
+            site.endpoint._handshakes.clear()
+        return site.endpoint.receive(datagram)
+
+    site.meddle = lambda datagram, answers: answers
+    site.receive = forget
+    site.login().close()
+    assert [0x10, 0x12, 0x10, 0x12, 0x14] == [kind for kind in asked if kind in (0x10, 0x12, 0x14)]
+
+
 def test_the_budget_of_a_session_ends_it(site):
     """All of it, whatever a single command is given; closing still works."""
     with site.login(budget=timedelta(seconds=0.5)) as session:
@@ -838,7 +854,9 @@ def test_no_datagram_does_harm(stage, data):
 def test_what_is_not_encrypted_is_no_answer():
     """Right in all else, checked by the key of the session: pyghmi would take it."""
     codec, answer = talk(4)
-    message = codec.decode(answer).whole
+    told = {**fields(emulated.Message.parse(codec.decode(answer).whole)), 'data': bytes(41)}
+    message = emulated.Message(**told).encoded()
+    assert 48 == len(message), 'as long as an encrypted one may be'
     packet = struct.pack('<BBIIH', 6, 0x40, codec.localsid, 9, len(message)) + message
     pad = -(len(packet) + 2) % 4
     packet += b'\xff' * pad + bytes((pad, 7))
