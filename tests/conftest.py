@@ -91,10 +91,15 @@ def loggers_that_speak() -> None:
 
 
 @pytest.fixture(scope='module')
-def placement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def placement_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where :func:`placement` keeps its database, ``placement.sqlite``."""
+    return tmp_path_factory.mktemp('placement')
+
+
+@pytest.fixture(scope='module')
+def placement(placement_folder: Path) -> Iterator[str]:
     """URL of a real placement, which is a process of its own and ends with the tests of the module."""
-    state = tmp_path_factory.mktemp('placement')
-    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(state), '--placement']
+    command = [sys.executable, '-m', 'baremetal_acc.demo.services', '--state', str(placement_folder), '--placement']
     # It ends with its standard input: a test run that is killed leaves nothing behind.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

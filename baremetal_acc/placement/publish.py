@@ -131,10 +131,12 @@ class _Busy:
     """Why a provider is left as it is.
 
     :ivar consumers: who holds it, but for the node's own instance.
+    :ivar hint: what to do, where no consumer has to do it.
     """
 
     text: str
     consumers: frozenset[str] = frozenset()
+    hint: str | None = None
 
 
 class _InUse(Exception):
@@ -547,7 +549,12 @@ class Publisher:
         }
         others = {name: classes for name, classes in holders.items() if name != consumer}
         if not holders:
-            raise _Again
+            nobodys = roots.nobodys(self._client, (call.uuid,))
+            if nobodys is None:
+                raise _Again
+            busy[call.uuid] = _Busy(text=nobodys.text, hint=nobodys.hint)
+            held[call.uuid] = frozenset(nobodys.amounts)
+            return
         if others:
             busy[call.uuid] = _held_by(call.name, others)
         held[call.uuid] = frozenset().union(*holders.values())
@@ -558,6 +565,9 @@ class Publisher:
         names = sorted(frozenset().union(*(b.consumers for b in busy.values())) - {consumer})
         alone = [name for name in names if (claimed := self.claims(name)) and root not in claimed]
         show = '; '.join(f'openstack resource provider allocation show {name}' for name in (alone or names)[:MOST_NAMED])
+        hints = [b.hint for _, b in sorted(busy.items()) if b.hint is not None]
+        if hints:
+            return ClaimedAlone(text, hint=hints[0])
         if alone:
             hint = (
                 f'claimed without the machine, so nobody waits for it: end that instance or delete the allocation ({show}), '

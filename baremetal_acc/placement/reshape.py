@@ -30,7 +30,7 @@ from baremetal_acc.errors import AccError, PlacementError, PlacementUnreachable
 from baremetal_acc.model.provider import Call, Provider, ProviderTree
 from baremetal_acc.model.reshape import Claim, Consumer, Move, Placed, Reshape, Stock, Stocked
 from baremetal_acc.placement import roots, wire
-from baremetal_acc.placement.client import RESHAPER, Answer, PlacementClient, refusal
+from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, Answer, PlacementClient, refusal
 from baremetal_acc.placement.publish import Publisher
 
 LOG = logging.getLogger(__name__)
@@ -87,9 +87,9 @@ _Held = dict[str, dict[str, tuple[Claim, ...]]]
 class _Again(Exception):
     """Somebody else wrote, or an answer was lost: look, decide and send anew."""
 
-    def __init__(self, error: PlacementError | None = None, *, bad_request: bool = False) -> None:
+    def __init__(self, error: PlacementError | None = None, *, once: bool = False) -> None:
         self.error = error
-        self.bad_request = bad_request
+        self.once = once
         super().__init__()
 
 
@@ -185,7 +185,7 @@ class Reshaper:
                 found = turn()
             except _Again as again:
                 last = again.error
-                if again.bad_request:
+                if again.once:
                     if refused and last is not None:
                         raise last from None
                     refused = True
@@ -255,8 +255,10 @@ class Reshaper:
         else:
             turns.lost = True  # a proxy may have lost the answer
         error = refusal('POST', RESHAPER, answer)
+        if answer.code == INVENTORY_IN_USE and (nobodys := roots.nobodys(self._client, (p.uuid for p in made.providers))):
+            raise _Again(nobodys.error(), once=True)
         if answer.status == HTTPStatus.BAD_REQUEST:
-            raise _Again(error, bad_request=True)  # a provider was deleted meanwhile
+            raise _Again(error, once=True)  # a provider was deleted meanwhile
         if answer.status == HTTPStatus.CONFLICT or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise _Again(error)
         raise error

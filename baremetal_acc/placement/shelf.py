@@ -126,7 +126,7 @@ class Shelf:
 
         :param seen: what is to be withdrawn: what else was offered meanwhile refuses it.
         :raises InventoryInUse: something is claimed; nothing was changed.
-        :raises PlacementRefused: it is not as it was seen, or it may not be done; nothing was changed.
+        :raises PlacementRefused: it may not be done, or is claimed by nobody whom placement knows; nothing was changed.
         :raises PlacementUnreachable: no answer, or somebody has done it: whether it was this request has to be looked at.
         """
         if not seen.offered:
@@ -142,6 +142,9 @@ class Shelf:
         if answer.ok:
             return
         if answer.code == INVENTORY_IN_USE:
+            nobodys = roots.nobodys(self._client, (o.uuid for o in seen.offered))
+            if nobodys is not None:
+                raise nobodys.error()
             raise InventoryInUse(f'placement, node {root_uuid}: something of it was claimed right now')
         if answer.status == HTTPStatus.CONFLICT:
             there = {o.uuid for o in self.look(root_uuid).offered}

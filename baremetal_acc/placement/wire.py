@@ -168,6 +168,14 @@ def claims(provider: str, answer: Answer) -> dict[str, tuple[Claim, ...]]:
     return {name: _claims(provider, raw) for name, raw in sorted(mapping(answer.body.get('allocations')).items())}
 
 
+def usages(answer: Answer) -> dict[str, int]:
+    """How much of a provider is claimed, by class."""
+    found = mapping(answer.body.get('usages'))
+    if not all(isinstance(amount, int) for amount in found.values()):
+        raise invalid('usage')
+    return found
+
+
 def _stock(name: str, raw: object) -> Stock:
     match raw:
         case {

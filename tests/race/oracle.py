@@ -25,6 +25,7 @@ ALLOCATIONS = """
 SELECT a.resource_provider_id, c.name, a.consumer_id, a.used FROM allocations a
 JOIN resource_classes c ON c.id = a.resource_class_id
 """
+LOST = 'FROM allocations WHERE consumer_id NOT IN (SELECT uuid FROM consumers)'
 TRAITS = """
 SELECT t.resource_provider_id, n.name FROM resource_provider_traits t JOIN traits n ON n.id = t.trait_id
 """
@@ -104,6 +105,19 @@ class Oracle:
             held=held,
             traits={p: frozenset(t) for p, t in found.items()},
         )
+
+    def free_lost(self) -> int:
+        """Delete claims whose consumers placement has lost, as an operator would.
+
+        It deletes a claim and its consumer in two transactions, and a reshape in between has made other rows.
+
+        :returns: how many there were.
+        """
+        with self._engine.begin() as connection:
+            found = connection.execute(sqlalchemy.text(f'SELECT id {LOST}')).all()
+            if found:
+                connection.execute(sqlalchemy.text(f'DELETE {LOST}'))
+        return len(found)
 
     def start(self, interval: float) -> None:
         """Look in a thread."""
