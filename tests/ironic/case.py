@@ -19,6 +19,7 @@ from ironic.drivers.modules.redfish import utils as redfish_utils
 from ironic.tests.unit.conductor import mgr_utils
 from ironic.tests.unit.db import base as db_base
 from ironic.tests.unit.objects import utils as obj_utils
+from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.demo.services import write_certificate_key
 from baremetal_acc.emulator.image import build_image
@@ -210,6 +211,14 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def listen(self) -> None:
+        """Have notifications sent, through oslo.messaging's notifier to its driver for tests."""
+        self.config(notification_level='info', transport_url='fake:/')
+        self.config(group='oslo_messaging_notifications', driver=['test'])
+        rpc.init(CONF)
+        self.addCleanup(rpc.cleanup)
+        self.addCleanup(_impl_test.reset)
 
     def gpu(self, number: int) -> str:
         """Identity of a GPU."""

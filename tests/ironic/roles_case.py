@@ -5,18 +5,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pecan
 import pytest
-import webtest
-from ironic.api import app as api_app
-from ironic.common import policy as ironic_policy
-from ironic.common import states
 
+from tests.ironic.api import VERSION, with_api
 from tests.ironic.case import IronicCase
 from tests.ironic.keystone import Keystone, configure, keystone
 
-OWNER, LESSEE, STRANGER = 'a' * 32, 'b' * 32, 'c' * 32
-VERSION = {'X-OpenStack-Ironic-API-Version': 'latest'}
+STRANGER = 'c' * 32
 
 
 class RolesCase(IronicCase):
@@ -35,13 +30,7 @@ class RolesCase(IronicCase):
         self.config(auth_strategy='keystone')
         self.config(group='api', middleware=self.middleware)
         configure(self, self._stand_in.address)
-        ironic_policy._ENFORCER = None
-        self.addCleanup(setattr, ironic_policy, '_ENFORCER', None)
-        self.addCleanup(pecan.set_config, {}, overwrite=True)
-        self.app = webtest.TestApp(api_app.VersionSelectorApplication())
-        self.node.owner, self.node.lessee = OWNER, LESSEE
-        self.node.provision_state = states.ACTIVE
-        self.node.save()
+        self.app = with_api(self)
 
     @property
     def keystone(self) -> Keystone:

@@ -4,18 +4,12 @@
 
 from typing import Any
 
-import pecan
 import pytest
-import webtest
-from ironic.api import app as api_app
-from ironic.common import policy as ironic_policy
 from ironic.common import states
 from keystonemiddleware import auth_token
 
+from tests.ironic.api import LESSEE, OWNER, VERSION, with_api
 from tests.ironic.case import IronicCase
-
-OWNER, LESSEE = 'a' * 32, 'b' * 32
-VERSION = {'X-OpenStack-Ironic-API-Version': 'latest'}
 
 
 def who(roles: str, *, project: str | None = None) -> dict[str, str]:
@@ -50,13 +44,13 @@ class ApiCase(IronicCase):
         # What the tests ask the conductor for directly, the operator asks for.
         self.context.user_id, self.context.system_scope, self.context.auth_token_info = 'operator', 'all', {'token': {}}
         self.config(group='api', middleware=self.middleware)
-        ironic_policy._ENFORCER = None
-        self.addCleanup(setattr, ironic_policy, '_ENFORCER', None)
-        self.addCleanup(pecan.set_config, {}, overwrite=True)
-        self.app = webtest.TestApp(api_app.VersionSelectorApplication())
-        self.node.owner, self.node.lessee = OWNER, LESSEE
-        self.node.provision_state = states.ACTIVE
-        self.node.save()
+        self.app = with_api(self)
+
+    def cleaned(self, *steps: str) -> str:
+        """The state after cleaning, whatever there was before."""
+        self.clear()
+        self.clean(*steps)
+        return self.settle()
 
     def serve_as(self, headers: dict[str, str], step: str, args: dict[str, Any] | None = None) -> int:
         """Ask for a service step; the status of the answer."""

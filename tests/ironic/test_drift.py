@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from ironic import objects
 from ironic.common import rpc, states
 from ironic.conductor import task_manager
-from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.emulator.image import build_image
@@ -67,11 +66,7 @@ class DriftCase(IronicCase):
             self.addCleanup(logger.setLevel, logging.NOTSET)
             logger.addHandler(self._lines)
             self.addCleanup(logger.removeHandler, self._lines)
-        self.config(notification_level='info', transport_url='fake:/')
-        self.config(group='oslo_messaging_notifications', driver=['test'])
-        rpc.init(CONF)
-        self.addCleanup(rpc.cleanup)
-        self.addCleanup(_impl_test.reset)
+        self.listen()
         self.take_stock()
         self.forget()
 

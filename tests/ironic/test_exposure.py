@@ -8,7 +8,8 @@ from ironic.common import states
 
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc_ironic import node as memory
-from tests.ironic.test_api import OWNER, OWNER_MEMBER, ApiCase
+from tests.ironic.api import OWNER
+from tests.ironic.test_api import OWNER_MEMBER, ApiCase
 
 RECONCILE = 'reconcile_accelerators'
 
@@ -29,12 +30,6 @@ class TestExposure(ApiCase):
         change = [{'op': 'add', 'path': '/driver_info/acc_exposure', 'value': exposure}]
         self.app.patch_json(f'/v1/nodes/{self.node.uuid}', change, headers=OWNER_MEMBER, status=200)
         self.node.refresh()
-
-    def cleaned(self, *steps: str) -> str:
-        """The state after cleaning."""
-        self.clear()
-        self.clean(*steps)
-        return self.settle()
 
     def test_what_a_member_of_the_owners_project_writes_opens_nothing(self) -> None:
         """A deploy locks as a tenant's, fails, and names both and what to do; automated cleaning fails, too."""

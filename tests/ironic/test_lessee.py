@@ -17,8 +17,9 @@ from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Opened, Quarantine
 from baremetal_acc_ironic.power import PowerRefused
+from tests.ironic.api import LESSEE
 from tests.ironic.case import BASELINE
-from tests.ironic.test_api import LESSEE, LESSEE_ADMIN, LESSEE_MEMBER, OWNER_ADMIN, SYSTEM_ADMIN, ApiCase
+from tests.ironic.test_api import LESSEE_ADMIN, LESSEE_MEMBER, OWNER_ADMIN, SYSTEM_ADMIN, ApiCase
 
 LAB = '[[rule]]\nname = "lab"\nmatch = { resource_class = "lab" }\nblock = []\nfirmware = {}\n\n'
 RECONCILE = 'reconcile_accelerators'

@@ -20,8 +20,9 @@ from ironic.conductor import rpcapi
 from ironic.drivers.modules import inspect_utils
 
 from baremetal_acc_ironic import steps
+from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.keystone import IMPLIED, SERVICE
-from tests.ironic.roles_case import LESSEE, OWNER, STRANGER, RolesCase
+from tests.ironic.roles_case import STRANGER, RolesCase
 
 SCOPES = {
     'system': [f'system:{role}' for role in IMPLIED],

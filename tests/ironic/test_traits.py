@@ -10,7 +10,8 @@ from ironic.conductor import task_manager
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import KEY
 from baremetal_acc_ironic.target import target
-from tests.ironic.test_api import OWNER, OWNER_ADMIN, ApiCase
+from tests.ironic.api import OWNER
+from tests.ironic.test_api import OWNER_ADMIN, ApiCase
 
 LAB, GOLD, SAME = 'CUSTOM_LAB', 'CUSTOM_GOLD', 'CUSTOM_OTHER'
 RECONCILE = 'reconcile_accelerators'
@@ -42,12 +43,6 @@ class TestTraits(ApiCase):
         body = {'traits': [*traits, *ours]}
         self.app.put_json(f'/v1/nodes/{self.node.uuid}/traits', body, headers=OWNER_ADMIN, status=204)
         self.node.refresh()
-
-    def cleaned(self, *steps: str) -> str:
-        """The state after cleaning."""
-        self.clear()
-        self.clean(*steps)
-        return self.settle()
 
     def facts(self) -> frozenset[str]:
         """What rules go by."""

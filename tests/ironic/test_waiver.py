@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from ironic.common import rpc, states
+from ironic.common import states
 from ironic.conductor import task_manager
-from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import WritePath
@@ -35,11 +34,7 @@ class WaiverCase(ApiCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.config(notification_level='info', transport_url='fake:/')
-        self.config(group='oslo_messaging_notifications', driver=['test'])
-        rpc.init(CONF)
-        self.addCleanup(rpc.cleanup)
-        self.addCleanup(_impl_test.reset)
+        self.listen()
         self.node.provision_state, self.node.lessee = states.AVAILABLE, None
         self.node.save()
 
@@ -55,12 +50,6 @@ class WaiverCase(ApiCase):
         """The step in manual cleaning, and the state that comes of it."""
         self.clear()
         self.clean({'step': WAIVE, 'args': arguments})
-        return self.settle()
-
-    def cleaned(self) -> str:
-        """Automated cleaning."""
-        self.clear()
-        self.clean()
         return self.settle()
 
 

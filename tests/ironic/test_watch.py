@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
-from ironic.common import rpc, states
+from ironic.common import states
 from ironic.conductor import task_manager
-from ironic.conf import CONF
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import LockState
@@ -37,11 +36,7 @@ class WatchCase(IronicCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.config(notification_level='info', transport_url='fake:/')
-        self.config(group='oslo_messaging_notifications', driver=['test'])
-        rpc.init(CONF)
-        self.addCleanup(rpc.cleanup)
-        self.addCleanup(_impl_test.reset)
+        self.listen()
         self.addCleanup(self.log_out)
         self.at = datetime.now(UTC)
 

@@ -31,12 +31,6 @@ class TestHiddenWay(ApiCase):
         self.node.provision_state, self.node.lessee = states.AVAILABLE, None
         self.node.save()
 
-    def cleaned(self) -> str:
-        """Automated cleaning, and the state that comes of it."""
-        self.clear()
-        self.clean()
-        return self.settle()
-
     def test_a_way_that_is_hidden_beside_one_that_is_shown_is_missed(self) -> None:
         """Before the step that locks, too: what was shown is remembered from a good look on. An inspection forgets it."""
         assert states.AVAILABLE == self.cleaned(), self.node.last_error

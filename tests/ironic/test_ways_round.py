@@ -14,8 +14,9 @@ from ironic.conductor import rpcapi, task_manager
 
 from baremetal_acc_ironic import certificate, requester
 from baremetal_acc_ironic.work import StepFailed
+from tests.ironic.api import LESSEE, OWNER, VERSION
 from tests.ironic.case import GPU_OLD
-from tests.ironic.roles_case import LESSEE, OWNER, VERSION, RolesCase
+from tests.ironic.roles_case import RolesCase
 
 ADMIN, TENANT, TENANTS_MEMBER, OWNERS = 'system:admin', f'{LESSEE}:manager', f'{LESSEE}:member', f'{OWNER}:manager'
 TRAIT = 'CUSTOM_ROUND'
