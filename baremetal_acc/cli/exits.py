@@ -46,6 +46,7 @@ _CODES: tuple[tuple[type[errors.AccError], Exit], ...] = (
     (errors.WriteFailed, Exit.WRITE_FAILED),
     (errors.StaleJob, Exit.REFUSED),
     (errors.DemandRefused, Exit.REFUSED),
+    (errors.DemandDiffers, Exit.REFUSED),
     (errors.IronicUnreachable, Exit.UNREACHABLE),
     (errors.IronicError, Exit.REFUSED),
     (errors.PlacementUnreachable, Exit.UNREACHABLE),

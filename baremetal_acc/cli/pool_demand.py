@@ -59,7 +59,8 @@ class _DemandCommand(ReportCommand):
 class Add(_DemandCommand):
     """Say that somebody waits for a function and has found none. pool watch, or the next pool apply, has a region programmed.
 
-    The same --id told twice is one demand, which keeps its first time. Exit code 0: it waits now; 4: too many wait already.
+    The same --id told twice is one demand, which keeps its first time. Exit code 0: it waits now; 4: too many wait already, or
+    somebody waits for something else under that --id.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

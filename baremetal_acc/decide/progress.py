@@ -82,7 +82,7 @@ def counting(told: Iterable[Told]) -> tuple[Demand, ...]:
     changed; one that is being programmed likewise.
     """
     return tuple(
-        replace(t.demand, resource_class=_in_placement(t.demand.resource_class), held=_held(t))
+        replace(t.demand, resource_class=in_placement(t.demand.resource_class), held=_held(t))
         for t in told
         if t.progress is not Progress.TAKEN
     )
@@ -192,7 +192,7 @@ def _served(several: Sequence[Told], ready: _Places, coming: _Places, now: datet
             yield replace(one, progress=Progress.WAITING, since=one.demand.at, provider=None)
 
 
-def _in_placement(resource_class: str | None) -> str | None:
+def in_placement(resource_class: str | None) -> str | None:
     """How placement calls a machine's class, if it is said in Ironic's words: so that both are one."""
     if resource_class is None or resource_class.upper().startswith('CUSTOM_'):
         return resource_class and resource_class.upper()

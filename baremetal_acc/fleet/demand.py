@@ -21,7 +21,7 @@ from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.pool import DEMAND_LASTS, Demand, Machine
 from baremetal_acc.decide.progress import Progress, Told, counting, progress
 from baremetal_acc.errors import AccError, UsageError
-from baremetal_acc.fleet.spool import FOREVER, Spool, over
+from baremetal_acc.fleet.spool import FOREVER, Spool, over, whole
 
 LOG = logging.getLogger(__name__)
 
@@ -54,16 +54,17 @@ class Desk:
     _turned: float = -CALM
 
     def tell(self, asked: Asked, request: str, at: datetime, *, source: str, asker: str | None = None) -> tuple[Demand, ...]:
-        """Keep what a request asks for.
+        """Keep what a request asks for: all of it, or nothing.
 
+        :param asked: a function at least.
         :param request: its id; the same one told twice is told once.
-        :returns: its demands, those that were told before among them.
-        :raises DemandRefused: there are too many. Those of the request that were told before it stay.
+        :returns: its demands, as they are kept.
+        :raises DemandRefused: there are too many.
+        :raises DemandDiffers: the id is known as that of another request.
         """
-        demands = asked.demands(request, at)
-        for one in demands:
-            if self.spool.put(one, source, asker):
-                self.say(f'{_demand(one)}: told by {source}')
+        demands, new = self.spool.put_all(asked.demands(request, at), source, asker)
+        for one in demands if new else ():
+            self.say(f'{_demand(one)}: told by {source}')
         return demands
 
     def function(self, name: str) -> str:
@@ -81,7 +82,7 @@ class Desk:
 
     def look(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """The demands that a plan ought to count, by what the fleet is like now. Nothing is reported, and nothing forgotten."""
-        told = [t for t in self.spool.told(now, FOREVER) if not over(t, now, lasts)]
+        told = whole(t for t in self.spool.told(now, FOREVER) if not over(t, now, lasts))
         return counting(progress(told, machines, now))
 
     def turn(self, machines: Sequence[Machine], now: datetime, lasts: timedelta) -> tuple[Demand, ...]:

@@ -32,7 +32,7 @@ from aiohttp import web
 from baremetal_acc.decide import demand
 from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.progress import Told
-from baremetal_acc.errors import AccError, DemandRefused, StateError, UsageError
+from baremetal_acc.errors import AccError, DemandDiffers, DemandRefused, StateError, UsageError
 from baremetal_acc.fleet.demand import Desk
 from baremetal_acc.fleet.document import body_of
 
@@ -54,6 +54,9 @@ RATE = 50.0
 
 BURST = 200
 """Demands that may come at once."""
+
+LOG_SECONDS = 60.0
+"""How long after it was logged that a demand was refused no other refusal is: fifty may come a second."""
 
 TOKEN_LENGTHS = (16, 512)
 """Characters of a token, at least and at most."""
@@ -196,6 +199,7 @@ class Hook:
         self._desk = desk
         self._clock = clock
         self._left, self._at = float(BURST), clock()
+        self._logged: float | None = None
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
@@ -284,7 +288,10 @@ class Hook:
         except _Refused as exc:
             status, body, headers = exc.status, exc.body, exc.headers
         except DemandRefused as exc:
-            status, body, headers = 503, {'error': str(exc)}, {'Retry-After': '60'}
+            self._log_refusal(exc)
+            status, body, headers = 503, {'error': exc.text}, {'Retry-After': '60'}
+        except DemandDiffers as exc:
+            status, body = 409, {'error': str(exc)}
         except UsageError as exc:
             status, body = 422, {'error': str(exc)}
         except AccError as exc:
@@ -293,6 +300,13 @@ class Hook:
         answer = web.json_response(body, status=status, headers=headers)
         answer.force_close()
         return answer
+
+    def _log_refusal(self, error: DemandRefused) -> None:
+        """What refuses one refuses all that come after it: the log is told once in a while."""
+        now = self._clock()
+        if self._logged is None or now - self._logged >= LOG_SECONDS:
+            self._logged = now
+            LOG.warning('a demand was refused: %s', error)
 
     async def _respond(self, http: web.BaseRequest) -> tuple[int, dict[str, Any]]:
         if http.path == '/v1/health':

@@ -8,8 +8,9 @@
     .lock                    held by whoever writes; it holds how many demands were refused because there were too many
 
 The same id told twice is one demand, and keeps its first time; once its function was schedulable, it can be told anew. When
-the folder is full a new one is refused: none that lies there is lost. Only files of the user who runs this are read, and only
-those that nobody else may write.
+the folder is full a new one is refused: none that lies there is lost. Those of one request are kept all or none; some of them
+alone are no demand: what a writer has left that died, and what is left when one of them is dropped. Only files of the user who
+runs this are read, and only those that nobody else may write.
 """
 
 import errno
@@ -22,16 +23,18 @@ import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from baremetal_acc import files
+from baremetal_acc.decide.demand import MOST_OF_A_REQUEST
 from baremetal_acc.decide.pool import Demand
-from baremetal_acc.decide.progress import Progress, Told
-from baremetal_acc.errors import DemandRefused, StaleJob, StateError, UsageError
+from baremetal_acc.decide.progress import Progress, Told, in_placement
+from baremetal_acc.errors import DemandDiffers, DemandRefused, StaleJob, StateError, UsageError
 from baremetal_acc.model.codec import decode, encode
 
 LOG = logging.getLogger(__name__)
@@ -98,37 +101,95 @@ class Spool:
 
         :param source: who told it.
         :param asker: on whose behalf: a project. None: the operator's, who may tell any number.
-        :returns: whether it is new. One with the same id that waits stays as it is.
-        :raises UsageError: one of its texts is no name.
-        :raises DemandRefused: there are too many.
-        :raises StateError: it could not be kept.
+        :returns: whether it is new.
+        :raises AccError: as :meth:`put_all`.
         """
-        _check_texts(demand, asker)
-        new = Told(demand=demand, source=source, since=demand.at, asker=asker)
-        mine = _parts(_name(new))
+        return self.put_all((demand,), source, asker)[1]
+
+    def put_all(
+        self, demands: Sequence[Demand], source: str = 'file', asker: str | None = None
+    ) -> tuple[tuple[Demand, ...], bool]:
+        """Keep all demands of one request, or none.
+
+        :param demands: one at least.
+        :returns: what is kept, and whether it is new. A request that waits stays as it is.
+        :raises UsageError: one of their texts is no name, or they are more than are ever taken.
+        :raises DemandRefused: there are too many.
+        :raises DemandDiffers: their id is known as that of another request.
+        :raises StateError: they could not be kept.
+        """
+        for demand in demands:
+            _check_texts(demand, asker)
+        new = [Told(demand=demand, source=source, since=demand.at, asker=asker) for demand in demands]
+        if self._too_many(new, ()) is not None:
+            raise UsageError(
+                argument='id',
+                what=f'{demands[0].request[0]}: asks for more at once than are ever taken',
+                hint=f'{self.most} in all, {self.most_of_one} for one function, {self.most_of_an_asker} of one project for one',
+            )
         with self._explained(), self._alone() as lock:
-            there = {name: _parts(name) for name in self._names(orphans=True)}
-            for name in [name for name, parts in there.items() if parts['id'] == mine['id']]:
-                if not _over_before(self._read(name), demand.at):
-                    return False
-                (self.root / name).unlink(missing_ok=True)
-                del there[name]
-            same = [parts for parts in there.values() if parts['function'] == mine['function']]
-            of_asker = sum(parts['asker'] == mine['asker'] for parts in same) if asker is not None else 0
-            if of_asker >= self.most_of_an_asker:
-                what = f'{of_asker} of {asker} for {demand.function}'
-            elif len(same) >= self.most_of_one:
-                what = f'{len(same)} for {demand.function}'
-            elif len(there) >= self.most:
-                what = f'{len(there)}'
-            else:
-                self._write(new)
-                return True
-            _count(lock)
+            names = self._names(orphans=True)
+            known = self._known_as(demands, names)
+            found = [t for t in known.values() if not _left(t, known, demands[0].request[0])]
+            if not all(_over_before(t, demands[0].at) for t in found):
+                kept = {t.demand.id: t.demand for t in found}
+                if not _alike(kept.values(), demands):
+                    raise _differs(demands[0], tuple(kept.values()))
+                return tuple(kept[d.id] for d in demands), False
+            there = [_parts(name) for name in names if name not in known]
+            what = self._too_many(new, there)
+            if what is None:
+                for name in known:
+                    (self.root / name).unlink(missing_ok=True)
+                self._write_all(new)
+                return tuple(demands), True
+            _count(lock, len(new))
         raise DemandRefused(
-            f'{self.root}: there are {what} already, and no more are taken',
+            f'there are {what} already, and '
+            + ('no more are taken' if len(new) == 1 else f'{len(new)} more, all or none, find no room'),
+            where=str(self.root),
             hint='tell it again later; those that are not served are forgotten after demand_seconds of the pool file',
         )
+
+    def _too_many(self, new: Sequence[Told], there: Sequence[Mapping[str, str]]) -> str | None:
+        """How many there are of what there would be too many of with these; None: all find room.
+
+        :param there: of the names of their files.
+        """
+        asker = new[0].asker
+        for function, more in Counter(t.demand.function for t in new).items():
+            same = [parts for parts in there if parts['function'] == _digest(function, 16)]
+            if asker is not None:
+                of_asker = sum(parts['asker'] == _digest(asker, 16) for parts in same)
+                if of_asker + more > self.most_of_an_asker:
+                    return f'{of_asker} of {asker} for {function}'
+            if len(same) + more > self.most_of_one:
+                return f'{len(same)} for {function}'
+        return f'{len(there)}' if len(there) + len(new) > self.most else None
+
+    def _known_as(self, demands: Sequence[Demand], names: Iterable[str]) -> dict[str, Told]:
+        """What lies here under the id of a request, or of one of its demands, by its file.
+
+        :raises StateError: what does cannot be read.
+        """
+        request = demands[0].request[0]
+        own = {_digest(d.id, 32) for d in demands}
+        all_of_it = (request, *(f'{request}/{n + 1}' for n in range(MOST_OF_A_REQUEST)))
+        looked_at = own | {_digest(name, 32) for name in all_of_it}
+        found = {}
+        for name in names:
+            identity = _parts(name)['id']
+            if identity not in looked_at:
+                continue
+            told = self._read(name)
+            if told is not None and (identity in own or told.demand.request[0] == request):
+                found[name] = told
+            elif told is None and identity in own:
+                raise StateError(
+                    f'{self.root / name}: a demand of that id lies there, and cannot be read',
+                    hint='the log says why; pool demand drop, with the id, deletes it',
+                )
+        return found
 
     def told(self, now: datetime, lasts: timedelta) -> tuple[Told, ...]:
         """All that count, the oldest first. Those whose time is over are deleted.
@@ -161,7 +222,7 @@ class Spool:
                 LOG.info('demand %s for %s: forgotten, %s', one.demand.id, one.demand.function, one.progress)
             else:
                 found.append(one)
-        return tuple(sorted(found, key=lambda t: (t.demand.at, t.demand.id)))
+        return tuple(sorted(whole(found), key=lambda t: (t.demand.at, t.demand.id)))
 
     def read(self, now: datetime, lasts: timedelta) -> tuple[Demand, ...]:
         """Like :meth:`told`, without how far it has come with them."""
@@ -271,6 +332,19 @@ class Spool:
         with self._explained(), self._alone():
             (self.root / name).unlink(missing_ok=True)
 
+    def _write_all(self, several: Iterable[Told]) -> None:
+        """All or none, unless this process ends in between: what it leaves then is no demand (:func:`whole`)."""
+        written = []
+        try:
+            for told in several:
+                self._write(told)
+                written.append(told)
+        except BaseException:
+            for told in written:
+                with suppress(OSError):
+                    (self.root / _name(told)).unlink()
+            raise
+
     def _write(self, told: Told) -> None:
         """As a whole or not at all, and on the disk when this returns: no empty file is found after a power failure."""
         data = json.dumps(encode(_Kept(format=FORMAT, told=told))).encode()
@@ -326,6 +400,13 @@ class Spool:
             raise StateError(f'{self.root}: demands cannot be kept there: {exc.strerror}', hint=hint) from exc
 
 
+def whole(told: Iterable[Told]) -> tuple[Told, ...]:
+    """Without those of a request of which not all are there: nobody asked for these alone."""
+    told = tuple(told)
+    there = Counter(t.demand.request for t in told)
+    return tuple(t for t in told if there[t.demand.request] >= t.demand.of)
+
+
 def over(told: Told, now: datetime, lasts: timedelta) -> bool:
     """Its time is over. What is kept for somebody is kept as long as he would have waited for it."""
     match told.progress:
@@ -337,9 +418,30 @@ def over(told: Told, now: datetime, lasts: timedelta) -> bool:
             return now - told.since >= lasts
 
 
-def _over_before(told: Told | None, at: datetime) -> bool:
+def _over_before(told: Told, at: datetime) -> bool:
     """Its function was schedulable before this time: whoever asks then has not got it, and waits anew."""
-    return told is not None and told.progress in (Progress.SCHEDULABLE, Progress.TAKEN) and told.since < at
+    return told.progress in (Progress.SCHEDULABLE, Progress.TAKEN) and told.since < at
+
+
+def _left(told: Told, known: Mapping[str, Told], request: str) -> bool:
+    """It is of this very request, and the others of it are not there."""
+    there = sum(t.demand.request == told.demand.request for t in known.values())
+    return told.demand.request[0] == request and there < told.demand.of
+
+
+def _alike(known: Iterable[Demand], told: Iterable[Demand]) -> bool:
+    """They ask for the same, under the same ids."""
+    asked, again = ({(d.id, d.function, in_placement(d.resource_class), d.of) for d in several} for several in (known, told))
+    return asked == again
+
+
+def _differs(told: Demand, known: Sequence[Demand]) -> DemandDiffers:
+    functions = ', '.join(sorted(d.function for d in known))
+    of_class = '' if known[0].resource_class is None else f' on machines of class {known[0].resource_class}'
+    return DemandDiffers(
+        f'{told.request[0]}: is known already as the id of a demand for {functions}{of_class}, which stays',
+        hint='tell another demand under an id of its own, or drop that one before',
+    )
 
 
 def _check_texts(demand: Demand, asker: str | None) -> None:
@@ -368,9 +470,9 @@ def _digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:length]
 
 
-def _count(lock: int) -> None:
-    """One more was refused."""
-    os.pwrite(lock, f'{_counted(os.pread(lock, 20, 0)) + 1}\n'.encode(), 0)
+def _count(lock: int, number: int) -> None:
+    """So many more were refused."""
+    os.pwrite(lock, f'{_counted(os.pread(lock, 20, 0)) + number}\n'.encode(), 0)
 
 
 def _counted(data: bytes) -> int:

@@ -49,7 +49,11 @@ def test_it_is_told_once_listed_and_dropped(demanding: Desk) -> None:
     assert (0, 'req-1', 'aes', 'gold', 'file', 'waiting') == (
         done.code, one['id'], one['function'], one['resource_class'], one['source'], one['state'],
     )  # fmt: skip
-    assert one == demand(demanding, 'add', 'gzip', '--id', 'req-1', '-f', 'json').document['demands'][0]
+    again = demand(demanding, 'add', 'aes', '--resource-class', 'CUSTOM_GOLD', '--id', 'req-1', '-f', 'json')
+    assert (0, [one]) == (again.code, again.document['demands'])
+    other = demand(demanding, 'add', 'gzip', '--id', 'req-1')
+    assert 4 == other.code
+    assert 'req-1: is known already as the id of a demand for aes on machines of class gold, which stays' in other.err
     done = demand(demanding, 'add', 'gzip', '-f', 'value', '-c', 'Id')
     assert re.fullmatch(r'[0-9a-f-]{36}\n', done.out)
     assert ['req-1', done.out.strip()] == ids(demanding)

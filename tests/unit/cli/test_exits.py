@@ -40,6 +40,7 @@ EXAMPLES = (
     (errors.PlacementRefused('x'), Exit.REFUSED),
     (errors.StateError('x'), Exit.USAGE),
     (errors.DemandRefused('x'), Exit.REFUSED),
+    (errors.DemandDiffers('x'), Exit.REFUSED),
     (errors.IronicError('x'), Exit.REFUSED),
     (errors.IronicRefused('x'), Exit.REFUSED),
     (errors.IronicUnreachable('x'), Exit.UNREACHABLE),

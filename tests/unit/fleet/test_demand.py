@@ -119,12 +119,25 @@ def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
     assert told == len(said)
 
 
-def test_a_request_that_is_refused_half_way_keeps_what_was_told(tmp_path: Path) -> None:
-    """The folder is full after its first function: that one waits, and the refusal is told."""
-    desk = Desk(spool=Spool(root=tmp_path / 'demands', most=1), functions=FUNCTIONS)
+def test_of_a_request_that_finds_no_room_nothing_is_kept(desk: Desk, said: list[str]) -> None:
+    """A project may ask for one gzip more, and asks for two: no region is programmed for the first of them."""
+    for n in range(15):
+        desk.tell(Asked(functions=('gzip',)), f'req-{n}', NOW, source='http', asker='p')
+    told = len(said)
     with pytest.raises(DemandRefused):
-        desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='http')
-    assert ['req/1'] == [t.demand.id for t in desk.told()]
+        desk.tell(Asked(functions=('gzip', 'gzip')), 'two', NOW, source='http', asker='p')
+    assert (15, 2, told) == (len(desk.told()), desk.spool.refused(), len(said))
+
+
+def test_a_plan_does_not_count_what_is_left_of_a_request(desk: Desk) -> None:
+    """One of its files has gone, or its time is over: no region is programmed for the other alone."""
+    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='http')
+    machines = [machine('m', 'dedup', 'dedup')]
+    assert 2 == len(desk.look(machines, NOW, LASTS))
+    first = desk.told()[0]
+    desk.spool.mark(replace(first, demand=replace(first.demand, at=NOW - 20 * MINUTE)))
+    assert () == desk.look(machines, NOW, LASTS)
+    assert (machines, 0) == programmed(machines, desk, Pools(pools=()), NOW)
 
 
 def test_somebody_who_waits_calls_but_not_all_the_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

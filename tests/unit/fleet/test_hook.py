@@ -194,17 +194,54 @@ def test_a_large_body_is_refused_before_it_is_read(hook: Hook) -> None:
     assert 200 == ask(hook, 'GET', '/v1/health')[0]
 
 
-def test_a_full_folder_says_come_back_later(desk: Desk, token: Path) -> None:
-    """The refusal is 503 with a time, and is counted."""
+def test_a_full_folder_says_come_back_later(desk: Desk, token: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The refusal is 503 with a time, and is counted. Where the folder is says the log, once a minute."""
+    now = [0.0]
     desk.spool = Spool(root=desk.spool.root, most=1)
-    made = Hook(Listen(address='127.0.0.1:0', token_file=str(token)), desk)
+    made = Hook(Listen(address='127.0.0.1:0', token_file=str(token)), desk, clock=lambda: now[0])
     made.start()
     try:
         assert 202 == ask(made, 'POST', '/v1/demands', {'id': 'a', 'function': 'aes'})[0]
         status, answer, headers = ask(made, 'POST', '/v1/demands', {'id': 'b', 'function': 'aes'})
         assert (503, '60') == (status, headers['retry-after'])
-        assert 'there are 1 already' in answer['error']
+        assert answer['error'].startswith('there are 1 already')
+        assert str(desk.spool.root) not in answer['error']
         assert 1 == ask(made, 'GET', '/v1/demands')[1]['refused']
+        for _ in range(3):
+            ask(made, 'POST', '/v1/demands', {'id': 'b', 'function': 'aes'})
+        [logged] = [r.getMessage() for r in caplog.records if 'refused' in r.getMessage()]
+        assert f'a demand was refused: {desk.spool.root}: there are 1 already' in logged
+        now[0] += hooks.LOG_SECONDS
+        ask(made, 'POST', '/v1/demands', {'id': 'b', 'function': 'aes'})
+        assert 2 == sum('refused' in r.getMessage() for r in caplog.records)
+    finally:
+        made.stop()
+
+
+def test_an_id_that_is_known_as_another_demand_is_a_conflict(hook: Hook, desk: Desk) -> None:
+    """The answer never shows what is not kept; the same contents are taken as often as they come."""
+    assert 202 == ask(hook, 'POST', '/v1/demands', {'id': 'r1', 'function': 'aes', 'resource_class': 'gold'})[0]
+    for other in ({'function': 'gzip'}, {'function': 'aes'}, {'query': QUERY.replace('GOLD', 'SILVER')}):
+        status, answer, _ = ask(hook, 'POST', '/v1/demands', {'id': 'r1'} | other)
+        assert 409 == status
+        assert answer['error'].startswith(
+            'r1: is known already as the id of a demand for aes on machines of class gold, which stays'
+        )
+    status, answer, _ = ask(hook, 'POST', '/v1/demands', {'id': 'r1', 'query': QUERY})
+    assert (202, [{'id': 'r1', 'function': 'aes', 'resource_class': 'gold'}]) == (status, answer['demands'])
+    assert [('r1', 'aes', 'gold')] == [(t.demand.id, t.demand.function, t.demand.resource_class) for t in desk.told()]
+
+
+def test_of_a_request_for_which_there_is_no_room_nothing_is_kept(desk: Desk, token: Path) -> None:
+    """It is told as a full folder is."""
+    desk.spool = Spool(root=desk.spool.root, most=2)
+    made = Hook(Listen(address='127.0.0.1:0', token_file=str(token)), desk)
+    made.start()
+    try:
+        assert 202 == ask(made, 'POST', '/v1/demands', {'id': 'a', 'function': 'aes'})[0]
+        both = {'id': 'two', 'query': 'resources_A=CUSTOM_ACC_FN_AES:1&resources_B=CUSTOM_ACC_FN_GZIP:1'}
+        assert 503 == ask(made, 'POST', '/v1/demands', both)[0]
+        assert ['a'] == [d['id'] for d in ask(made, 'GET', '/v1/demands')[1]['demands']]
     finally:
         made.stop()
 

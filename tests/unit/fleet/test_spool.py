@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from baremetal_acc.decide.demand import Asked
 from baremetal_acc.decide.pool import Demand
 from baremetal_acc.decide.progress import Progress, Told
-from baremetal_acc.errors import DemandRefused, StateError, UsageError
+from baremetal_acc.errors import DemandDiffers, DemandRefused, StateError, UsageError
 from baremetal_acc.fleet.spool import MAX_SIZE, PROGRAMMING_LASTS, Spool
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -73,8 +74,150 @@ def test_only_the_user_sees_them(spool: Spool) -> None:
 def test_one_id_is_one_demand_and_keeps_its_first_time(spool: Spool) -> None:
     """Who asks again does not move himself to the end, and cannot turn his demand into another one."""
     assert spool.put(demand(at=NOW - SECOND))
-    assert not spool.put(demand(function='gzip'))
+    assert not spool.put(demand())
     assert (demand(at=NOW - SECOND),) == spool.read(NOW, LASTS)
+
+
+BOTH = (('aes', 'gzip'), 'req-1')
+
+
+def several(functions: tuple[str, ...], name: str, at: datetime = NOW, resource_class: str | None = None) -> tuple[Demand, ...]:
+    """The demands of one request."""
+    return Asked(functions=functions, resource_class=resource_class).demands(name, at)
+
+
+@pytest.mark.parametrize(
+    ('known', 'told'),
+    [
+        ((('aes',), 'req-1'), (('gzip',), 'req-1')),
+        (BOTH, (('aes', 'zip'), 'req-1')),
+        (BOTH, (('gzip', 'aes'), 'req-1')),
+        (BOTH, (('aes',), 'req-1')),
+        ((('aes',), 'req-1'), BOTH),
+        (BOTH, (('aes', 'gzip', 'gzip'), 'req-1')),
+        ((('aes', 'gzip', 'gzip'), 'req-1'), BOTH),
+        (BOTH, (('aes',), 'req-1/1')),
+        ((('gzip',), 'req-1/2'), BOTH),
+    ],
+)
+def test_what_is_known_as_another_one_is_refused_and_stays(
+    spool: Spool, known: tuple[tuple[str, ...], str], told: tuple[tuple[str, ...], str]
+) -> None:
+    """Whoever tells it would take the answer for his own: by function, by number, and under the id of one of several."""
+    there = several(*known, at=NOW - SECOND)
+    assert (there, True) == spool.put_all(there)
+    with pytest.raises(DemandDiffers, match=r'is known already as the id of a demand for .*, which stays'):
+        spool.put_all(several(*told))
+    assert there == spool.read(NOW, LASTS)
+    assert 0 == spool.refused()
+
+
+def test_the_class_of_the_machines_matters_and_not_how_it_is_said(spool: Spool) -> None:
+    """What is kept is given back."""
+    kept = demand(resource_class='gold', at=NOW - SECOND)
+    spool.put(kept)
+    assert ((kept,), False) == spool.put_all([demand(resource_class='CUSTOM_GOLD')])
+    for other in ('silver', None):
+        with pytest.raises(DemandDiffers, match='for aes on machines of class gold, which stays'):
+            spool.put(demand(resource_class=other))
+    spool.put(demand('none'))
+    with pytest.raises(DemandDiffers):
+        spool.put(demand('none', resource_class='gold'))
+    assert spool.put(demand('req-1/1', 'gzip')), 'that is another id'
+
+
+def test_of_a_request_half_of_which_is_schedulable_nothing_changes(spool: Spool) -> None:
+    """Its demands are marked one after the other: who tells it again in between has told it."""
+    there = several(*BOTH)
+    spool.put_all(there)
+    served = Told(demand=there[0], source='file', progress=Progress.SCHEDULABLE, since=NOW + SECOND, provider='region')
+    spool.mark(served)
+    again = several(*BOTH, at=NOW + 2 * SECOND)
+    assert (there, False) == spool.put_all(again)
+    spool.mark(replace(served, demand=there[1]))
+    assert (again, True) == spool.put_all(again)
+    spool.mark(replace(served, demand=again[0], since=again[0].at + SECOND))
+    spool.mark(replace(served, demand=again[1], since=again[0].at + SECOND))
+    other = several(('zip',), 'req-1', at=NOW + 4 * SECOND)
+    assert (other, True) == spool.put_all(other)
+    assert other == spool.read(NOW + 4 * SECOND, LASTS)
+
+
+@pytest.mark.parametrize(
+    ('bounds', 'said'),
+    [
+        ({'most': 4}, 'there are 3 already, and 2 more, all or none, find no room'),
+        ({'most_of_one': 3}, 'there are 3 for aes already'),
+        ({'most_of_an_asker': 3}, 'there are 3 of p for aes already'),
+    ],
+)
+@pytest.mark.parametrize('functions', [('gzip', 'aes'), ('aes', 'gzip')])
+def test_a_request_is_kept_as_a_whole_or_not_at_all(
+    tmp_path: Path, bounds: dict[str, int], said: str, functions: tuple[str, ...]
+) -> None:
+    """Half of it would have a region programmed that is of no use to who asked."""
+    spool = Spool(root=tmp_path / 'demands', **bounds)
+    there = tuple(demand(f'own-{n}') for n in range(3))
+    for one in there:
+        spool.put(one, asker='p')
+    with pytest.raises(DemandRefused, match=said):
+        spool.put_all(several(functions, 'two'), asker='p')
+    assert (there, 2) == (spool.read(NOW, LASTS), spool.refused())
+    assert 3 == len(files(spool))
+    assert spool.drop('own-1')
+    assert spool.put_all(several(functions, 'two'), asker='p')[1]
+    assert 4 == len(spool.read(NOW, LASTS))
+
+
+def test_more_than_is_ever_taken_is_said(tmp_path: Path) -> None:
+    """To come back later would not help."""
+    spool = Spool(root=tmp_path / 'demands', most_of_an_asker=2)
+    with pytest.raises(UsageError, match='id: r: asks for more at once than are ever taken'):
+        spool.put_all(several(('aes',) * 3, 'r'), asker='p')
+    assert () == spool.read(NOW, LASTS)
+    assert spool.put_all(several(('aes',) * 3, 'r'))[1], 'the operator may'
+
+
+def test_a_disk_that_is_full_in_the_middle_keeps_none(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What of it was written goes again."""
+    left = [1]
+    replace_file = os.replace
+
+    def full(*names: Path) -> None:
+        if not left:
+            raise OSError(28, 'No space left on device')
+        left.pop()
+        replace_file(*names)
+
+    monkeypatch.setattr(os, 'replace', full)
+    with pytest.raises(StateError, match='No space left'):
+        spool.put_all(several(*BOTH))
+    assert [] == files(spool)
+
+
+def test_what_a_writer_leaves_that_dies_in_the_middle_is_no_demand(spool: Spool) -> None:
+    """Who tells it again, or something else under its id, tells it as a whole; and so when one was dropped."""
+    spool.put_all(several(*BOTH))
+    files(spool)[0].unlink()
+    assert () == spool.read(NOW, LASTS)
+    again = several(*BOTH, at=NOW + SECOND)
+    assert (again, True) == spool.put_all(again)
+    assert again == spool.read(NOW + SECOND, LASTS)
+    assert spool.drop('req-1/1')
+    assert () == spool.read(NOW + SECOND, LASTS)
+    assert spool.put(demand(function='zip'))
+    assert 1 == len(files(spool))
+
+
+def test_who_tells_what_cannot_be_read_hears_of_it(spool: Spool) -> None:
+    """He is not told that it is kept, and what lies there stays."""
+    spool.put(demand())
+    files(spool)[0].write_text('{')
+    with pytest.raises(StateError, match='a demand of that id lies there, and cannot be read'):
+        spool.put(demand())
+    assert '{' == files(spool)[0].read_text()
+    assert spool.drop('req-1')
+    assert spool.put(demand())
 
 
 @pytest.mark.parametrize('name', ['../../etc/passwd', '/etc/passwd', '.lock', '-', 'a/b\\c', 'ü' * 255, '*.json'])
