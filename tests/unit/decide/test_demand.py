@@ -181,6 +181,11 @@ def test_a_note_shows_nothing_that_a_terminal_obeys():
         ('resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=CUSTOM_ACC_FN_AES', ('aes',), 'CUSTOM_GOLD'),
         ('resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=!CUSTOM_ACC_FN_AES', (), None),
         (
+            'resources_A=FPGA:1&required_A=CUSTOM_ACC_FN_AES&resources_B=FPGA:1&required_B=CUSTOM_ACC_FN_AES',
+            ('aes', 'aes'),
+            None,
+        ),
+        (
             'resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=HW_X,CUSTOM_ACC_FN_AES,!CUSTOM_ACC_FN_GZIP',
             ('aes',),
             'CUSTOM_GOLD',

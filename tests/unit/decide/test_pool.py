@@ -19,10 +19,10 @@ def test_a_pool_file_says_goals_and_limits():
     full = (
         'format = 1\nrest_seconds = 0\ndemand_seconds = 60\nmachines_at_a_time = 1\nmove_seconds = 90\n'
         '[[pool]]\nname = "p"\nfunction = "aes"\n'
-        'free = 0\nspare = 2\nresource_class = "gold*"\nowner = "p1"\nmachines_at_a_time = 3\n'
+        'free = 0\nspare = 2\nresource_class = "gold*"\nowner = "p1"\nmachines_at_a_time = 1\n'
     )
     assert Pools(
-        pools=(Pool(name='p', function='aes', free=0, spare=2, resource_class='gold*', owner='p1', at_a_time=3),),
+        pools=(Pool(name='p', function='aes', free=0, spare=2, resource_class='gold*', owner='p1', at_a_time=1),),
         rest=timedelta(0),
         demand_lasts=timedelta(minutes=1),
         at_a_time=1,
@@ -48,6 +48,7 @@ def test_the_sample_is_a_pool_file(tree):
         ('format = 1\n[[pool]]\nfunction = "a"\nfree = -1\n', 'free'),
         ('format = 1\n[[pool]]\nfunction = "a"\nfree = 1\nfre = 1\n', 'fre'),
         ('format = 1\nmachines_at_a_time = 0\n', 'machines_at_a_time'),
+        ('format = 1\n[[pool]]\nfunction = "a"\nfree = 1\nmachines_at_a_time = 0\n', 'machines_at_a_time'),
         ('format = 1\nhurry = 1\n', 'hurry'),
         (
             'format = 1\n' + '[[pool]]\nname = "x"\nfunction = "a"\nfree = 1\n' * 2,

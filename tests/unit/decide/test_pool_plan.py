@@ -392,6 +392,13 @@ def test_several_functions_come_to_one_machine_or_nothing_is_changed():
     assert 1 == few.short[0].missing
 
 
+def test_each_request_that_is_served_counts():
+    """As many machines as there are, one for each; who is left is told."""
+    asked = [d for name in 'rstu' for d in several(name, 'aes', 'gzip')]
+    made = plan([machine(f'm{n}', None, None) for n in range(3)], pools(), asked, NOW)
+    assert (['m0', 'm1', 'm2'], [1]) == ([m.machine for m in made.moves], [s.missing for s in made.short])
+
+
 def test_a_region_steps_aside_for_another_function():
     """The second region takes aes alone, so that the one that holds it is given gzip."""
     fleet = [
