@@ -78,9 +78,20 @@ def _group(groups: dict[str, _Group], suffix: str | None) -> _Group:
 
 
 def of_name(name: str, functions: Iterable[str]) -> str | None:
-    """The function that is meant by its name, case ignored, or by its class in placement; None: the catalogue knows none."""
-    functions = sorted(functions)
-    return next((f for f in functions if name.casefold() == f.casefold() or name == function_class(f)), None)
+    """The function that is meant by its name, or by its class in placement; None: none of these.
+
+    What placement has one name for is one function: case and punctuation do not count.
+    """
+    meant = (name, _class(name))
+    return next((f for f in sorted(functions) if name.casefold() == f.casefold() or (_class(f) or f) in meant), None)
+
+
+def _class(function: str) -> str | None:
+    """Its class in placement; None: placement can have no name for it."""
+    try:
+        return function_class(function)
+    except UsageError:
+        return None
 
 
 def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_traits: Iterable[str] = ()) -> Asked:

@@ -12,9 +12,10 @@ A request for several functions is served by one machine with all of them, or no
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from baremetal_acc.decide.demand import of_name
 from baremetal_acc.decide.pool import Change, Demand, Machine, Move, Pool, PoolPlan, Pools, Region, Short
 from baremetal_acc.decide.reshape import node_class
 
@@ -210,6 +211,7 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
 
     :param machines: all of the fleet; those that are busy and those under way, too.
     """
+    pools = _spelled(pools, machines)
     shelf = _Shelf(machines, pools)
     open_demands = alive(demands, now, pools.demand_lasts)
     wants = [*_of_demands(open_demands, shelf, pools.at_a_time), *_of_pools(pools, shelf)]
@@ -223,6 +225,13 @@ def plan(machines: Sequence[Machine], pools: Pools, demands: Iterable[Demand], n
         Short(who=w.who, function=w.function, missing=w.missing - w.given, why=w.why) for w in wants if w.missing > w.given
     )
     return PoolPlan(moves=moves, short=short)
+
+
+def _spelled(pools: Pools, machines: Iterable[Machine]) -> Pools:
+    """With the functions as the regions call them: what placement has one name for is one function."""
+    known = frozenset(f for m in machines for r in m.regions for f in (*r.takes, r.function, r.coming) if f is not None)
+    spelled = (p if p.function in known else replace(p, function=of_name(p.function, known) or p.function) for p in pools.pools)
+    return replace(pools, pools=tuple(spelled))
 
 
 def _of_demands(demands: Iterable[Demand], shelf: _Shelf, limit: int) -> Iterator[_Want]:
