@@ -38,7 +38,8 @@ class Desk:
     :ivar lasts: how long somebody is taken to wait (``demand_seconds`` of the pool file).
     :ivar functions: names of the functions that the catalogue knows: nothing else can be asked for.
     :ivar catalogue: reads the functions anew, at each turn; None: they stay as they are.
-    :ivar on_offer: whether placement has a region on offer, by its provider: one that is not is not called schedulable.
+    :ivar on_offer: whether placement has a region on offer, by the root of its machine and its own provider: what cannot be
+        claimed now is not called schedulable.
     :ivar say: told what becomes of demands, a line each.
     :ivar places: what the regions are called for people, by provider: of the last turn.
     """
@@ -46,7 +47,7 @@ class Desk:
     spool: Spool
     lasts: timedelta = DEMAND_LASTS
     functions: frozenset[str] = frozenset()
-    on_offer: Callable[[str], bool] = lambda _: True
+    on_offer: Callable[[str, str], bool] = lambda _root, _provider: True
     say: Callable[[str], object] = LOG.info
     catalogue: Callable[[], frozenset[str]] | None = None
     places: Mapping[str, str] = field(default_factory=dict)
@@ -95,20 +96,21 @@ class Desk:
         self._seen, self._turned = self.spool.names(), time.monotonic()
         self.places = {r.provider: f'{r.slot_id} of {r.accelerator} in {m.name}' for m in machines for r in m.regions}
         before = {t.demand.id: t for t in self.spool.told(now, lasts)}
-        after = self._sure(before, progress(before.values(), machines, now))
+        roots: dict[str | None, str] = {r.provider: m.uuid for m in machines for r in m.regions}
+        after = self._sure(before, progress(before.values(), machines, now), roots)
         for told in after:
             if told != before[told.demand.id] and self.spool.mark(told):
                 self._report(told)
         return counting(after)
 
-    def _sure(self, before: Mapping[str, Told], after: Sequence[Told]) -> tuple[Told, ...]:
+    def _sure(self, before: Mapping[str, Told], after: Sequence[Told], roots: Mapping[str | None, str]) -> tuple[Told, ...]:
         """What they have come to; as before those of a request of which placement does not have on offer what is verified."""
         unsure = {
             t.demand.request
             for t in after
             if t.progress is Progress.SCHEDULABLE
             and before[t.demand.id].progress is not Progress.SCHEDULABLE
-            and not self.on_offer(t.provider or '')
+            and not self.on_offer(roots[t.provider], t.provider or '')
         }
         return tuple(before[t.demand.id] if t.demand.request in unsure else t for t in after)
 

@@ -91,13 +91,22 @@ class Shelf:
         found = list(itertools.islice(self._claims((root_uuid, *lower)), _TOLD))
         return f'claimed: {"; ".join(found)}' if found else None
 
-    def on_offer(self, provider_uuid: str) -> bool:
-        """Whether a provider offers anything at all.
+    def on_offer(self, root_uuid: str, provider_uuid: str) -> bool:
+        """Whether a provider offers anything, and the machine above it can be claimed with it.
+
+        Nova reserves the root of a machine as soon as it sees that Ironic does not have it available, and frees it in its next
+        update cycle (nova 34.0.0, virt/ironic/driver.py, update_provider_tree). A root that offers nothing is nobody's to
+        claim: there is no Nova.
 
         :raises PlacementError: placement cannot be asked.
         """
+        own, above = self._stocks(provider_uuid), self._stocks(root_uuid)
+        return bool(own and _left_of(own) and above is not None and (not above or _left_of(above)))
+
+    def _stocks(self, provider_uuid: str) -> tuple[Stock, ...] | None:
+        """What a provider has; None: it is not there."""
         answer = self._client.get(f'/resource_providers/{provider_uuid}/inventories')
-        return answer.status != HTTPStatus.NOT_FOUND and any(s.total > s.reserved for s in wire.stocks(answer))
+        return None if answer.status == HTTPStatus.NOT_FOUND else wire.stocks(answer)
 
     def look(self, root_uuid: str) -> OnShelf:
         """What a machine offers, and what of it is claimed.
@@ -214,3 +223,8 @@ class Shelf:
             for consumer, claims in roots.claims(self._client, uuid).items():
                 what = ' and '.join(c.resource_class for c in claims)
                 yield f'{what} of provider {uuid} by consumer {consumer}'
+
+
+def _left_of(stocks: Iterable[Stock]) -> bool:
+    """Not all of it is reserved."""
+    return any(s.total > s.reserved for s in stocks)

@@ -61,12 +61,24 @@ def writes(sending: Adapter) -> list[str]:
 
 def test_what_is_on_offer_is_known(cloud: Cloud, shelf: Shelf, root: str) -> None:
     """A provider that offers nothing, has reserved all of it, or is not there, is not on offer."""
-    assert shelf.on_offer(of(root, 'Slot0'))
+    assert shelf.on_offer(root, of(root, 'Slot0'))
     cloud.offer(of(root, 'Slot0'), GZIP, total=1, reserved=1)
-    assert not shelf.on_offer(of(root, 'Slot0'))
+    assert not shelf.on_offer(root, of(root, 'Slot0'))
     shelf.withdraw(root, shelf.look(root))
-    assert not shelf.on_offer(of(root, 'Slot1'))
-    assert not shelf.on_offer(str(uuid.uuid4()))
+    assert not shelf.on_offer(root, of(root, 'Slot1'))
+    assert not shelf.on_offer(root, str(uuid.uuid4()))
+
+
+def test_what_cannot_be_had_with_its_machine_is_not_on_offer(cloud: Cloud, shelf: Shelf, root: str) -> None:
+    """Nova reserves the root while Ironic does not have the node available, and a while longer. Without Nova it has nothing."""
+    cloud.offer(root, GOLD, total=1, reserved=1)
+    assert not shelf.on_offer(root, of(root, 'Slot0'))
+    assert [] == cloud.ask('GET', f'/allocation_candidates?resources={GOLD}:1&resources_A={GZIP}:1')['allocation_requests']
+    cloud.offer(root, GOLD)
+    assert shelf.on_offer(root, of(root, 'Slot0'))
+    cloud.ask('DELETE', f'/resource_providers/{root}/inventories')
+    assert shelf.on_offer(root, of(root, 'Slot0'))
+    assert not shelf.on_offer(str(uuid.uuid4()), of(root, 'Slot0'))
 
 
 def test_a_machine_is_taken_off_and_put_back_as_it_was(cloud: Cloud, shelf: Shelf, sending: Adapter, root: str) -> None:

@@ -95,12 +95,12 @@ def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
 def test_what_is_not_on_offer_is_not_called_schedulable(desk: Desk, said: list[str]) -> None:
     """A region that is verified and withdrawn cannot be claimed: it waits until it is on offer."""
     desk.tell(AES, 'req-1', NOW, source='http')
-    offered: list[str] = []
-    desk.on_offer = offered.__contains__
+    offered: list[tuple[str, str]] = []
+    desk.on_offer = lambda *asked: asked in offered
     desk.turn([machine('m', 'aes')], NOW, LASTS)
     assert ['demand req-1 for aes: told by http'] == said
     assert [Progress.WAITING] == [t.progress for t in desk.told()]
-    offered.append('m-0')
+    offered.append(('m', 'm-0'))
     desk.turn([machine('m', 'aes')], NOW + MINUTE, LASTS)
     assert 'demand req-1 for aes: schedulable after 60 s: Slot0 of uuid:1 in m' == said[-1]
     offered.clear()
@@ -269,7 +269,7 @@ def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: De
     """The boot would not find the machine."""
     desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     offered = ['m-0']
-    desk.on_offer = offered.__contains__
+    desk.on_offer = lambda _, provider: provider in offered
     desk.turn([machine('m', 'aes', 'gzip')], NOW, LASTS)
     assert [Progress.WAITING] * 2 == [t.progress for t in desk.told()]
     offered.append('m-1')
