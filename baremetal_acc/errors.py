@@ -25,6 +25,7 @@
     +-- StaleJob             a stored job belongs to another flow, step, lifecycle or machine
     +-- StateError           what has to be remembered cannot be read or written
     +-- DemandRefused        there are too many demands already (waiting can help)
+    +-- DemandDiffers        its id is known as that of another demand
     +-- CertificateInvalid   a hand-over certificate proves nothing here
     +-- IronicError
     |   +-- IronicUnreachable     (waiting can help)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from keystoneauth1 import exceptions as ksa
 
 from baremetal_acc.errors import IronicError, IronicRefused, IronicUnreachable
+from baremetal_acc.placement.client import silence
 
 MICROVERSION = '1.70'
 """Of Ironic 17.0 (Wallaby) and later: the first that can clean without a ramdisk."""
@@ -43,6 +44,8 @@ _HINTS = {
     ),
     HTTPStatus.NOT_ACCEPTABLE: f'microversion {MICROVERSION} is needed: upgrade Ironic',
 }
+
+_SILENCE_HINT = 'see that it runs and can be reached from here; auth_url and endpoint_override in [ironic] say where it is'
 
 Json = Mapping[str, Any]
 
@@ -154,7 +157,7 @@ class Ironic:
         except (ksa.Unauthorized, ksa.MissingAuthPlugin) as exc:
             raise IronicRefused(f'ironic: {where}: not let in', hint=_HINTS[HTTPStatus.UNAUTHORIZED]) from exc
         except (ksa.ConnectionError, ksa.HttpServerError, ksa.DiscoveryFailure, OSError) as exc:
-            raise IronicUnreachable(f'ironic: {where}: no answer ({type(exc).__name__})') from exc
+            raise IronicUnreachable(f'ironic: {where}: {silence(exc)}', hint=_SILENCE_HINT) from exc
         except IronicError:
             raise
         except Exception as exc:

@@ -6,6 +6,7 @@ Errors never quote placement's own text: it differs between its databases, and c
 """
 
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,17 @@ _HINTS = {
     HTTPStatus.UNAUTHORIZED: 'check the credentials in [placement]',
     HTTPStatus.FORBIDDEN: 'the user in [placement] needs the role service or admin',
 }
+
+_SILENCE_HINT = 'see that it runs and can be reached from here; auth_url and endpoint_override in [placement] say where it is'
+
+_LONGEST_ERROR = 4096
+
+_ORIGIN = re.compile(
+    r'(?P<scheme>https?://)(?:[^\s/?#]{0,1024}@)?(?P<place>(?:\[[0-9a-fA-F:.]{2,45}\]|[\w.-]{1,253})(?::[0-9]{1,5})?)'
+    r'(?=(?:[/?#:,;)"\'][^\s@]*)?(?:\s|$))',
+    re.ASCII,
+)
+"""Of a URL its scheme, and its host and port. Who is before an ``@`` is passed over; a URL with another one is none."""
 
 _RESHAPER_HINT = 'the role admin is not enough: openstack role add --user USER --project service service'
 
@@ -169,7 +181,7 @@ class PlacementClient:
                 f'placement: {where}: its certificate is not trusted', hint='set cafile in [placement]'
             ) from exc
         except (ksa.ConnectionError, ksa.HttpServerError, ksa.DiscoveryFailure) as exc:
-            raise PlacementUnreachable(f'placement: {where}: no answer ({type(exc).__name__})') from exc
+            raise PlacementUnreachable(f'placement: {where}: {silence(exc)}', hint=_SILENCE_HINT) from exc
         except ksa.ClientException as exc:
             raise PlacementRefused(
                 f'placement: {where} could not be sent ({type(exc).__name__})', hint='check [placement]'
@@ -186,6 +198,16 @@ class PlacementClient:
                 )
             parsed = {}
         return Answer(status=response.status_code, code=_code(parsed), body=parsed)
+
+
+def silence(error: Exception) -> str:
+    """What to say of a request without an answer: how it failed, and where, which may have been Keystone.
+
+    Of what the library says of it only scheme, host and port are taken: the rest may hold what was sent, and a password.
+    """
+    found = _ORIGIN.search(str(error)[:_LONGEST_ERROR])
+    where = '' if found is None else f', {found["scheme"]}{found["place"]}'
+    return f'no answer ({type(error).__name__}{where})'
 
 
 def refusal(method: str, path: str, answer: Answer) -> PlacementError:

@@ -290,7 +290,11 @@ def test_placement_is_asked_of_those_that_ironic_has_free():
         (Reply(200, []), IronicRefused, 'no JSON object'),
         (Reply(200, {'nodes': {}}), IronicRefused, 'no list of nodes'),
         (Reply(200, b' ' * (api.MOST_BYTES + 1)), IronicRefused, 'an answer of more than'),
-        (ksa.ConnectFailure('secret'), IronicUnreachable, 'no answer (ConnectFailure)'),
+        (
+            ksa.ConnectFailure('to http://acc:secret@keystone.example:5000/v3: secret'),
+            IronicUnreachable,
+            'no answer (ConnectFailure, http://keystone.example:5000) (see that it runs and can be reached from here; auth_url',
+        ),
         (ksa.SSLError('secret'), IronicRefused, 'its certificate is not trusted (set cafile in [ironic])'),
         (ksa.Unauthorized('secret'), IronicRefused, 'not let in (check the credentials'),
         (RuntimeError('secret'), IronicUnreachable, 'could not be sent (RuntimeError)'),

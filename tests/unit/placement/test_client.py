@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import requests
 import requests_mock
-from keystoneauth1 import adapter, plugin, session, token_endpoint
+from keystoneauth1 import adapter, exceptions, plugin, session, token_endpoint
 
 from baremetal_acc.errors import PlacementRefused, PlacementUnreachable
-from baremetal_acc.placement.client import READ_SECONDS, READS, PlacementClient
+from baremetal_acc.placement.client import READ_SECONDS, READS, PlacementClient, silence
 from baremetal_acc.placement.publish import Publisher
 
 URL = 'http://placement.example/placement'
@@ -35,6 +35,38 @@ def placement() -> Any:
 
 def errors(code: str) -> dict[str, Any]:
     return {'errors': [{'status': 409, 'code': code, 'title': 'Conflict', 'detail': f'who asks with {SECRET}?'}]}
+
+
+@pytest.mark.parametrize(
+    ('said', 'shown'),
+    [
+        ('Unable to establish connection to http://[2001:db8::1]:8778/x?a=b: HTTP(...)', ', http://[2001:db8::1]:8778'),
+        (
+            f'Unable to establish connection to https://acc:{SECRET}@keystone.example:5000/v3/auth/tokens: x',
+            ', https://keystone.example:5000',
+        ),
+        (f'Request to http://a:{SECRET}@b@placement.example timed out', ', http://placement.example'),
+        ('SSL exception connecting to https://placement.example: x', ', https://placement.example'),
+        (f'to http://acc:12/{SECRET}@placement.example/x: y', ''),
+        (f'to http://{SECRET * 200}@h/', ''),
+        (f'to https://h\x1b[31m{SECRET}/ ', ''),
+        ('nothing', ''),
+    ],
+)
+def test_where_nobody_answered_is_said_without_who_asked(said: str, shown: str) -> None:
+    """Host and port of what was not reached, be it Keystone; no user, no password, no path."""
+    assert f'no answer (ConnectFailure{shown})' == silence(exceptions.ConnectFailure(said))
+
+
+def test_a_placement_that_is_away_is_told_with_its_place_and_what_to_do() -> None:
+    """Nobody listens there."""
+    auth = token_endpoint.Token(f'http://acc:{SECRET}@127.0.0.1:9', SECRET)
+    with pytest.raises(PlacementUnreachable) as caught:
+        client(auth).get('/traits/A')
+    assert str(caught.value) == (
+        'placement: GET /: no answer (ConnectFailure, http://127.0.0.1:9) (see that it runs and can be reached from here; '
+        'auth_url and endpoint_override in [placement] say where it is)'
+    )
 
 
 def test_every_request_names_the_one_microversion(placement: Any) -> None:
