@@ -12,7 +12,7 @@ from enum import Enum, auto
 AVAILABLE = 'available'
 
 FLOWS = frozenset({'cleaning', 'clean wait'})
-"""Provision states of Ironic in which our own steps say what is on offer, as long as they get on."""
+"""Provision states of Ironic in which our own steps say what is on offer, from the first of them on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +21,14 @@ class Standing:
 
     :ivar state: its provision state.
     :ivar claimed: an instance is put down for it, whether or not its deployment has begun.
+    :ivar said: a step of ours has said in this cleaning what is on offer, or is about to.
     """
 
     state: str
     maintenance: bool = False
     retired: bool = False
     claimed: bool = False
+    said: bool = False
 
 
 class Due(Enum):
@@ -44,7 +46,7 @@ def unfit(standing: Standing) -> str | None:
     if standing.retired:
         return 'it is retired'
     if standing.state in FLOWS:
-        return None
+        return None if standing.said else 'it is being cleaned, and was not verified yet'
     if standing.state != AVAILABLE:
         return f'it is in state {standing.state}'
     return 'an instance is put down for it' if standing.claimed else None

@@ -12,6 +12,7 @@ shelf is no business of this: only what was withdrawn here, or by a step, is off
 """
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,11 +25,12 @@ from oslo_log import log
 
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
-from baremetal_acc.decide.fitness import Due, Standing, due, unfit
+from baremetal_acc.decide.fitness import FLOWS, Due, Standing, due, unfit
 from baremetal_acc.decide.offer import supply
+from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import AccError, InventoryInUse, NotMet
 from baremetal_acc.model.job import ItemState, Job, Plan, Publish
-from baremetal_acc_ironic import exposure, handed, opts, outcome, placement, resource_class, traits
+from baremetal_acc_ironic import exposure, handed, opts, outcome, placement, resource_class, steps, traits
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Withdrawn
 from baremetal_acc_ironic.target import target as target_of
@@ -83,6 +85,9 @@ _CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
 
 _GONE = Standing(state='')
 
+_SAY = frozenset(name for name, step in steps.STEPS.items() if Part.PUBLISH in step.parts)
+"""Steps of ours that say what is on offer."""
+
 
 def rounds_of(manager: Any) -> Rounds:
     """Those of one conductor."""
@@ -127,7 +132,7 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
         mine.add(uuid)
         if reservation is not None or memory.busy(info):
             continue
-        standing = Standing(state=state, maintenance=bool(maintenance), retired=bool(retired), claimed=instance is not None)
+        standing = _standing(state, maintenance, retired, instance, info)
         withdrawn, doubtful = memory.withdrawn(info)
         if due(standing, withdrawn=withdrawn, doubtful=doubtful) is Due.NOTHING:
             rounds.late.pop(uuid, None)
@@ -165,12 +170,23 @@ def _failed(uuid: str, standing: Standing, what: Due, why: str, before: Late | N
 
 def standing_of(node: Any) -> Standing:
     """How a node stands."""
+    return _standing(node.provision_state, node.maintenance, node.retired, node.instance_uuid, node.driver_internal_info)
+
+
+def _standing(state: str, maintenance: Any, retired: Any, instance: str | None, info: Mapping[str, Any] | None) -> Standing:
     return Standing(
-        state=node.provision_state,
-        maintenance=bool(node.maintenance),
-        retired=bool(node.retired),
-        claimed=node.instance_uuid is not None,
+        state=state,
+        maintenance=bool(maintenance),
+        retired=bool(retired),
+        claimed=instance is not None,
+        said=state in FLOWS and _said(info or {}),
     )
+
+
+def _said(info: Mapping[str, Any]) -> bool:
+    """One of the steps of this cleaning up to the present one says what is on offer."""
+    begun = (info.get('clean_steps') or [])[: (info.get('clean_step_index') or 0) + 1]
+    return any(s.get('interface') == 'firmware' and s.get('step') in _SAY for s in begun)
 
 
 def look_after(task: Any, rounds: Rounds) -> None:
@@ -288,8 +304,20 @@ def told(mind: Memory, what: Withdrawn | None) -> Memory:
     return replace(mind, shelf=replace(mind.shelf, withdrawn=what))
 
 
-def begun(mind: Memory, made: Plan) -> Memory:
-    """What is remembered when a job begins: one that publishes, and is cut off, may have offered anything."""
+def begun(task: Any, mind: Memory, made: Plan) -> Memory:
+    """What is remembered when a job begins: one that publishes, and is cut off, may have offered anything.
+
+    In cleaning nothing is on offer from then on until it was verified, whatever the job touches: who has made the node
+    manageable may have it cleaned before a round has come by. Where placement cannot be asked, the job withdraws what it
+    touches, and waits for it.
+    """
+    shelf = mind.shelf.withdrawn
+    offered = shelf is None or shelf.doubtful
+    if CONF[GROUP].publish and offered and task.node.provision_state in FLOWS and Publish() in made.actions:
+        try:
+            placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(memory.held, task.node))
+        except AccError as exc:
+            LOG.warning('Node %s: what it offers stays until it was cleaned: %s', task.node.uuid, exc)
     return told(mind, None) if any(isinstance(a, Publish) for a in made.actions) else mind
 
 

@@ -210,6 +210,38 @@ class TestNotFit(FitnessCase):
         self.round()
         assert [GPU, GPU] == self.offers()
 
+    def test_a_node_that_is_cleaned_offers_nothing_until_a_step_of_ours_has_said_so(self) -> None:
+        """It was made manageable and cleaned within one round, and a step of somebody else takes long."""
+        self.cleaned()
+        theirs = {'interface': 'deploy', 'step': 'erase_devices', 'priority': 90}
+        ours = {'interface': 'firmware', 'step': 'reconcile_accelerators', 'priority': 80}
+        reads = {'interface': 'firmware', 'step': 'verify_accelerators', 'priority': 95}
+        info = dict(self.node.driver_internal_info)
+        for steps, index, offered in (
+            ([ours, theirs], 1, [GPU, GPU]),
+            ([ours, theirs], 0, [GPU, GPU]),
+            ([reads, theirs, ours], 1, []),
+        ):
+            said = {'clean_steps': steps, 'clean_step_index': index}
+            self.change(provision_state=states.CLEANWAIT, driver_internal_info=info | said)
+            self.round()
+            assert offered == self.offers(), (steps, index)
+        assert any('it is being cleaned, and was not verified yet' in e for e in self.history())
+        self.change(provision_state=states.AVAILABLE)
+        self.round()
+        assert [GPU, GPU] == self.offers()
+
+    def test_nothing_is_on_offer_while_a_step_of_ours_works_on_one_card(self) -> None:
+        """What it does not touch, neither: the node went from available to cleaning before a round came by."""
+        self.cleaned()
+        (self._folder / 'baseline.toml').write_text(BASELINE)
+        other = self.card('GPU_1')
+        self.clean({'step': 'update_accelerator_firmware', 'args': {'devices': [other]}})
+        self.poll()
+        assert states.CLEANWAIT == self.node.provision_state
+        assert [] == self.offers()
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+
     def test_a_step_that_is_under_way_is_left_alone(self) -> None:
         """Whoever holds the node, or has a job on it, tells placement himself."""
         self.cleaned()

@@ -54,9 +54,17 @@ def test_of_all_states_of_ironic_only_one_may_offer():
 @pytest.mark.parametrize('withdrawn', [True, False])
 def test_while_a_node_is_cleaned_its_steps_say_what_is_on_offer(state, withdrawn):
     """They know more: what they have just written, and what they have verified."""
-    assert unfit(Standing(state=state)) is None
-    assert Due.NOTHING is due(Standing(state=state), withdrawn=withdrawn)
-    assert Due.NOTHING is due(Standing(state=state, claimed=True), withdrawn=withdrawn)
+    assert unfit(Standing(state=state, said=True)) is None
+    assert Due.NOTHING is due(Standing(state=state, said=True), withdrawn=withdrawn)
+    assert Due.NOTHING is due(Standing(state=state, said=True, claimed=True), withdrawn=withdrawn)
+
+
+@pytest.mark.parametrize('state', sorted(FLOWS))
+def test_until_one_of_them_has_said_it_nothing_is(state):
+    """What is there was said before this cleaning: the node went from available to it within one round."""
+    assert 'it is being cleaned, and was not verified yet' == unfit(Standing(state=state))
+    assert Due.WITHDRAW is due(Standing(state=state), withdrawn=False)
+    assert Due.NOTHING is due(Standing(state=state), withdrawn=True)
 
 
 def test_what_somebody_was_about_to_offer_again_counts_as_neither():
