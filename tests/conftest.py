@@ -6,8 +6,10 @@ import importlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,10 @@ if 'CI' not in os.environ:  # there Hypothesis is patient by itself, and each of
     # An example that takes long says that the machine is busy.
     settings.register_profile('patient', deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile('patient')
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # So a shell starts what runs in the background, and whatever is started here would ignore it, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TREE = Path(__file__).parents[1]
 

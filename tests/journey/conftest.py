@@ -178,9 +178,9 @@ def run_services(
         process.communicate(timeout=120)
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='package')
 def services(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterator[Services]:
-    """The Ironic and the placement of most journeys."""
+    """The Ironic and the placement of most journeys. They end with the last one: idle they take a tenth of a processor."""
     with run_services(tmp_path_factory.mktemp('state') / 'services', documents) as (running, _):
         yield running
 
