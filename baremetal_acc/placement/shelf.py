@@ -118,9 +118,9 @@ class Shelf:
         lower = roots.below(self._client, root_uuid)
         if lower is None:
             return OnShelf(root=False)
-        marked = wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid, required=OWNER))
+        marked = roots.having(self._client, root_uuid, OWNER)
         found, generations = [], []
-        for provider in sorted({p.uuid: p for p in marked if p.uuid in lower}.values(), key=lambda p: p.uuid):
+        for provider in sorted((p for p in lower.values() if p.uuid in marked), key=lambda p: p.uuid):
             answer = self._client.get(f'/resource_providers/{provider.uuid}/inventories')
             if answer.status == HTTPStatus.NOT_FOUND:
                 continue

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import requests
@@ -36,6 +36,18 @@ from tests.race.world import CLASSES, FLAT_GPUS, NODE_CLASS, machines
 
 AGREES_SECONDS = 5.0
 LOOK_SECONDS = 0.25
+A_THOUSAND = {
+    'publishers: publish, ok': 60,
+    'publishers: withdraw, ok': 20,
+    'publishers: shelve, ok': 1,
+    'publishers: forth, ok': 2,
+    'publishers: back, ok': 2,
+    'claimers: claimed': 25,
+    'judged: claims that were taken': 12,
+    'judged: looks at machines of which all is known': 12,
+    'judged: writes of publishers': 150,
+}
+"""How much of each there has to be for a thousand operations: at most a third of what there was in 100,000, or in 5,000."""
 OWNER = 'CUSTOM_OWNER_BAREMETAL_ACC'
 SHOWN = 5
 
@@ -287,7 +299,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         f'at the end of a round placement agreed within {race.slowest:.1f} s'
     )
     print(f'{wrong} wrong')
-    return 1 if wrong else 0
+    thin = too_little(race.figures, given.operations) if given.defect is None else []
+    for text in thin:
+        print(f'too little to judge by: {text}')
+    return 1 if wrong or thin else 0
+
+
+def too_little(figures: Mapping[str, int], operations: int) -> list[str]:
+    """What there was too little of to say that nothing is wrong. A short race says nothing about that; its caller may."""
+    thousands = operations // 1000
+    wanted = {name: each * thousands for name, each in A_THOUSAND.items()}
+    return [f'{figures.get(name, 0)} {name}, wanted {least}' for name, least in wanted.items() if figures.get(name, 0) < least]
 
 
 if __name__ == '__main__':

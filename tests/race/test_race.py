@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.race import hammer
+from tests.race import hammer, soak
 
 # Few publishers for the machines: what may be claimed is known for sure only while none of them works on a machine.
 SMALL = (
@@ -77,6 +77,16 @@ def test_a_publisher_that_is_wrong_is_seen(tree: Path, defect: str, flat: int, f
     assert 1 == found.returncode, (found.stdout + found.stderr)[-6000:]
     assert 'WRONG, seed 7, machine' in found.stdout
     assert seen in found.stdout
+
+
+def test_a_race_in_which_little_happened_is_told():
+    """For each thousand operations; one with less of them is judged by who runs it."""
+    enough = {name: 5 * each for name, each in soak.A_THOUSAND.items()}
+    assert [] == soak.too_little(enough, 5_400)
+    few = enough | {'claimers: claimed': 124}
+    assert ['124 claimers: claimed, wanted 125'] == soak.too_little(few, 5_000)
+    assert ['0 claimers: claimed, wanted 125'] == soak.too_little({k: n for k, n in few.items() if k[0] != 'c'}, 5_000)
+    assert [] == soak.too_little({}, 999)
 
 
 def test_a_hammer_that_hits_nothing_is_told():

@@ -59,6 +59,15 @@ def writes(sending: Adapter) -> list[str]:
     return [sent for sent in sending.sent if not sent.startswith('GET')]
 
 
+def test_where_nobody_has_ever_published_there_is_nothing_of_ours(cloud: Cloud, shelf: Shelf) -> None:
+    """The first test of this file, since the placement does not know our trait yet, and refuses to look for it."""
+    assert 'errors' in cloud.ask('GET', f'/traits/{providers.OWNER}', ok=False), 'another test has published already'
+    node = cloud.root()
+    found = shelf.look(node)
+    assert (True, (), ()) == (found.root, found.ours, found.claims)
+    shelf.withdraw(node, found)
+
+
 def test_what_is_on_offer_is_known(cloud: Cloud, shelf: Shelf, root: str) -> None:
     """A provider that offers nothing, has reserved all of it, or is not there, is not on offer."""
     assert shelf.on_offer(root, of(root, 'Slot0'))
