@@ -4,7 +4,7 @@
 
 import logging
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import restore
@@ -19,6 +19,9 @@ from baremetal_acc.run.sighting import stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
 LOG = logging.getLogger(__name__)
+
+_MOMENT = timedelta(seconds=2)
+"""LastResetTime is a time of whole seconds as BMCs write it (DSP0268, ComputerSystem)."""
 
 
 def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
@@ -41,8 +44,11 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, stuck_tasks(job))
+                last = bmc.last_reset(action.system) or ''
+                if _just_now(last, now):
+                    return job
                 # Where no time is shown, that it came is seen by its silence.
-                item = _asked(job, position, action, tools, bmc, bmc.last_reset(action.system) or '')
+                item = _asked(job, position, action, tools, bmc, last)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
@@ -55,8 +61,22 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 if bmc.power(action.system) is not PowerState.POWERING_OFF:
                     switch(bmc, action.system, PowerState.OFF, tools)
                 return job
+            if _just_now(last, now):
+                return job
             item = _asked(job, position, action, tools, bmc, last)
     return with_item(job, position, item.to(ItemState.RUNNING, now))
+
+
+def _just_now(last: str, now: datetime) -> bool:
+    """Whether a System or BMC was reset in the last moments: another reset in the same second would not show.
+
+    Where its clock is another one than ours, nobody can tell, and nothing is waited for.
+    """
+    try:
+        at = datetime.fromisoformat(last)
+    except ValueError:
+        return False
+    return abs(now - (at if at.tzinfo is not None else at.replace(tzinfo=UTC))) < _MOMENT
 
 
 def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection, last: str) -> Item:

@@ -72,6 +72,31 @@ def test_what_shows_it_is_stored_before_it_is_asked_for_and_it_is_asked_for_once
     assert (1, ItemState.RUNNING) == (len(bmc.resets), again.items[0].state)
 
 
+@pytest.mark.parametrize(('system', 'kind'), [(MANAGER, ResetKind.BMC_RESET), (v.ref('Systems/1'), ResetKind.SYSTEM_RESET)])
+@pytest.mark.parametrize(
+    ('last', 'now'),
+    [
+        ('2026-11-21T12:00:00Z', True),
+        ('2026-11-21T13:00:01+01:00', True),
+        ('2026-11-21T11:59:59', True),
+        ('2026-11-21T11:59:58Z', False),
+        ('2026-11-21T12:00:02Z', False),
+        ('2026-11-21T14:00:00Z', False),
+        ('yesterday', False),
+    ],
+)
+def test_what_was_reset_in_this_very_second_is_reset_later(system, kind, last, now):
+    """Its time has whole seconds: the job would wait for a change that has been there."""
+    bmc = Bmc(last=last)
+    job = job_of(system=system, kind=kind)
+    after, stored = asked(bmc, job)
+    if now:
+        assert (job, [], []) == (after, stored, bmc.resets)
+    else:
+        assert [last] == [j.items[0].before for j in stored]
+        assert (ItemState.RUNNING, 1) == (after.items[0].state, len(bmc.resets))
+
+
 def test_no_bmc_is_reset_under_an_update():
     """Its memory of the task is the only one that there is."""
     task = SimpleNamespace(ref=v.ref('Tasks/1'), raw='Running')
