@@ -44,11 +44,11 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
                 _wait_for_updates(bmc, action, stuck_tasks(job))
-                last = bmc.last_reset(action.system) or ''
-                if _just_now(last, now):
-                    return job
                 # Where no time is shown, that it came is seen by its silence.
-                item = _asked(job, position, action, tools, bmc, last)
+                before = bmc.last_reset(action.system) or ''
+                if _just_now(before, now):
+                    return job
+                item = _asked(job, position, action, tools, bmc, before)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
             switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
