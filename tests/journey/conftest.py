@@ -178,11 +178,45 @@ def run_services(
         process.communicate(timeout=120)
 
 
-@pytest.fixture(scope='package')
-def services(tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Iterator[Services]:
-    """The Ironic and the placement of most journeys. They end with the last one: idle they take a tenth of a processor."""
-    with run_services(tmp_path_factory.mktemp('state') / 'services', documents) as (running, _):
-        yield running
+class Shared:
+    """The Ironic and the placement of most journeys. Idle they take a tenth of a processor, so they end with the last one."""
+
+    def __init__(self) -> None:
+        self._ends = contextlib.ExitStack()
+        self._running: Services | None = None
+
+    def running(self, state: Path, documents: Path) -> Services:
+        """They are started when they do not run."""
+        if self._running is None:
+            self._running, _ = self._ends.enter_context(run_services(state / 'services', documents))
+        return self._running
+
+    def end(self) -> None:
+        self._running = None
+        self._ends.close()
+
+
+SHARED = Shared()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """After a test of this folder that is followed by one of another."""
+    if nextitem is not None and Path(__file__).parent not in nextitem.path.parents:
+        SHARED.end()
+
+
+@pytest.fixture(scope='session')
+def shared_services() -> Iterator[Shared]:
+    """They end with the run at the latest."""
+    yield SHARED
+    SHARED.end()
+
+
+@pytest.fixture
+def services(shared_services: Shared, tmp_path_factory: pytest.TempPathFactory, documents: Path) -> Services:
+    """A running Ironic and a running placement, with what other journeys have left in them."""
+    return shared_services.running(tmp_path_factory.mktemp('state'), documents)
 
 
 Enrol = Callable[..., Node]
