@@ -18,6 +18,7 @@ from baremetal_acc.decide.providers import describe
 from baremetal_acc.decide.standing import Standing, standing
 from baremetal_acc.decide.vocabulary import vocabulary
 from baremetal_acc.errors import AccError, PlacementError, UsageError
+from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.provider import (
     Call,
     CreateProvider,
@@ -73,6 +74,7 @@ class Publish(ReportCommand):
             return devices, publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
 
         bodies, codes = [], []
+        unproven: list[str] = []
         for entry, found in each(using.entries, one):
             error = found if isinstance(found, AccError) else None
             devices, calls = ((), ()) if isinstance(found, AccError) else found
@@ -86,18 +88,31 @@ class Publish(ReportCommand):
                     'error': render.failure(error),
                 }
             )
+            if not arguments.execute and _takes(calls) and any(LockState.LOCKED_REPORTED in d.why for d in devices):
+                unproven.append(entry.name)
             if error is not None:
                 codes.append(failed(entry.name, error))
             else:
                 codes.append(Exit.NOT_MET if calls and not arguments.execute else Exit.HOLDS)
         if Exit.NOT_MET in codes:
             text.note('dry run: nothing was sent; --execute does it')
+        if unproven:
+            text.note(
+                f'{", ".join(unproven)}: --execute would withdraw devices whose locks somebody else may have engaged '
+                f"({LockState.LOCKED_REPORTED}): what Ironic's conductors publish is theirs, and "
+                'this command cannot see their proofs'
+            )
         return Report(
             document=render.document(bodies),
             columns=WHY_COLUMNS if arguments.why else COLUMNS,
             rows=tuple(row for body in bodies for row in (_why if arguments.why else _rows)(body)),
             code=exits.worst(codes),
         )
+
+
+def _takes(calls: Iterable[Call]) -> bool:
+    """Some of them take something out of service."""
+    return any(isinstance(c, SetInventories) and not c.inventories for c in calls)
 
 
 def node_of(entry: TargetEntry) -> str:

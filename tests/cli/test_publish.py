@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishing from the command line, to a real placement over HTTP."""
 
+import shutil
 import uuid
 
 import requests
@@ -98,6 +99,14 @@ def test_publish_withdraw_and_publish_again(desk, emulated_machine, placement):
     # A flavor may name any function of the catalogue from now on.
     assert 204 == call(placement, 'GET', '/traits/CUSTOM_ACC_CAN_AES').status_code
     assert 200 == call(placement, 'GET', '/resource_classes/CUSTOM_ACC_FN_AES').status_code
+
+    # As beside Ironic: who has engaged the locks was not this command, and what they prove it does not know.
+    assert 'conductors' not in desk.run('publish', *desk.options).err
+    shutil.rmtree(desk.folder / 'state')
+    beside = desk.run('publish', *desk.options)
+    assert 3 == beside.code, beside.err
+    assert 'node-1: --execute would withdraw devices whose locks somebody else may have engaged (locked-reported)' in beside.err
+    assert {'CUSTOM_ACC_FN_GZIP'} == offered(placement)
 
 
 def test_of_a_machine_that_somebody_has_nothing_is_offered(desk, emulated_machine, placement):
