@@ -17,7 +17,7 @@ import pytest
 
 from baremetal_acc.bmc import find
 from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import bridge, resource, session
+from baremetal_acc.bmc.ipmi import bridge, place, resource
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Hop
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
@@ -588,7 +588,7 @@ def test_a_look_at_ipmi_sim(sim, monkeypatch):
 def test_ipmi_sim_has_neither_hpm_1_nor_a_firewall(sim):
     """Both are ordinary answers, to an administrator, direct and over the bridge."""
     until_it_listens(sim).close()
-    with Session(place_of(of_sim(sim, username='admin')), session.Privilege.ADMINISTRATOR) as raw:
+    with Session(place_of(of_sim(sim, username='admin')), place.Privilege.ADMINISTRATOR) as raw:
         for there in (raw, Bridge(raw, address=0x72)):
             assert capabilities(there) is None
             assert Code.INVALID_COMMAND == there(NetFn.APP, 0x61, b'\x0f\x06\0').code

@@ -22,11 +22,12 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, fru, hpm, inventory, resource, session, update
+from baremetal_acc.bmc.ipmi import device, fru, hpm, inventory, place, resource, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi.place import Privilege
 from baremetal_acc.bmc.ipmi.resource import Part, Place
-from baremetal_acc.bmc.ipmi.session import Privilege, Sessions
+from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import NOT_THERE, NetFn, Raw, ask, refusal
 from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
@@ -71,21 +72,21 @@ class IpmiDriver:
         return IpmiConnection(address, where, raw, self._devices or table.shipped())
 
 
-def place_of(address: BmcAddress) -> session.Place:
+def place_of(address: BmcAddress) -> place.Place:
     """Where a BMC is, from its address.
 
     :raises UsageError: no session could be opened with that.
     """
     try:
         parts = urlsplit(address.address)
-        host, port = parts.hostname, parts.port or session.PORT
+        host, port = parts.hostname, parts.port or place.PORT
     except ValueError:
         host, port = None, 0
     if not host or parts.path.strip('/'):
         raise UsageError(
             argument=f'address of BMC {address.name}', what='it is no address of IPMI', hint='write it as ipmi://HOST[:PORT]'
         )
-    return session.place(
+    return place.place(
         address.label,
         host,
         port=port,
@@ -93,15 +94,15 @@ def place_of(address: BmcAddress) -> session.Place:
         password=address.password or '',
         suite=address.cipher_suite,
         key=address.key,
-        answer=min(address.timeout, session.ANSWER),
-        login=min(address.timeout, session.LOGIN),
+        answer=min(address.timeout, place.ANSWER),
+        login=min(address.timeout, place.LOGIN),
     )
 
 
 class IpmiConnection:
     """A session with one BMC; another one after it has idled, or the BMC has restarted."""
 
-    def __init__(self, address: BmcAddress, where: session.Place, raw: Sessions, devices: Devices) -> None:
+    def __init__(self, address: BmcAddress, where: place.Place, raw: Sessions, devices: Devices) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self._where = where

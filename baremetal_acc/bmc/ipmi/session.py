@@ -1,65 +1,33 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a session with one BMC opened, kept and closed? RMCP+ as pyghmi writes it, with a socket and a loop of our own.
+"""How is a session with one BMC opened, kept and closed? RMCP+ with a socket and a loop of our own.
 
-pyghmi does the arithmetic: handshake, keys, encryption, framing. Nothing else of it runs, because all of it is shared by the
-whole process. This is the only module that knows it; what it would do wrong, and what is done here instead:
+A session has a socket, connected to its BMC, and reads it in the thread (or the greenlet of :mod:`baremetal_acc.bmc.wait`)
+that asked. Nothing that was sent ever gets into another session, and a command that is to be sent once is. Send Message is a
+command like others, whose second answer is waited for.
 
-* Its sockets, its thread and its tables of sessions are for all BMCs, and whoever waits takes the packets of others: an answer
-  is noticed up to a second late, and a bad one raises in the login to another BMC. Here a session has a socket, connected to
-  its BMC, and reads it in the thread (or the greenlet of :mod:`baremetal_acc.bmc.wait`) that asked.
-* It logs in again by itself, and sends again what was not answered: an activation ran three times. Here nothing that was sent
-  ever gets into another session, and a command that is to be sent once is.
-* It takes cipher suite 3 when a BMC refuses 17, and does not look at what the BMC agreed to. Here the suite is the caller's.
-* It parses without looking at lengths, takes answers that are not encrypted, and takes a packet twice. Here a datagram is
-  measured before pyghmi sees it, and what does not fit is dropped.
-* It takes an answer to Send Message for no answer when its last byte is 00, and has one level of bridging of its own that costs
-  the session when the target is absent. Here Send Message is a command like others, and its second answer is waited for.
-* It gives texts for errors, prints, and keeps ``str`` passwords. Here they are bytes, and the tree of errors is ours.
-
-Source: IPMI 2.0 revision 1.1, sections 6.12, 6.13, 13 and 22.13 to 22.20; facts/ipmi.md, section 5.
+Source: IPMI 2.0 revision 1.1, sections 6.12, 6.13 and 22.13 to 22.20; facts/ipmi.md, section 5.
 """
 
 import logging
-import secrets
 import select
 import socket
 import struct
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import IntEnum
-
-from pyghmi.ipmi.private import session as pyghmi
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import bridge
+from baremetal_acc.bmc.ipmi.place import Place, Privilege
+from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Reply, refusal
-from baremetal_acc.errors import (
-    BmcAnswerInvalid,
-    BmcBusy,
-    BmcError,
-    BmcNotAuthorised,
-    BmcUnreachable,
-    BmcUnsupported,
-    UsageError,
-)
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
-
-PORT = 623
-NAME_BYTES, PASSWORD_BYTES, KEY_BYTES = 16, 20, 20
-"""At most. A longer password would be cut short by some BMCs, and then what is cut off protects nothing."""
-
-ANSWER = timedelta(seconds=10)
-"""For one command. Real BMCs take seconds to read the EEPROM of a card over a bus that others use."""
-
-LOGIN = timedelta(seconds=15)
-"""For a login: three messages, each of which may be lost several times."""
 
 IDLE = 20.0
 """Seconds after which a session is not used again: BMCs end those that idle after 30 to 60 s, and say nothing."""
@@ -92,17 +60,8 @@ _GOODBYE, _SHORT_GOODBYE = timedelta(seconds=1), timedelta(seconds=0.3)
 _REPEATS = 2
 """How often a message of the handshake is sent again before another handshake is begun."""
 
-_WINDOW = 32
-"""Sequence numbers behind the highest one that are still taken. Source: section 6.12.13 (at least 8 are to be)."""
-
 _REFUSALS = 2
 """ICMP errors after which nobody is there."""
-
-_RMCP = b'\x06\x00\xff\x07'
-_VERSION_1_5, _VERSION_2_0 = 0x00, 0x06
-_OPENED, _RAKP2, _RAKP4 = 0x11, 0x13, 0x15
-_IN_SESSION = 0xC0
-"""Payload type of an IPMI message that is encrypted and authenticated; all others are dropped in a session."""
 
 _ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, Code.PRIVILEGE})
 """Of Set Session Privilege Level. Source: section 22.18."""
@@ -110,405 +69,6 @@ _ABOVE_LIMIT = frozenset({0x80, 0x81, 0x82, Code.PRIVILEGE})
 _CONSOLE = 0x81
 _SET_PRIVILEGE, _CLOSE, _SEND_MESSAGE = 0x3B, 0x3C, 0x34
 _HINT = 'check address, network and power of the BMC'
-
-
-class Privilege(IntEnum):
-    """What a session may. Source: IPMI 2.0 revision 1.1, section 6.8."""
-
-    OPERATOR = 3
-    ADMINISTRATOR = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suite:
-    """A cipher suite that may be used.
-
-    :ivar algorithms: authentication, integrity, confidentiality. Source: tables 13-17 to 13-19.
-    :ivar digest: bytes of the check in RAKP 2; ``check`` of those in RAKP 4 and in each packet.
-    :ivar hash: how pyghmi calls it.
-    """
-
-    number: int
-    algorithms: tuple[int, int, int]
-    digest: int
-    check: int
-    hash: int
-
-
-SUITES = {
-    17: Suite(number=17, algorithms=(3, 4, 1), digest=32, check=16, hash=256),
-    3: Suite(number=3, algorithms=(1, 1, 1), digest=20, check=12, hash=1),
-}
-"""All others have no encryption, no check, or a broken one. 3 (SHA-1) is for BMCs that have nothing better, if told so."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a BMC is, and how to log in there. Made by :func:`place`.
-
-    :ivar label: for messages.
-    :ivar answer: for a command that says nothing else.
-    :ivar key: K_G, the key of the BMC; None: the password serves for it.
-    """
-
-    label: str
-    host: str
-    port: int
-    username: bytes
-    password: bytes = field(repr=False)
-    suite: Suite
-    key: bytes | None = field(default=None, repr=False)
-    answer: timedelta = ANSWER
-    login: timedelta = LOGIN
-
-
-def place(
-    label: str,
-    host: str,
-    *,
-    port: int = PORT,
-    username: str | bytes,
-    password: str | bytes,
-    suite: int = 17,
-    key: bytes | None = None,
-    answer: timedelta = ANSWER,
-    login: timedelta = LOGIN,
-) -> Place:
-    """Where a BMC is, checked.
-
-    :raises UsageError: no session could be opened with that.
-    """
-    named, secret = (text.encode() if isinstance(text, str) else text for text in (username, password))
-    found = SUITES.get(suite)
-    if found is None:
-        told = f'BMC {label}, cipher suite'
-        raise UsageError(
-            argument=told, what=f'{suite} is not used', hint='17, or 3 for a BMC that has nothing better; all others are weak'
-        )
-    for what, given, most in (('username', named, NAME_BYTES), ('password', secret, PASSWORD_BYTES)):
-        told = f'BMC {label}, {what}'
-        if not given:
-            raise UsageError(argument=told, what='it is empty', hint='IPMI without a named user and a password is not used')
-        if len(given) > most or 0 in given:
-            raise UsageError(
-                argument=told, what=f'it has more than {most} bytes, or a zero among them', hint='IPMI takes no other'
-            )
-    if key is not None and not (0 < len(key) <= KEY_BYTES and any(key)):
-        raise UsageError(
-            argument=f'BMC {label}, K_G', what=f'1 to {KEY_BYTES} bytes expected', hint='leave it out if there is none'
-        )
-    return Place(
-        label=label,
-        host=host,
-        port=port,
-        username=named,
-        password=secret,
-        suite=found,
-        key=key,
-        answer=answer,
-        login=login,
-    )
-
-
-# --------------------------------------------------------------------------------------------------------- packets, by pyghmi
-
-
-class _Codec(pyghmi.Session):
-    """pyghmi's handshake and framing without its sockets, thread, clock and tables. Nothing in here waits or sends.
-
-    :ivar outgoing: the packet to send next.
-    :ivar established: the handshake is over, and both sides have proven that they know the password.
-    :ivar failure: why there will be no session.
-    :ivar stale: the BMC has forgotten this handshake; another one may do.
-    :ivar odd: what was wrong with an answer that was dropped, None while none was.
-    """
-
-    def __new__(cls, *_: object) -> '_Codec':
-        """One for each session; pyghmi would give an older one that has the same credentials."""
-        return object.__new__(cls)
-
-    def __init__(self, there: Place, privilege: Privilege) -> None:
-        # pyghmi's own would open a socket and begin a thread: what its methods need is set here.
-        self._there = there
-        self._suite = there.suite
-        self.bmc = there.label
-        self.userid = there.username
-        self.password = there.password
-        self.kg = there.password if there.key is None else there.key
-        self.privlevel = int(privilege)
-        self.autopriv = False
-        self.nameonly = 0x10
-        self.servermode = False
-        self.logontries = 0
-        self.maxtimeout = 2
-        self.onlogpayload = None
-        self.pendingpayloads: deque[object] = deque()
-        self.request_entry: list[object] = []
-        self._customkeepalives = None
-        self.netpacket = b''
-        self.outgoing = b''
-        self.failure: BmcError | None = None
-        self.odd: str | None = None
-        self.seqlun = 0
-        self._plain: bytes | None = None
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        self._initsession()
-        # pyghmi's ids and tags are the same in each session of each process.
-        self.localsid = secrets.randbelow(0xFFFFFFFE)
-        self.rmcptag = secrets.randbelow(0xF0)
-        self.attemptedhash = self._suite.hash
-        self.established = False
-        self.stale = False
-        self._key_wanted = False
-        self._highest = 0
-        self._seen: set[int] = set()
-
-    # -- what pyghmi calls, and what became of it ---------------------------------------------------------------------
-
-    def _xmit_packet(self, retry: bool = True, delay_xmit: object = None, timeout: object = None) -> None:
-        """A packet is made: pyghmi would send it now."""
-        self.outgoing = bytes(self.netpacket)
-        if self.sequencenumber:
-            self.sequencenumber += 1
-
-    def onlogon(self, parameter: dict[str, object]) -> None:
-        """A check did not come out right. Whoever fed it with a message tells what that means."""
-
-    def _req_priv_level(self) -> None:
-        """The last message was right: pyghmi would send a command now."""
-        self.established = True
-
-    def _parse_ipmi_payload(self, payload: bytearray) -> None:
-        """A message in a packet that was right."""
-        self._plain = bytes(payload)
-
-    # -- the handshake ------------------------------------------------------------------------------------------------
-
-    def begin(self) -> bytes:
-        """The first packet of a handshake: does it speak IPMI 2.0? Another one may be under way already."""
-        self._begin_anew()
-        self._get_channel_auth_cap()
-        return self.outgoing
-
-    def repeated(self) -> bytes:
-        """What was sent last, for sending it again: in a session with a sequence number of its own."""
-        if self.established:
-            self.send_payload()
-        return self.outgoing
-
-    def hear(self, datagram: bytes) -> bool:
-        """Take an answer of the handshake; whether there is something new to send, to say, or to be done."""
-        before = self.outgoing
-        self._listen(datagram)
-        return self.outgoing is not before or self.established or self.stale or self.failure is not None
-
-    def _listen(self, datagram: bytes) -> None:
-        if len(datagram) < 14 or datagram[0] != _RMCP[0] or datagram[2:4] != _RMCP[2:]:
-            self._drop('it is no RMCP')
-        elif datagram[4] == _VERSION_1_5 and self.sessioncontext is None:
-            self._able(datagram[14 : 14 + datagram[13]], datagram[5:13])
-        elif datagram[4] == _VERSION_2_0 and len(datagram) >= 16:
-            number, sequence, size = struct.unpack_from('<IIH', datagram, 6)
-            payload = bytearray(datagram[16 : 16 + size])
-            hear = {_OPENED: self._opened, _RAKP2: self._challenged, _RAKP4: self._proven}.get(datagram[5])
-            if hear is None or number or sequence or len(payload) != size or size < 2:
-                self._drop('a message of the handshake is damaged')
-            elif payload[0] == self.rmcptag:
-                hear(payload)
-
-    def _drop(self, why: str) -> None:
-        self.odd = self.odd or why
-
-    def _able(self, message: bytes, outside: bytes) -> None:
-        """Get Channel Authentication Capabilities. An answer that is an error does not matter: we see what it can."""
-        answer = _parsed(message)
-        if answer is None or any(outside) or (answer.netfn, answer.command) != (NetFn.APP | 1, 0x38):
-            self._drop('the answer to Get Channel Authentication Capabilities is damaged')
-            return
-        if answer.code == Code.OK and len(answer.data) >= 4:
-            self._key_wanted = bool(answer.data[2] & 0x20)
-            if not answer.data[1] & 0x80 or not answer.data[3] & 0x02:
-                self.failure = BmcUnsupported(bmc=self.bmc, what='it speaks IPMI 1.5 only, which protects nothing')
-                return
-        self.ipmiversion = 2.0
-        self._open_rmcpplus_request()
-
-    def _opened(self, message: bytearray) -> None:
-        if self.sessioncontext != 'OPENSESSION' or self._refused('Open Session', message):
-            return
-        if len(message) < 36 or not any(message[8:12]):
-            self._drop(f'its Open Session Response has {len(message)} bytes, and 36 are needed')
-            return
-        if message[4:8] != self._own_id():
-            return
-        agreed = message[16], message[24], message[32]
-        if agreed != self._suite.algorithms:
-            said = ', '.join(map(str, agreed))
-            told = f'it opened a session with algorithms {said}, which are not those of cipher suite {self._suite.number}'
-            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=told)
-            return
-        self._got_rmcp_response(message)
-
-    def _challenged(self, message: bytearray) -> None:
-        if self.sessioncontext != 'EXPECTINGRAKP2' or self._refused('RAKP 2', message):
-            return
-        if message[4:8] != self._own_id():
-            return
-        check = len(message) - 40
-        if check < self._suite.digest:
-            told = f'its proof (RAKP 2) has {max(0, check)} bytes, and {self._suite.digest} are needed by cipher suite '
-            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=f'{told}{self._suite.number}')
-            return
-        self._got_rakp2(message)
-        if self.sessioncontext == 'FAILED':
-            self.failure = BmcNotAuthorised(
-                bmc=self.bmc, what='the password is wrong (RAKP 2)', hint='check username and password'
-            )
-
-    def _proven(self, message: bytearray) -> None:
-        if self.sessioncontext != 'EXPECTINGRAKP4' or self._refused('RAKP 4', message):
-            return
-        if message[4:8] != self._own_id():
-            return
-        if len(message) < 8 + self._suite.check:
-            self._drop(f'its RAKP 4 has {len(message)} bytes, and {8 + self._suite.check} are needed')
-            return
-        self._got_rakp4(message)
-        if not self.established:
-            self.failure = self._key_is_wrong('its proof (RAKP 4) does not fit')
-
-    def _own_id(self) -> bytes:
-        return struct.pack('<I', self.localsid)
-
-    def _refused(self, where: str, message: bytearray) -> bool:
-        status = message[1]
-        if not status:
-            return len(message) < 8
-        what = f'{where}: refused with status {status:02X}h'
-        if status in _FORGOTTEN:
-            self.stale = True
-            self._drop(f'{what}: it does not know the session that is being opened')
-        elif status in _NO_ROOM:
-            self.failure = BmcBusy(bmc=self.bmc, what=f'{what}: it has no room for another session')
-        elif status in _NO_SUITE:
-            number = self._suite.number
-            told = f'{what}: it does not offer cipher suite {number}'
-            hint = 'cipher suite 3 (SHA-1) can be chosen for this BMC' if number == 17 else None
-            self.failure = BmcUnsupported(bmc=self.bmc, what=told, hint=hint)
-        elif status in _NO_SUCH_USER:
-            told = f'{what}: it knows no such user, or he may not log in'
-            self.failure = BmcNotAuthorised(bmc=self.bmc, what=told, hint='check username, and the access of that user by LAN')
-        elif status in _NO_PRIVILEGE:
-            self.failure = _below(self.bmc, what, self.privlevel)
-        elif status == _BAD_CHECK:
-            self.failure = self._key_is_wrong(what)
-        else:
-            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=what)
-        return True
-
-    def _key_is_wrong(self, what: str) -> BmcError:
-        """The password was proven to us before: what does not fit is the other key."""
-        wanted = (
-            'it has a key of its own (K_G)'
-            if self._key_wanted
-            else 'its key (K_G), if it has one, is not the one that was given'
-        )
-        return BmcNotAuthorised(bmc=self.bmc, what=f'{what}: {wanted}', hint='check the K_G of the BMC')
-
-    # -- in a session -------------------------------------------------------------------------------------------------
-
-    def encode(self, netfn: int, command: int, data: bytes, lun: int) -> bytes:
-        """The packet of a command, with the next sequence numbers."""
-        self.seqlun = (self.seqlun + 1) & 0x3F
-        self.lastpayload = None
-        self.request_entry.clear()
-        self._send_ipmi_net_payload(netfn, command, data, rslun=lun)
-        return self.outgoing
-
-    def decode(self, datagram: bytes) -> '_Answer | None':
-        """The message in a packet of the session; None: it is none, or it came before.
-
-        The shape of it is looked at first, and what pyghmi does with it cannot fail then.
-        """
-        if len(datagram) < 16 or datagram[0] != _RMCP[0] or datagram[2:4] != _RMCP[2:]:
-            return None
-        version, kind, number, sequence, size = struct.unpack_from('<BBIIH', datagram, 4)
-        tail = len(datagram) - 16 - size - self._suite.check
-        if (
-            (version, kind, number) != (_VERSION_2_0, _IN_SESSION, self.localsid)
-            or size < 32
-            or size % 16
-            or not 2 <= tail <= 17
-        ):
-            return None
-        if sequence <= self._highest - _WINDOW or sequence in self._seen or not sequence:
-            return None
-        self.remseqnumber = None  # pyghmi's own check would refuse what overtook another
-        plain = self._decrypted(datagram)
-        if plain is None:
-            return None
-        self._highest = max(self._highest, sequence)
-        self._seen = {known for known in self._seen if known > self._highest - _WINDOW} | {sequence}
-        return _parsed(plain)
-
-    def _decrypted(self, datagram: bytes) -> bytes | None:
-        self._plain = None
-        self._handle_ipmi2_packet(bytearray(datagram))
-        return self._plain
-
-
-_FORGOTTEN = frozenset({0x02, 0x08})
-_NO_ROOM = frozenset({0x01, 0x0B})
-_NO_SUITE = frozenset({0x04, 0x05, 0x06, 0x07, 0x10, 0x11})
-_NO_PRIVILEGE = frozenset({0x09, 0x0A})
-_NO_SUCH_USER = frozenset({0x0C, 0x0D})
-_BAD_CHECK = 0x0F
-"""Status codes of RMCP+. Source: table 13-15."""
-
-
-def _below(label: str, what: str, privilege: int) -> BmcError:
-    role = Privilege(privilege).name.lower()
-    return BmcNotAuthorised(
-        bmc=label, what=f'{what}: the user may not be {role}', hint=f'let the BMC give that user the privilege {role} by LAN'
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """A message that came.
-
-    :ivar whole: all its bytes.
-    """
-
-    to: int
-    netfn: int
-    sender: int
-    sequence: int
-    command: int
-    code: int
-    data: bytes
-    whole: bytes
-
-
-def _parsed(message: bytes) -> _Answer | None:
-    """The message in these bytes; None when it is too short, or a checksum is wrong."""
-    if len(message) < 8 or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
-        return None
-    return _Answer(
-        to=message[0],
-        netfn=message[1] >> 2,
-        sender=message[3],
-        sequence=message[4] >> 2,
-        command=message[5],
-        code=message[6],
-        data=message[7:-1],
-        whole=message,
-    )
-
-
-# ------------------------------------------------------------------------------------------------------------- the session
 
 
 class Session:
@@ -552,7 +112,7 @@ class Session:
         self._silent = False
         self.idle_since = clock()
         self.until = float('inf') if budget is None else clock() + budget.total_seconds()
-        self._codec = _Codec(there, privilege)
+        self._codec = Codec(there, privilege)
         try:
             self._log_in()
             self._be(privilege)
@@ -678,11 +238,11 @@ class Session:
         reply = self(NetFn.APP, _SET_PRIVILEGE, bytes([privilege]))
         what = 'Set Session Privilege Level'
         if reply.code in _ABOVE_LIMIT:
-            raise _below(self.label, f'{what}: refused ({reply.code:02X}h)', privilege)
+            raise below(self.label, f'{what}: refused ({reply.code:02X}h)', privilege)
         if not reply.ok:
             raise refusal(self, what, reply)
         if not reply.data or reply.data[0] & 0x0F != privilege:
-            raise _below(self.label, f'{what}: it gave another one', privilege)
+            raise below(self.label, f'{what}: it gave another one', privilege)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
@@ -849,7 +409,7 @@ class _Asked:
         tracked = (self.netfn, self.command) == (NetFn.APP, _SEND_MESSAGE) and self.data[:1] and self.data[0] & 0xC0 == 0x40
         return self.data[1:] if tracked and len(self.data) >= 8 else None
 
-    def answered(self, answer: _Answer, sequence: int) -> Reply | None:
+    def answered(self, answer: Answer, sequence: int) -> Reply | None:
         """What a message says to it; None: it is about something else."""
         inner = self.carried
         if answer.sender == bridge.BMC:

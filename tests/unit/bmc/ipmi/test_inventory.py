@@ -12,7 +12,7 @@ from baremetal_acc.bmc import devices
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
 from baremetal_acc.bmc.ipmi.hpm_image import Version
-from baremetal_acc.bmc.ipmi.session import place
+from baremetal_acc.bmc.ipmi.place import place
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.ref import HOST
 from tests.unit.bmc.ipmi.cards import Fake, board, fru_locator, mc_locator, memory

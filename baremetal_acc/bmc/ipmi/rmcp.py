@@ -1,0 +1,335 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""How does one packet of RMCP+ look? As pyghmi writes and reads it: handshake, keys, encryption, framing.
+
+Nothing else of pyghmi runs, because all of it is shared by the whole process. This is the only module that knows it; what it
+would do wrong, and what is done here instead:
+
+* Its sockets, its thread and its tables of sessions are for all BMCs, and whoever waits takes the packets of others: an answer
+  is noticed up to a second late, and a bad one raises in the login to another BMC. Here nothing waits or sends:
+  :mod:`baremetal_acc.bmc.ipmi.session` does.
+* It logs in again by itself, and sends again what was not answered: an activation ran three times.
+* It takes cipher suite 3 when a BMC refuses 17, and does not look at what the BMC agreed to. Here the suite is the caller's.
+* It parses without looking at lengths, takes answers that are not encrypted, and takes a packet twice. Here a datagram is
+  measured before pyghmi sees it, and what does not fit is dropped.
+* It takes an answer to Send Message for no answer when its last byte is 00, and has one level of bridging of its own that costs
+  the session when the target is absent. Here Send Message is a command like others.
+* It gives texts for errors, prints, and keeps ``str`` passwords. Here they are bytes, and the tree of errors is ours.
+
+Source: IPMI 2.0 revision 1.1, sections 13 and 22.13 to 22.20; facts/ipmi.md, section 5.
+"""
+
+import secrets
+import struct
+from collections import deque
+from dataclasses import dataclass
+
+from pyghmi.ipmi.private import session as pyghmi
+
+from baremetal_acc.bmc.ipmi.place import Place, Privilege
+from baremetal_acc.bmc.ipmi.wire import Code, NetFn
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnsupported
+
+_WINDOW = 32
+"""Sequence numbers behind the highest one that are still taken. Source: section 6.12.13 (at least 8 are to be)."""
+
+_RMCP = b'\x06\x00\xff\x07'
+_VERSION_1_5, _VERSION_2_0 = 0x00, 0x06
+_OPENED, _RAKP2, _RAKP4 = 0x11, 0x13, 0x15
+_IN_SESSION = 0xC0
+"""Payload type of an IPMI message that is encrypted and authenticated; all others are dropped in a session."""
+
+_FORGOTTEN = frozenset({0x02, 0x08})
+_NO_ROOM = frozenset({0x01, 0x0B})
+_NO_SUITE = frozenset({0x04, 0x05, 0x06, 0x07, 0x10, 0x11})
+_NO_PRIVILEGE = frozenset({0x09, 0x0A})
+_NO_SUCH_USER = frozenset({0x0C, 0x0D})
+_BAD_CHECK = 0x0F
+"""Status codes of RMCP+. Source: table 13-15."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A message that came.
+
+    :ivar whole: all its bytes.
+    """
+
+    to: int
+    netfn: int
+    sender: int
+    sequence: int
+    command: int
+    code: int
+    data: bytes
+    whole: bytes
+
+
+def parsed(message: bytes) -> Answer | None:
+    """The message in these bytes; None when it is too short, or a checksum is wrong."""
+    if len(message) < 8 or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
+        return None
+    return Answer(
+        to=message[0],
+        netfn=message[1] >> 2,
+        sender=message[3],
+        sequence=message[4] >> 2,
+        command=message[5],
+        code=message[6],
+        data=message[7:-1],
+        whole=message,
+    )
+
+
+def below(label: str, what: str, privilege: int) -> BmcError:
+    """The error for a user who may not be what is wanted of him."""
+    role = Privilege(privilege).name.lower()
+    return BmcNotAuthorised(
+        bmc=label, what=f'{what}: the user may not be {role}', hint=f'let the BMC give that user the privilege {role} by LAN'
+    )
+
+
+class Codec(pyghmi.Session):
+    """pyghmi's handshake and framing without its sockets, thread, clock and tables. Nothing in here waits or sends.
+
+    :ivar outgoing: the packet to send next.
+    :ivar established: the handshake is over, and both sides have proven that they know the password.
+    :ivar failure: why there will be no session.
+    :ivar stale: the BMC has forgotten this handshake; another one may do.
+    :ivar odd: what was wrong with an answer that was dropped, None while none was.
+    """
+
+    def __new__(cls, *_: object) -> 'Codec':
+        """One for each session; pyghmi would give an older one that has the same credentials."""
+        return object.__new__(cls)
+
+    def __init__(self, there: Place, privilege: Privilege) -> None:
+        # pyghmi's own would open a socket and begin a thread: what its methods need is set here.
+        self._there = there
+        self._suite = there.suite
+        self.bmc = there.label
+        self.userid = there.username
+        self.password = there.password
+        self.kg = there.password if there.key is None else there.key
+        self.privlevel = int(privilege)
+        self.autopriv = False
+        self.nameonly = 0x10
+        self.servermode = False
+        self.logontries = 0
+        self.maxtimeout = 2
+        self.onlogpayload = None
+        self.pendingpayloads: deque[object] = deque()
+        self.request_entry: list[object] = []
+        self._customkeepalives = None
+        self.netpacket = b''
+        self.outgoing = b''
+        self.failure: BmcError | None = None
+        self.odd: str | None = None
+        self.seqlun = 0
+        self._plain: bytes | None = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._initsession()
+        # pyghmi's ids and tags are the same in each session of each process.
+        self.localsid = secrets.randbelow(0xFFFFFFFE)
+        self.rmcptag = secrets.randbelow(0xF0)
+        self.attemptedhash = self._suite.hash
+        self.established = False
+        self.stale = False
+        self._key_wanted = False
+        self._highest = 0
+        self._seen: set[int] = set()
+
+    # -- what pyghmi calls, and what became of it ---------------------------------------------------------------------
+
+    def _xmit_packet(self, retry: bool = True, delay_xmit: object = None, timeout: object = None) -> None:
+        """A packet is made: pyghmi would send it now."""
+        self.outgoing = bytes(self.netpacket)
+        if self.sequencenumber:
+            self.sequencenumber += 1
+
+    def onlogon(self, parameter: dict[str, object]) -> None:
+        """A check did not come out right. Whoever fed it with a message tells what that means."""
+
+    def _req_priv_level(self) -> None:
+        """The last message was right: pyghmi would send a command now."""
+        self.established = True
+
+    def _parse_ipmi_payload(self, payload: bytearray) -> None:
+        """A message in a packet that was right."""
+        self._plain = bytes(payload)
+
+    # -- the handshake ------------------------------------------------------------------------------------------------
+
+    def begin(self) -> bytes:
+        """The first packet of a handshake: does it speak IPMI 2.0? Another one may be under way already."""
+        self._begin_anew()
+        self._get_channel_auth_cap()
+        return self.outgoing
+
+    def repeated(self) -> bytes:
+        """What was sent last, for sending it again: in a session with a sequence number of its own."""
+        if self.established:
+            self.send_payload()
+        return self.outgoing
+
+    def hear(self, datagram: bytes) -> bool:
+        """Take an answer of the handshake; whether there is something new to send, to say, or to be done."""
+        before = self.outgoing
+        self._listen(datagram)
+        return self.outgoing is not before or self.established or self.stale or self.failure is not None
+
+    def _listen(self, datagram: bytes) -> None:
+        if len(datagram) < 14 or datagram[0] != _RMCP[0] or datagram[2:4] != _RMCP[2:]:
+            self._drop('it is no RMCP')
+        elif datagram[4] == _VERSION_1_5 and self.sessioncontext is None:
+            self._able(datagram[14 : 14 + datagram[13]], datagram[5:13])
+        elif datagram[4] == _VERSION_2_0 and len(datagram) >= 16:
+            number, sequence, size = struct.unpack_from('<IIH', datagram, 6)
+            payload = bytearray(datagram[16 : 16 + size])
+            hear = {_OPENED: self._opened, _RAKP2: self._challenged, _RAKP4: self._proven}.get(datagram[5])
+            if hear is None or number or sequence or len(payload) != size or size < 2:
+                self._drop('a message of the handshake is damaged')
+            elif payload[0] == self.rmcptag:
+                hear(payload)
+
+    def _drop(self, why: str) -> None:
+        self.odd = self.odd or why
+
+    def _able(self, message: bytes, outside: bytes) -> None:
+        """Get Channel Authentication Capabilities. An answer that is an error does not matter: we see what it can."""
+        answer = parsed(message)
+        if answer is None or any(outside) or (answer.netfn, answer.command) != (NetFn.APP | 1, 0x38):
+            self._drop('the answer to Get Channel Authentication Capabilities is damaged')
+            return
+        if answer.code == Code.OK and len(answer.data) >= 4:
+            self._key_wanted = bool(answer.data[2] & 0x20)
+            if not answer.data[1] & 0x80 or not answer.data[3] & 0x02:
+                self.failure = BmcUnsupported(bmc=self.bmc, what='it speaks IPMI 1.5 only, which protects nothing')
+                return
+        self.ipmiversion = 2.0
+        self._open_rmcpplus_request()
+
+    def _opened(self, message: bytearray) -> None:
+        if self.sessioncontext != 'OPENSESSION' or self._refused('Open Session', message):
+            return
+        if len(message) < 36 or not any(message[8:12]):
+            self._drop(f'its Open Session Response has {len(message)} bytes, and 36 are needed')
+            return
+        if message[4:8] != self._own_id():
+            return
+        agreed = message[16], message[24], message[32]
+        if agreed != self._suite.algorithms:
+            said = ', '.join(map(str, agreed))
+            told = f'it opened a session with algorithms {said}, which are not those of cipher suite {self._suite.number}'
+            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=told)
+            return
+        self._got_rmcp_response(message)
+
+    def _challenged(self, message: bytearray) -> None:
+        if self.sessioncontext != 'EXPECTINGRAKP2' or self._refused('RAKP 2', message):
+            return
+        if message[4:8] != self._own_id():
+            return
+        check = len(message) - 40
+        if check < self._suite.digest:
+            told = f'its proof (RAKP 2) has {max(0, check)} bytes, and {self._suite.digest} are needed by cipher suite '
+            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=f'{told}{self._suite.number}')
+            return
+        self._got_rakp2(message)
+        if self.sessioncontext == 'FAILED':
+            self.failure = BmcNotAuthorised(
+                bmc=self.bmc, what='the password is wrong (RAKP 2)', hint='check username and password'
+            )
+
+    def _proven(self, message: bytearray) -> None:
+        if self.sessioncontext != 'EXPECTINGRAKP4' or self._refused('RAKP 4', message):
+            return
+        if message[4:8] != self._own_id():
+            return
+        if len(message) < 8 + self._suite.check:
+            self._drop(f'its RAKP 4 has {len(message)} bytes, and {8 + self._suite.check} are needed')
+            return
+        self._got_rakp4(message)
+        if not self.established:
+            self.failure = self._key_is_wrong('its proof (RAKP 4) does not fit')
+
+    def _own_id(self) -> bytes:
+        return struct.pack('<I', self.localsid)
+
+    def _refused(self, where: str, message: bytearray) -> bool:
+        status = message[1]
+        if not status:
+            return len(message) < 8
+        what = f'{where}: refused with status {status:02X}h'
+        if status in _FORGOTTEN:
+            self.stale = True
+            self._drop(f'{what}: it does not know the session that is being opened')
+        elif status in _NO_ROOM:
+            self.failure = BmcBusy(bmc=self.bmc, what=f'{what}: it has no room for another session')
+        elif status in _NO_SUITE:
+            number = self._suite.number
+            told = f'{what}: it does not offer cipher suite {number}'
+            hint = 'cipher suite 3 (SHA-1) can be chosen for this BMC' if number == 17 else None
+            self.failure = BmcUnsupported(bmc=self.bmc, what=told, hint=hint)
+        elif status in _NO_SUCH_USER:
+            told = f'{what}: it knows no such user, or he may not log in'
+            self.failure = BmcNotAuthorised(bmc=self.bmc, what=told, hint='check username, and the access of that user by LAN')
+        elif status in _NO_PRIVILEGE:
+            self.failure = below(self.bmc, what, self.privlevel)
+        elif status == _BAD_CHECK:
+            self.failure = self._key_is_wrong(what)
+        else:
+            self.failure = BmcAnswerInvalid(bmc=self.bmc, what=what)
+        return True
+
+    def _key_is_wrong(self, what: str) -> BmcError:
+        """The password was proven to us before: what does not fit is the other key."""
+        wanted = (
+            'it has a key of its own (K_G)'
+            if self._key_wanted
+            else 'its key (K_G), if it has one, is not the one that was given'
+        )
+        return BmcNotAuthorised(bmc=self.bmc, what=f'{what}: {wanted}', hint='check the K_G of the BMC')
+
+    # -- in a session -------------------------------------------------------------------------------------------------
+
+    def encode(self, netfn: int, command: int, data: bytes, lun: int) -> bytes:
+        """The packet of a command, with the next sequence numbers."""
+        self.seqlun = (self.seqlun + 1) & 0x3F
+        self.lastpayload = None
+        self.request_entry.clear()
+        self._send_ipmi_net_payload(netfn, command, data, rslun=lun)
+        return self.outgoing
+
+    def decode(self, datagram: bytes) -> 'Answer | None':
+        """The message in a packet of the session; None: it is none, or it came before.
+
+        The shape of it is looked at first, and what pyghmi does with it cannot fail then.
+        """
+        if len(datagram) < 16 or datagram[0] != _RMCP[0] or datagram[2:4] != _RMCP[2:]:
+            return None
+        version, kind, number, sequence, size = struct.unpack_from('<BBIIH', datagram, 4)
+        tail = len(datagram) - 16 - size - self._suite.check
+        if (
+            (version, kind, number) != (_VERSION_2_0, _IN_SESSION, self.localsid)
+            or size < 32
+            or size % 16
+            or not 2 <= tail <= 17
+        ):
+            return None
+        if sequence <= self._highest - _WINDOW or sequence in self._seen or not sequence:
+            return None
+        self.remseqnumber = None  # pyghmi's own check would refuse what overtook another
+        plain = self._decrypted(datagram)
+        if plain is None:
+            return None
+        self._highest = max(self._highest, sequence)
+        self._seen = {known for known in self._seen if known > self._highest - _WINDOW} | {sequence}
+        return parsed(plain)
+
+    def _decrypted(self, datagram: bytes) -> bytes | None:
+        self._plain = None
+        self._handle_ipmi2_packet(bytearray(datagram))
+        return self._plain
