@@ -304,15 +304,11 @@ class Publisher:
         """
 
         def turn() -> dict[str, _Busy]:
-            everything = {p.uuid: p for p in wire.summaries(self._client.get('/resource_providers', in_tree=root_uuid))}
-            lower = wire.below(root_uuid, everything.values())
-            found = {}
-            for uuid in () if lower is None else (root_uuid, *lower):
-                found_here = roots.claims(self._client, uuid).items()
-                others = {name: frozenset(c.resource_class for c in of) for name, of in found_here if of and name != consumer}
-                if others:
-                    found[uuid] = _held_by(everything[uuid].name, others)
-            return found
+            lower = roots.below(self._client, root_uuid)
+            names = {} if lower is None else {root_uuid: root_uuid} | {uuid: p.name for uuid, p in lower.items()}
+            holders = {uuid: self._holders(uuid) for uuid in names}
+            others = {uuid: _but(consumer, of) for uuid, of in holders.items()}
+            return {uuid: _held_by(names[uuid], of) for uuid, of in others.items() if of}
 
         busy = self._persist(None, turn)
         if busy:
@@ -539,15 +535,8 @@ class Publisher:
 
     def _in_use(self, call: Call, consumer: str | None, held: dict[str, frozenset[str]], busy: dict[str, _Busy]) -> None:
         """Find out who holds a provider. Whoever it is keeps what it has; anybody but the node's own instance is in our way."""
-        path = f'/resource_providers/{call.uuid}/allocations'
-        answer = self._client.get(path)
-        if answer.status == HTTPStatus.NOT_FOUND:
-            raise _Again
-        holders = {
-            str(name): frozenset(wire.mapping(wire.mapping(allocation).get('resources')))
-            for name, allocation in wire.mapping(answer.body.get('allocations')).items()
-        }
-        others = {name: classes for name, classes in holders.items() if name != consumer}
+        holders = self._holders(call.uuid)
+        others = _but(consumer, holders)
         if not holders:
             nobodys = roots.nobodys(self._client, (call.uuid,))
             if nobodys is None:
@@ -558,6 +547,11 @@ class Publisher:
         if others:
             busy[call.uuid] = _held_by(call.name, others)
         held[call.uuid] = frozenset().union(*holders.values())
+
+    def _holders(self, provider: str) -> dict[str, frozenset[str]]:
+        """Who claims which classes of a provider, by consumer."""
+        claimed = roots.claims(self._client, provider)
+        return {name: frozenset(c.resource_class for c in claims) for name, claims in claimed.items() if claims}
 
     def _refusal(self, root: str, consumer: str | None, busy: Mapping[str, _Busy], *, why: str = '') -> InventoryInUse:
         """Who is in our way. An instance that leaves the machine frees it together with its devices; who has none stays."""
@@ -804,6 +798,10 @@ class Publisher:
 
 
 # ------------------------------------------------------------------------------------------------------------- answers
+
+
+def _but(consumer: str | None, holders: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    return {name: classes for name, classes in holders.items() if name != consumer}
 
 
 def _held_by(name: str, others: Mapping[str, frozenset[str]]) -> _Busy:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from baremetal_acc.decide.providers import OWNER
-from baremetal_acc.errors import InventoryInUse, PlacementRefused, PlacementUnreachable
+from baremetal_acc.errors import InventoryInUse, PlacementUnreachable
 from baremetal_acc.model.reshape import Stock
 from baremetal_acc.placement import roots, wire
 from baremetal_acc.placement.client import INVENTORY_IN_USE, RESHAPER, PlacementClient, refusal
@@ -178,45 +178,55 @@ class Shelf:
         :raises PlacementError: it could not be done.
         """
         wanted = {o.uuid: o for o in offered if o.stocks}
-        last: PlacementRefused | PlacementUnreachable | None = None
-        settled = False
+        last: PlacementUnreachable | None = None
+        settled = False  # no withdrawal can come after this
         for attempt in range(self._attempts):
             now = self.look(root_uuid)
-            generations = dict(now.generations)
-            back = [wanted[o.uuid] for o in now.ours if o.uuid in wanted and not o.stocks]
-            same = [o for o in now.offered if o.uuid in wanted][:1]
-            is_back = bool(now.offered) or not back
-            settled |= not is_back  # it was taken
-            if is_back and (settled or not same):
-                return tuple(wanted[o.uuid].name for o in now.ours if o.uuid in wanted and o.stocks == wanted[o.uuid].stocks)
-            body = {
-                'inventories': {
-                    o.uuid: {
-                        'resource_provider_generation': generations[o.uuid],
-                        'inventories': {s.resource_class: wire.encode_stock(s) for s in o.stocks},
-                    }
-                    for o in (same if is_back else back)
-                },
-                'allocations': {},
-            }
-            if not is_back:
+            mine = [o for o in now.ours if o.uuid in wanted]
+            taken = [wanted[o.uuid] for o in mine if not o.stocks]
+            there = [o for o in mine if o.stocks]
+            if taken and not now.offered:
+                settled = True
                 still()
-            try:
-                answer = self._client.request('POST', RESHAPER, body=body)
-            except PlacementUnreachable as exc:
-                last = exc
+                last = self._offer(taken, now) or last
+            elif there and not settled:
+                trouble = self._offer(there[:1], now)  # as it is
+                settled, last = trouble is None, trouble or last
             else:
-                settled |= answer.ok
-                if not answer.ok:
-                    error = refusal('POST', RESHAPER, answer)
-                    if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status != HTTPStatus.CONFLICT:
-                        raise error
-                    last = PlacementUnreachable(error.message)
+                return tuple(wanted[o.uuid].name for o in there if o.stocks == wanted[o.uuid].stocks)
             self._sleep(min(2.0, 0.02 * 2**attempt) * self._jitter() if last is not None else 0)
         raise PlacementUnreachable(
             f'placement, node {root_uuid}: what it offered could not be put back: '
             f'{"its providers kept changing" if last is None else last.message}; gave up after {self._attempts} attempts'
         ) from last
+
+    def _offer(self, offered: Iterable[Offered], seen: OnShelf) -> PlacementUnreachable | None:
+        """Offer something as one call, if nobody has written to it since it was seen.
+
+        :returns: why that is not certain to have been done, if it is not.
+        :raises PlacementRefused: it may not be done.
+        """
+        generations = dict(seen.generations)
+        body = {
+            'inventories': {
+                o.uuid: {
+                    'resource_provider_generation': generations[o.uuid],
+                    'inventories': {s.resource_class: wire.encode_stock(s) for s in o.stocks},
+                }
+                for o in offered
+            },
+            'allocations': {},
+        }
+        try:
+            answer = self._client.request('POST', RESHAPER, body=body)
+        except PlacementUnreachable as exc:
+            return exc
+        if answer.ok:
+            return None
+        error = refusal('POST', RESHAPER, answer)
+        if answer.status < HTTPStatus.INTERNAL_SERVER_ERROR and answer.status != HTTPStatus.CONFLICT:
+            raise error
+        return PlacementUnreachable(error.message)
 
     def _claims(self, uuids: Iterable[str]) -> Iterator[str]:
         for uuid in uuids:

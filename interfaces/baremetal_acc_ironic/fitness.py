@@ -304,21 +304,28 @@ def told(mind: Memory, what: Withdrawn | None) -> Memory:
     return replace(mind, shelf=replace(mind.shelf, withdrawn=what))
 
 
-def begun(task: Any, mind: Memory, made: Plan) -> Memory:
-    """What is remembered when a job begins: one that publishes, and is cut off, may have offered anything.
+def close(task: Any, mind: Memory, made: Plan) -> None:
+    """Withdraw what a node offers before a job that publishes begins in its cleaning, whatever that job touches.
 
-    In cleaning nothing is on offer from then on until it was verified, whatever the job touches: who has made the node
-    manageable may have it cleaned before a round has come by. Where placement cannot be asked, the job withdraws what it
-    touches, and waits for it.
+    Who has made the node manageable may have it cleaned before a round has come by, and nothing of it is on offer until it was
+    verified. Where placement cannot be asked, the job withdraws what it touches, and waits for it.
     """
     shelf = mind.shelf.withdrawn
     offered = shelf is None or shelf.doubtful
-    if CONF[GROUP].publish and offered and task.node.provision_state in FLOWS and Publish() in made.actions:
+    if CONF[GROUP].publish and offered and task.node.provision_state in FLOWS and _publishes(made):
         try:
             placement.withdraw(task.node.uuid, task.node.instance_uuid, partial(memory.held, task.node))
         except AccError as exc:
             LOG.warning('Node %s: what it offers stays until it was cleaned: %s', task.node.uuid, exc)
-    return told(mind, None) if any(isinstance(a, Publish) for a in made.actions) else mind
+
+
+def begun(mind: Memory, made: Plan) -> Memory:
+    """What is remembered when a job begins: one that publishes, and is cut off, may have offered anything."""
+    return told(mind, None) if _publishes(made) else mind
+
+
+def _publishes(made: Plan) -> bool:
+    return any(isinstance(a, Publish) for a in made.actions)
 
 
 def ended(task: Any, mind: Memory, job: Job) -> Memory:

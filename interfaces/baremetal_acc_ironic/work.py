@@ -219,7 +219,8 @@ def _planned(
         mind = attach.worked_on(mind, job)
     if step is steps.UNLOCK and made.actions:
         mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {who.by}'))
-    mind = replace(fitness.begun(task, mind, made), job=job, unplanned=False)
+    fitness.close(task, mind, made)
+    mind = replace(fitness.begun(mind, made), job=job, unplanned=False)
     memory.store(task.node, mind)
     outcome.told(task.node, f'{step.name} begins: {summary(job)}, asked for by {who.by}', user=who.user)
     return mind, job
