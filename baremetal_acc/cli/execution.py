@@ -291,7 +291,7 @@ class Execution:
             made=prepared.made,
             power=_host_power(prepared.inventory),
         )
-        one.save(run.bound(replace(job, engagements=kept), prepared.target))
+        one.save(run.bound(replace(job, engagements=kept, undos=state.undos), prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)
 

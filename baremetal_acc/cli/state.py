@@ -19,7 +19,7 @@ from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
-from baremetal_acc.model.lock import Engagement
+from baremetal_acc.model.lock import Engagement, Undo
 from baremetal_acc.model.ref import AcceleratorId, Ref
 
 FORMAT = 1
@@ -80,6 +80,11 @@ class TargetState:
     def engagements(self) -> tuple[Engagement, ...]:
         """The locks that we engaged, in any lifecycle; a job takes over those of the job before it."""
         return () if self.job is None else self.job.engagements
+
+    @property
+    def undos(self) -> tuple[Undo, ...]:
+        """What we have closed and not opened again; a job takes that over from the job before it, too."""
+        return () if self.job is None else self.job.undos
 
     @property
     def unfinished(self) -> Job | None:

@@ -5,7 +5,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from baremetal_acc.bmc.api import Reader, Writer
 from baremetal_acc.model.accelerator import Accelerator
@@ -74,4 +74,19 @@ class Mechanism(Protocol):
         """Open the lock at the place of a reading.
 
         :raises BmcError: it was not accepted.
+        """
+
+
+@runtime_checkable
+class Remembering(Mechanism, Protocol):
+    """A mechanism of which releasing is to open what we have closed, and nothing else: there is no one open state.
+
+    Its readings say what engaging would close (:attr:`LockReading.closes`), which is stored before it is engaged.
+    """
+
+    def reopen(self, writer: Writer, reading: LockReading, closed: Iterable[str]) -> None:
+        """Open what was closed; used instead of :meth:`release`.
+
+        :param closed: ``closes`` of the readings with which it was engaged; empty where nobody remembers.
+        :raises BmcError: it was not accepted, or nobody knows what to open.
         """

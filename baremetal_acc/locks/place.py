@@ -158,6 +158,7 @@ def reading(
     with_start: Ref | None = None,
     in_force: bool = False,
     closable: bool = True,
+    closes: str | None = None,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -179,5 +180,6 @@ def reading(
         with_start=with_start,
         in_force=in_force,
         closable=closable,
+        closes=closes,
         reason=reason,
     )

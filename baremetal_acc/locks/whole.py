@@ -48,6 +48,8 @@ class Place:
     reset: Ref | None = None
     with_start: Ref | None = None
     in_force: bool = False
+    closable: bool = True
+    closes: str | None = None
 
 
 class OfWholeMachine(ABC):
@@ -97,6 +99,8 @@ class OfWholeMachine(ABC):
                 wraps=self.about.wraps,
                 with_start=place.with_start,
                 in_force=place.in_force,
+                closable=place.closable,
+                closes=place.closes,
                 reason=place.reason,
             )
             for reader in Readers(readers).bmcs(accelerator)

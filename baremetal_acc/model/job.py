@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
-from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
 
@@ -371,6 +371,7 @@ class Job:
     :ivar demands_met: the final verdict must be met, else the job fails (``verify`` and everything that writes).
     :ivar deadline: past it the job fails, whatever it waits for.
     :ivar engagements: locks engaged so far, the evidence for the verdict.
+    :ivar undos: what we have closed, in this job or before it, so that it can be opened again.
     :ivar reasons: why it failed; a job with reasons ends as Failed, after everything was locked again.
     :ivar second: its stages are gone through a second time, to put back what was found wrong only in the final look. There is
         no third time.
@@ -395,6 +396,7 @@ class Job:
     requester: str | None = None
     format: int = FORMAT
     engagements: tuple[Engagement, ...] = ()
+    undos: tuple[Undo, ...] = ()
     reasons: tuple[str, ...] = ()
     verdict: Verdict | None = None
     ended: bool = False

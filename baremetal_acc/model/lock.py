@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a lock is: write paths, and readings that say which of them a mechanism blocks."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -90,6 +91,8 @@ class LockReading:
         runs; None where that is not so.
     :ivar closable: False where the device says that it cannot close it altogether: engaging it leaves a way in. ``reason`` says
         which.
+    :ivar closes: what engaging it now would close, in the mechanism's own words, where releasing it is to open that and nothing
+        else; None where releasing it needs no memory.
     :ivar reason: why it is unknown, partial or pending, or cannot be closed, or None.
     """
 
@@ -110,6 +113,7 @@ class LockReading:
     with_start: Ref | None = None
     in_force: bool = False
     closable: bool = True
+    closes: str | None = None
     reason: str | None = None
 
     @property
@@ -139,6 +143,53 @@ class Way:
     def place(self) -> tuple[str, Ref, str]:
         """The same as :attr:`LockReading.place`."""
         return (self.mechanism, self.ref, self.field)
+
+
+MOST_CLOSED = 8
+"""Records of one lock. Whoever gets more out of us toggles it, and what he opened stays closed when it is released."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """What we have closed at the place of a lock, so that releasing it opens that, and nothing else.
+
+    It is no evidence, and lasts from one lifecycle of the node to the next, until the lock is released.
+
+    :ivar closed: ``LockReading.closes`` of each time that we have engaged it, without repetitions.
+    """
+
+    mechanism: str
+    ref: Ref
+    field: str
+    closed: tuple[str, ...]
+
+    @property
+    def place(self) -> tuple[str, Ref, str]:
+        """The same as :attr:`LockReading.place`."""
+        return (self.mechanism, self.ref, self.field)
+
+
+def closed_by_us(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[str, ...]:
+    """What we have closed at a place."""
+    return next((u.closed for u in undos if u.place == place), ())
+
+
+def to_be_closed(undos: Iterable[Undo], reading: LockReading) -> tuple[Undo, ...]:
+    """The records with what engaging a lock closes. To be stored before it is engaged."""
+    known = tuple(undos)
+    before = closed_by_us(known, reading.place)
+    if not reading.closes or reading.closes in before or len(before) == MOST_CLOSED:
+        return known
+    mechanism, ref, field = reading.place
+    return (
+        *opened_again(known, reading.place),
+        Undo(mechanism=mechanism, ref=ref, field=field, closed=(*before, reading.closes)),
+    )
+
+
+def opened_again(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[Undo, ...]:
+    """The records without those of a place."""
+    return tuple(u for u in undos if u.place != place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.errors import AccError
-from baremetal_acc.locks.api import Mechanism
+from baremetal_acc.locks.api import Mechanism, Remembering
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, ItemState, Job, Release
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope
+from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, closed_by_us, opened_again, to_be_closed
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import host_runs
@@ -36,10 +36,14 @@ def release(
     job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
     tools.save(job)
     try:
-        mechanism.release(bmcs[action.ref.bmc].writer(), reading)
+        writer = bmcs[action.ref.bmc].writer()
+        if isinstance(mechanism, Remembering):
+            mechanism.reopen(writer, reading, closed_by_us(job.undos, reading.place))
+        else:
+            mechanism.release(writer, reading)
     except AccError as exc:
         return not_performed(job, position, exc, tools.patience, now)
-    return ended(job, position, ItemState.DONE, now)
+    return ended(replace(job, undos=opened_again(job.undos, reading.place)), position, ItemState.DONE, now)
 
 
 def engage(
@@ -56,8 +60,15 @@ def engage(
         # Where the baseline allows what no mechanism blocks, the verdict would not notice.
         job = replace(job, reasons=(*job.reasons, f'{describe(action)}: {_NOT_SHOWN}'))
         return ended(job, position, ItemState.FAILED, now, _NOT_SHOWN)
+    undos = to_be_closed(job.undos, reading)
+    if undos != job.undos:  # whoever dies after this can still open what was closed
+        job = replace(job, undos=undos)
+        tools.save(job)
     writer = bmcs[action.ref.bmc].writer()
-    mechanism.engage(writer, reading)
+    try:
+        mechanism.engage(writer, reading)
+    except AccError as exc:
+        return not_performed(job, position, exc, tools.patience, now)
     record = Engagement(
         mechanism=action.mechanism,
         accelerator=action.accelerator,

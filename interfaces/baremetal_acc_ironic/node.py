@@ -33,7 +33,7 @@ from baremetal_acc.model.attach import Attached
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Job
-from baremetal_acc.model.lock import Engagement, Scope, Way, WritePath
+from baremetal_acc.model.lock import Engagement, Scope, Undo, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
@@ -235,6 +235,7 @@ class Memory:
     :ivar regions: what its slots were found to hold, and can be given; None: it has none, or was not looked at yet.
     :ivar shelf: what of it is on offer, and what of it somebody has had.
     :ivar attached: what of its accelerators an instance has got, or was to get, until cleaning has brought it back.
+    :ivar undos: what we have closed, for whoever unlocks. While there is a job, the job knows it better.
     """
 
     format: int = FORMAT
@@ -268,6 +269,7 @@ class Memory:
     regions: Regions | None = None
     shelf: Shelf = Shelf()
     attached: Attached | None = None
+    undos: tuple[Undo, ...] = ()
 
     @property
     def writing(self) -> bool:
@@ -366,6 +368,8 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
+    if memory.job is not None and not memory.job.ended:
+        memory = replace(memory, undos=memory.job.undos)
     beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
     state = encode(beside)
     del state['ways'], state['taken'], state['regions'], state['shelf'], state['attached']

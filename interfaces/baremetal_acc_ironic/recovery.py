@@ -143,7 +143,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     outcome.told(node, f'{why}: all locks are engaged again')
     new_ones = [q for q in marked.quarantined if q not in before]
     _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
-    memory.store(node, replace(marked, job=new))
+    memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 
 def _owes_power(job: Job) -> bool:
@@ -185,7 +185,7 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
         hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
         outcome.told(node, text)
         _maintain(node, f'{text[:2000]} ({hint})')
-        memory.store(node, replace(mind, job=None))
+        memory.store(node, replace(mind, job=None, undos=job.undos))
         return
     outcome.told(node, 'all locks are engaged again and were read back')
     _maintain(
@@ -193,7 +193,8 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
         'work on accelerators was interrupted; all locks are engaged again. Look at the node history, then clear maintenance '
         'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined) + _off(job),
     )
-    memory.store(node, replace(work.proven(mind, job, failed=False, lasting=True), job=None, opened=None))
+    proven = work.proven(mind, job, failed=False, lasting=True)
+    memory.store(node, replace(proven, job=None, opened=None, undos=job.undos))
 
 
 def _off(job: Job) -> str:

@@ -30,7 +30,7 @@ from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
 from baremetal_acc.errors import AccError, CertificateInvalid
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.lock import Engagement, LockReading, Scope
+from baremetal_acc.model.lock import Engagement, LockReading, Scope, to_be_closed
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Tools, glancing
 from baremetal_acc.run.glancing import Glance, Sessions
@@ -412,6 +412,10 @@ class _Round:
                 try:
                     writer = bmcs[reading.ref.bmc].writer()
                     memory.held(self._task.node)
+                    undos = to_be_closed(self._mind.undos, reading)
+                    if undos != self._mind.undos:
+                        self._mind = replace(self._mind, undos=undos)
+                        memory.store(self._task.node, self._mind)
                     mechanisms[reading.mechanism].engage(writer, reading)
                 except AccError as exc:
                     alarm.told(self._task, [f'{name} could not be closed again: {exc}'])

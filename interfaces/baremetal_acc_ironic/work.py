@@ -329,7 +329,7 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         demands_met=_demands(task, step, flow),
     )
     job = run.bound(job, target_of(task))  # before anybody can edit where its BMCs are
-    return replace(job, engagements=evidence(mind, flow) if step is steps.PUBLISH else ())
+    return replace(job, engagements=evidence(mind, flow) if step is steps.PUBLISH else (), undos=mind.undos)
 
 
 def _demands(task: Any, step: Step, flow: Flow) -> bool:
@@ -537,6 +537,7 @@ def _end(
     :raises StepFailed: as :func:`_turn`.
     """
     memory.held(task.node)
+    mind = replace(mind, undos=job.undos)
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None

@@ -6,7 +6,7 @@ What hardware: any BMC with IPMI 2.0 over LAN that says by locators (SDR) which 
 controllers over one or two bridges.
 How it is found: by the scheme of the BMC's address, ``ipmi``.
 What it can do: look, read and write components of HPM.1, tell and change the power of the machine, restart machine and BMC.
-Which write paths it blocks: none; locks do that.
+Which write paths it blocks: none; it lets the lock ``ipmi_firmware_firewall`` read and write the firmware firewall.
 How an update behaves: uploaded and activated while the caller waits, then looked at (:mod:`baremetal_acc.bmc.ipmi.update`).
 What it was tried on: our emulator, and OpenIPMI's ipmi_sim; no hardware.
 
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, fru, hpm, inventory, place, resource, update
+from baremetal_acc.bmc.ipmi import device, firewall, fru, hpm, inventory, place, resource, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.place import Privilege
@@ -33,7 +33,7 @@ from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupp
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
-from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -138,6 +138,7 @@ class IpmiConnection:
             gaps: list[Gap] = []
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             power = self._power(gaps)
+            closed = firewall.read(self._raw)
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
         found = inventory.found(seen, targets, self.address.name, self._devices, system, gaps)
@@ -147,7 +148,7 @@ class IpmiConnection:
             accelerators=found.accelerators,
             platform_devices=found.platform,
             gaps=found.gaps,
-            reader=IpmiReader(self.address, self.session, self._documents(seen, targets)),
+            reader=IpmiReader(self.address, self.session, self._documents(seen, targets, closed)),
         )
 
     def _target(self, path: Path, gaps: list[Gap]) -> inventory.Target | None:
@@ -199,7 +200,9 @@ class IpmiConnection:
             power=PowerState.UNKNOWN if power is None else power,
         )
 
-    def _documents(self, seen: device.Look, targets: Iterable[inventory.Target]) -> dict[str, JsonObject]:
+    def _documents(
+        self, seen: device.Look, targets: Iterable[inventory.Target], closed: firewall.Verdict
+    ) -> dict[str, JsonObject]:
         said = {Place(path=c.path): resource.of_controller(c.device) for c in seen.controllers if c.device is not None}
         for one in seen.frus:
             if one.contents is not None:
@@ -207,6 +210,8 @@ class IpmiConnection:
         for target in targets:
             for component in target.components:
                 said[Place(path=target.path, part=Part.HPM, number=component.number)] = resource.of_component(component)
+        if closed.state is not LockState.UNSUPPORTED:
+            said[resource.FIREWALL] = resource.of_firewall(closed)
         return {place.uri: body for place, body in said.items()}
 
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
@@ -231,6 +236,8 @@ class IpmiConnection:
                 body = resource.of_component(hpm.component(self._to(place.path), number))
             case Place(part=Part.CHASSIS):
                 body = {'PowerState': self._chassis().value}
+            case Place(part=Part.FIREWALL):
+                body = _firewall(self._raw, uri)
             case _:
                 raise _no_such(self.address.label, uri)
         return Document(ref=Ref(bmc=self.address.name, uri=uri), body=body)
@@ -315,8 +322,8 @@ class IpmiConnection:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def writer(self) -> 'IpmiWriter':
-        """For locks and settings, of which there are none yet."""
-        return IpmiWriter(self.address, self.session)
+        """For the lock: the firmware firewall is all that can be set."""
+        return IpmiWriter(self.address, self._administrator())
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | None:
         """Write an image to a component of HPM.1 and activate it, while the caller waits.
@@ -421,24 +428,62 @@ class IpmiReader:
 
 
 class IpmiWriter:
-    """For settings by URI, of which a BMC that speaks IPMI has none."""
+    """For the one thing that can be set: the firmware firewall of the system interface, by an administrator's session.
 
-    def __init__(self, address: BmcAddress, session: str) -> None:
+    The document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` is written with ``{'Closed': true}``, or with ``{'Open':
+    [...]}``, which has records of what was closed (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
+    """
+
+    def __init__(self, address: BmcAddress, raw: Sessions) -> None:
         self.name: BmcName = address.name
-        self.session = session
+        self.session = f'{address.name}-{secrets.token_hex(6)}'
         self._label = address.label
+        self._raw = raw
 
     def fresh(self, uri: str) -> Document:
-        """:raises BmcRefused: always."""
-        raise _no_such(self._label, uri)
+        """What the firewall says now.
+
+        :raises BmcRefused: it has none, or that is not what is asked for. ``BmcError``: it could not be read.
+        """
+        if resource.place(uri) != resource.FIREWALL:
+            raise _no_such(self._label, uri)
+        with self._raw as raw:
+            return Document(ref=Ref(bmc=self.name, uri=uri), body=_firewall(raw, uri))
 
     def patch(self, document: Document, body: JsonObject) -> None:
-        """:raises BmcRefused: always."""
-        raise _no_such(self._label, document.ref.uri)
+        """Close what must not be open to the host, or open again what was closed. What cannot be done whole is told.
+
+        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then. ``StateError``: a record
+            cannot be read. ``BmcError``: it has no firewall, or could not be read.
+        """
+        uri = document.ref.uri
+        if resource.place(uri) != resource.FIREWALL:
+            raise _no_such(self._label, uri)
+        undo: firewall.Undo = {}
+        for record in body.get('Open', ()):
+            undo = firewall.both(undo, firewall.parse_undo(record))
+        with self._raw as raw:
+            found = firewall.observe(raw)
+            if found is None:
+                raise _no_such(self._label, uri)
+            writes = firewall.plan(found) if body.get('Closed') is True else firewall.plan_release(found, undo)
+            trouble = firewall.perform(raw, writes)
+        if trouble is not None:
+            more = '' if trouble.repaired else '; what it changed could not be taken back'
+            raise BmcRefused(bmc=self._label, uri=uri, what=trouble.says + more)
+        LOG.info('%s: %d masks of the firmware firewall written', self._label, len(writes))
 
     def post(self, uri: str, body: JsonObject) -> None:
         """:raises BmcRefused: always."""
         raise _no_such(self._label, uri)
+
+
+def _firewall(raw: Raw, uri: str) -> JsonObject:
+    """:raises BmcError: it has none, or it could not be read."""
+    verdict = firewall.judge(firewall.observe(raw))
+    if verdict.state is LockState.UNSUPPORTED:
+        raise _no_such(raw.label, uri)
+    return resource.of_firewall(verdict)
 
 
 def _no_such(label: str, uri: str) -> BmcRefused:

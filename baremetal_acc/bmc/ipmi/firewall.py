@@ -381,11 +381,15 @@ class Verdict:
     :ivar state: ``locked-reported``, ``partial``, ``unlocked``, ``unsupported`` or ``unknown``.
     :ivar open: what is open or may be, one phrase each.
     :ivar reason: why it is not known.
+    :ivar closes: what :func:`plan` would close, as a record; None where nothing is known.
+    :ivar fixed: what is open and cannot be closed, one phrase each.
     """
 
     state: LockState
     open: tuple[str, ...] = ()
     reason: str | None = None
+    closes: str | None = None
+    fixed: tuple[str, ...] = ()
 
 
 def judge(firewall: Firewall | None) -> Verdict:
@@ -393,13 +397,15 @@ def judge(firewall: Firewall | None) -> Verdict:
     if firewall is None:
         return Verdict(state=LockState.UNSUPPORTED, reason='it has no firmware firewall')
     named = tuple(_name(table.subset, command) for table in firewall.tables for command in sorted(table.open))
+    fixed = tuple(_name(t.subset, command) for t in firewall.tables for command in sorted(t.open - t.configurable))
     open_ = named + firewall.unread
     closed = any(table.wanted - table.enabled for table in firewall.tables)
     if not any(table.wanted for table in firewall.tables):
         return Verdict(state=LockState.UNKNOWN, open=open_, reason='it tells of none of the commands that matter')
+    closes = encode_undo(undo_of(plan(firewall)))
     if not open_:
-        return Verdict(state=LockState.LOCKED_REPORTED)
-    return Verdict(state=LockState.PARTIAL if closed else LockState.UNLOCKED, open=open_)
+        return Verdict(state=LockState.LOCKED_REPORTED, closes=closes)
+    return Verdict(state=LockState.PARTIAL if closed else LockState.UNLOCKED, open=open_, closes=closes, fixed=fixed)
 
 
 def read(raw: Raw) -> Verdict:

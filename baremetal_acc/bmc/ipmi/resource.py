@@ -7,6 +7,7 @@ IPMI has numbers for them. Plans, locks, gaps and messages name a resource by a 
 =======================  =====================================================
 ``/ipmi``                the BMC
 ``/ipmi/chassis``        the machine, which has the power
+``/ipmi/firewall/f``     the firmware firewall of the BMC for the system interface, which is channel Fh
 ``/ipmi/0-72``           the controller at 72h on channel 0 of the BMC
 ``/ipmi/0-72/7-74``      the one at 74h on channel 7 of that controller
 ``/ipmi/0-72/fru/3``     FRU 3 of a controller (``fru/3-1``: on LUN 1)
@@ -21,7 +22,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.bmc.api import JsonObject
-from baremetal_acc.bmc.ipmi import fru, hpm
+from baremetal_acc.bmc.ipmi import firewall, fru, hpm
 from baremetal_acc.bmc.ipmi.device import DEEPEST, DeviceId, Hop, Path
 
 ROOT = '/ipmi'
@@ -31,6 +32,7 @@ class Part(StrEnum):
     """What of a controller is meant."""
 
     CHASSIS = 'chassis'
+    FIREWALL = 'firewall/f'
     FRU = 'fru'
     HPM = 'hpm'
 
@@ -60,9 +62,10 @@ class Place:
 
 
 CHASSIS = Place(part=Part.CHASSIS)
+FIREWALL = Place(part=Part.FIREWALL)
 
 _URI = re.compile(
-    rf'/ipmi((?:/[0-9a-f]-[0-9a-f]{{2}}){{0,{DEEPEST}}})(?:/(chassis)|/(fru)/(\d{{1,3}})(?:-([1-3]))?|/(hpm)(?:/([0-7]))?)?',
+    rf'/ipmi((?:/[0-9a-f]-[0-9a-f]{{2}}){{0,{DEEPEST}}})(?:/(chassis|firewall/f)|/(fru)/(\d{{1,3}})(?:-([1-3]))?|/(hpm)(?:/([0-7]))?)?',
     re.ASCII,
 )
 
@@ -120,4 +123,15 @@ def of_component(component: hpm.Component) -> JsonObject:
         'Name': component.name,
         **{name: None if version is None else version.text for name, version in versions.items()},
         'Unread': list(component.unread),
+    }
+
+
+def of_firewall(verdict: firewall.Verdict) -> JsonObject:
+    """What the firewall says of the host's way over the system interface."""
+    return {
+        'State': verdict.state.value,
+        'Open': list(verdict.open),
+        'Reason': verdict.reason,
+        'Closes': verdict.closes,
+        'Fixed': list(verdict.fixed),
     }

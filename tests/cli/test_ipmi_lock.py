@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The firmware firewall of an emulated machine is closed and opened over the LAN, and its host is asked what that means."""
+
+import socket
+from contextlib import contextmanager
+
+import pytest
+
+from baremetal_acc.emulator.ipmi.site import IpmiOptions
+from tests.cli.desk import CONF
+from tests.unit.emulator.ipmi.test_system import Host
+
+APP, STORAGE, GROUP = 0x06, 0x0A, 0x2C
+REFUSED, UNKNOWN = b'\xd4', b'\xc1'
+LOCK = 'ipmi_firmware_firewall'
+BASELINE = 'format = 1\n[[rule]]\nblock = ["host-bmc-ipmi"]\n'
+DEVICES = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
+
+
+@contextmanager
+def host_of(machine):
+    """A program of the tenant, at the system interface."""
+    with socket.create_connection(('127.0.0.1', machine.bmcs['host'].system_interface_port), 10) as connected:
+        host = Host(connected)
+        host.frame()
+        yield host
+
+
+def closed(machine):
+    """What the host may not say, as the machine knows it."""
+    return machine.truth()['ipmi']['host']['disabled']['host']['F']
+
+
+def code(host, netfn, command, data=b''):
+    """How a command of the host ends."""
+    return host.ask(netfn, command, data)[:1]
+
+
+@pytest.fixture
+def rented(desk, emulated_machine):
+    """A machine that is spoken to by IPMI alone."""
+
+    def make(**options):
+        machine = emulated_machine('fpga-server', ipmi=IpmiOptions(**options))
+        bmc = machine.bmcs['host']
+        keys = {'address': f'ipmi://127.0.0.1:{bmc.ipmi_port}', 'username': bmc.username, 'password': bmc.password}
+        desk.bmcs({'node-1': {'resource_class': 'gold', 'bmcs': {'host': keys}}})
+        desk.write('baseline.toml', BASELINE)
+        (desk.folder / 'devices.d').mkdir()
+        desk.write('devices.d/10-ours.toml', DEVICES)
+        desk.write('acc.conf', f'{CONF}devices = {desk.folder}/devices.d\n')
+        desk.images()
+        return machine
+
+    return make
+
+
+def locks(desk):
+    """Of the whole machine."""
+    found = desk.run('inventory', '-f', 'json', *desk.options[:2])
+    assert 0 == found.code, found.err
+    return found.document['targets'][0]['platform_locks']
+
+
+def test_locked_the_host_is_refused_and_unlocked_everything_is_as_it_was(desk, rented):
+    """Upgrade, rollback, FRU, bridging, users and the firewall itself; reading goes on, and so does the operator's LAN."""
+    machine = rented()
+    writes = (
+        (GROUP, 0x31, b'\0\1\1'),
+        (GROUP, 0x38, b'\0'),
+        (APP, 0x34, b'\0\x72\x18\x76\x20\4\1\xdb'),
+        (APP, 0x47, b'\2\1'),
+        (APP, 0x60, b'\x0f\6\0' + b'\xff' * 16),
+        (STORAGE, 0x12, b'\0\0\0\1'),
+    )
+    with host_of(machine) as host:
+        assert not {REFUSED, UNKNOWN} & {code(host, *write) for write in writes}
+    before = closed(machine)
+    assert [] == before
+    found = locks(desk)
+    assert {(LOCK, 'unlocked')} == {(one['mechanism'], one['state']) for one in found}
+
+    dry = desk.run('lock', *desk.options)
+    assert 3 == dry.code, dry.err
+    assert LOCK in dry.out
+    assert [] == closed(machine)
+    done = desk.run('lock', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    with host_of(machine) as host:
+        assert [REFUSED] * len(writes) == [code(host, *write) for write in writes]
+        assert b'\0' == code(host, APP, 0x01)
+        assert b'\0' == code(host, GROUP, 0x2E, b'\0')
+    assert {(LOCK, 'locked-verified')} == {(one['mechanism'], one['state']) for one in locks(desk)}
+    assert 0 == desk.run('verify', *desk.options).code
+
+    opened = desk.run('unlock', '--execute', *desk.options)
+    assert 0 == opened.code, opened.err
+    assert before == closed(machine)
+    with host_of(machine) as host:
+        assert not {REFUSED, UNKNOWN} & {code(host, *write) for write in writes}
+    assert 3 == desk.run('verify', *desk.options).code

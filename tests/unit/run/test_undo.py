@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A lock that opens only what was closed: the record is stored first, and lasts until it was opened."""
+
+from dataclasses import replace
+
+from baremetal_acc.decide.plan import Part
+from baremetal_acc.errors import BmcRefused
+from baremetal_acc.locks.ipmi_firmware_firewall import FirmwareFirewall
+from baremetal_acc.model.codec import decode
+from baremetal_acc.model.job import Done, Failed, Job
+from tests.unit.decide import values as v
+from tests.unit.run.bench import Bench, Machine, Mechanism
+
+LOCK = frozenset({Part.LOCK})
+UNLOCK = frozenset({Part.UNLOCK})
+
+
+class Walled(Mechanism):
+    """A lock of several parts, of which the vendor has closed some."""
+
+    about = FirmwareFirewall.about
+    opened = ()
+    refuses = False
+
+    def read(self, accelerator, readers, now):
+        return tuple(
+            replace(r, closes='' if self.machine.closed else '06/0:34') for r in super().read(accelerator, readers, now)
+        )
+
+    def engage(self, writer, reading):
+        super().engage(writer, reading)
+        if self.refuses:
+            raise BmcRefused(bmc='host', what='no', status=0xCC)
+
+    def reopen(self, writer, reading, closed):
+        self.machine.log.append('reopen')
+        self.opened = tuple(closed)
+        if self.refuses:
+            raise BmcRefused(bmc='host', what='no', status=0xCC)
+        self.machine.closed = False
+
+
+def bench():
+    made = Bench(machine=Machine(version=v.NEW))
+    lock = Walled(made.machine)
+    made.tools = replace(made.tools, mechanisms=(lock,))
+    return made, lock
+
+
+def kept(job):
+    return [undo.closed for undo in job.undos]
+
+
+def test_what_it_closes_is_stored_before_it_is_closed():
+    """Who dies in between has the record, too."""
+    made, _ = bench()
+    job, outcome = made.run(made.job(parts=LOCK))
+    assert isinstance(outcome, Done)
+    assert [('06/0:34',)] == kept(job)
+    before = made.machine.log.index('engage')
+    jobs = [decode(Job, body) for body, length in made.saved if length <= before]
+    assert [('06/0:34',)] == kept(jobs[-1])
+    assert [] == kept(jobs[0])
+
+
+def test_an_engagement_that_failed_is_remembered():
+    """It may have been done in part."""
+    made, lock = bench()
+    lock.refuses = True
+    job, outcome = made.run(made.job(parts=LOCK))
+    assert isinstance(outcome, Failed)
+    assert [('06/0:34',)] == kept(job)
+
+
+def test_another_job_opens_what_was_closed_and_forgets_it():
+    """However many jobs lie between; nothing of the mechanism's other way to release is used."""
+    made, lock = bench()
+    first, _ = made.run(made.job(parts=LOCK))
+    second, _ = made.run(replace(made.job(parts=LOCK), undos=first.undos))
+    assert first.undos == second.undos
+    third, outcome = made.run(replace(made.job(parts=UNLOCK, demands_met=False), undos=second.undos))
+    assert isinstance(outcome, Done)
+    assert (('06/0:34',), []) == (lock.opened, kept(third))
+    assert 'release' not in made.machine.log
+
+
+def test_what_could_not_be_opened_is_remembered():
+    """The next one tries it again."""
+    made, lock = bench()
+    first, _ = made.run(made.job(parts=LOCK))
+    lock.refuses = True
+    second, outcome = made.run(replace(made.job(parts=UNLOCK, demands_met=False), undos=first.undos))
+    assert isinstance(outcome, Failed)
+    assert [('06/0:34',)] == kept(second)
