@@ -9,6 +9,9 @@
 # Without it, a shell that has no PATH of its own leaves Python unable to say where it is.
 export PATH := $(or $(PATH),/usr/local/bin:/usr/bin:/bin)
 
+# Where nothing compiled is kept, each of some hundred processes compiles all of it anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check

@@ -150,11 +150,17 @@ class Source:
     @cached_property
     def mutants(self) -> tuple[Mutant, ...]:
         """All changes, in the order of the text."""
+        return self.mutants_of(frozenset(self._functions.values()))
+
+    def mutants_of(self, functions: frozenset[str]) -> tuple[Mutant, ...]:
+        """Those of some functions: to write each of them down takes some milliseconds."""
         counts: dict[str, int] = {}
         made = []
         for mutation in self._mutations:
             outer = mutation.contained_by_top_level_function
             function = self._functions[outer]
+            if function not in functions:
+                continue
             counts[function] = counts.get(function, 0) + 1
             was, now = self._lines(outer, mutation)
             made.append(Mutant(module=self.module, function=function, number=counts[function], was=was, now=now))

@@ -64,13 +64,13 @@ def test_nothing_goes_wrong_in_a_race_with_faults(tree: Path) -> None:
     ],
 )
 def test_a_publisher_that_is_wrong_is_seen(tree: Path, defect: str, flat: int, faults: float, seen: str) -> None:
-    """With the seed, the machine, and what was called before."""
+    """With the seed, the machine, and what was called before. The round in which it is seen is the last one."""
     given = {
         'machines': flat or 3,
         'flat': flat,
         'share': 0.3 if flat else 0.5,
         'faults': faults,
-        'operations': 300,
+        'operations': 1500,
         'round': 60,
     }
     found = race(tree, *('--break', defect, '--agrees', '6'), *(w for k, v in given.items() for w in (f'--{k}', str(v))))
