@@ -445,7 +445,7 @@ def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
         left = restore.spoilt(one.job, device, inventory)
         earlier = found.get((device, left.firmware))
         if earlier is not None:
-            left = left.beside(earlier.refs, earlier.anew)
+            left = left.beside(earlier.refs, restore.still_to_write(earlier.anew, one.job, inventory))
         found[device, left.firmware] = Quarantined(
             accelerator=device, at=datetime.now(UTC), why=why, firmware=left.firmware, refs=left.places, anew=left.anew
         )

@@ -394,6 +394,20 @@ def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoi
     )
 
 
+def still_to_write(anew: Iterable[Ref], job: Job, inventory: Inventory | None) -> tuple[Ref, ...]:
+    """What was spoilt before a job that has spoilt something else, without the slots that it has written well.
+
+    Nothing says what those are to be given, once they hold what they held before: they would never be written again.
+
+    :param inventory: the final look, None when there was none: then nobody knows.
+    """
+    last = {place[1]: written[-1] for place, written in _writes(job).items()}
+    well = {
+        ref for ref, (_, item, action) in last.items() if isinstance(action, Program) and _took(item, action, None, inventory)
+    }
+    return tuple(ref for ref in anew if ref not in well)
+
+
 def written_anew(
     job: Job,
     device: AcceleratorId,

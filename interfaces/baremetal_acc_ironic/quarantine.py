@@ -47,7 +47,12 @@ def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *,
     if whole and inventory is not None:
         there = {a.id for a in inventory.accelerators}
         kept = [q for q in kept if not there.isdisjoint(suspects([q], inventory))]
-    return replace(mind, quarantined=joined(kept, _left(job, inventory, now)))
+    new = _left(job, inventory, now)
+    again = {(q.device, q.firmware) for q in new}
+    kept = [
+        replace(q, anew=restore.still_to_write(q.anew, job, inventory)) if (q.device, q.firmware) in again else q for q in kept
+    ]
+    return replace(mind, quarantined=joined(kept, new))
 
 
 def joined(before: Iterable[Quarantine], new: Iterable[Quarantine]) -> tuple[Quarantine, ...]:

@@ -3,12 +3,14 @@
 """The firmware firewall of an emulated machine is closed and opened over the LAN, and its host is asked what that means."""
 
 import socket
+import time
 from contextlib import contextmanager
 
 import pytest
 
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 from tests.cli.desk import CONF
+from tests.emulator_ipmi.programs import Ipmitool
 from tests.unit.emulator.ipmi.test_system import Host
 
 APP, STORAGE, GROUP = 0x06, 0x0A, 0x2C
@@ -100,3 +102,53 @@ def test_locked_the_host_is_refused_and_unlocked_everything_is_as_it_was(desk, r
     with host_of(machine) as host:
         assert not {REFUSED, UNKNOWN} & {code(host, *write) for write in writes}
     assert 3 == desk.run('verify', *desk.options).code
+
+
+def test_what_the_vendor_has_closed_stays_closed(desk, rented):
+    """It is none of ours to open, however often we lock and in whatever lifecycle."""
+    machine = rented()
+    with host_of(machine) as host:
+        enabled = host.ask(APP, 0x61, b'\x0f\x06\0')[1:]
+        mask = bytearray(enabled)
+        for command in (0x02, 0x47):
+            mask[command // 8] &= ~(1 << command % 8)
+        assert b'\0' == code(host, APP, 0x60, b'\x0f\x06\0' + bytes(mask))
+    before = closed(machine)
+    assert ['06/02', '06/47'] == before
+    for verb in (('lock',), ('apply', '--new-lifecycle')):
+        done = desk.run(*verb, '--execute', *desk.options)
+        assert 0 == done.code, done.err
+        assert {'06/02', '06/47', '06/60', '0A/12', '2C/31'} <= set(closed(machine))
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    assert before == closed(machine)
+
+
+def test_a_bmc_without_one_blocks_nothing_and_fails_nothing(desk, rented):
+    """An ordinary answer: the look has no gap for it, and the rule that demands the path refuses by name."""
+    rented(firewall=False)
+    found = desk.run('inventory', '-f', 'json', *desk.options[:2])
+    assert (0, []) == (found.code, found.document['targets'][0]['platform_locks'])
+    assert [] == [gap for gap in found.document['targets'][0]['gaps'] if 'firewall' in gap['uri']]
+    refused = desk.run('lock', *desk.options)
+    assert 4 == refused.code
+    assert 'no mechanism' in refused.err
+    assert 'Traceback' not in refused.err
+
+
+def test_after_the_bmc_forgot_it_the_machine_is_not_met_and_is_locked_again(desk, rented):
+    """A restart of the BMC: what is in memory only is open. Then what was open before the first lock is opened in the end."""
+    machine = rented(firewall_survives_reset=False)
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 0 == desk.run('verify', *desk.options).code
+    bmc = machine.bmcs['host']
+    ipmitool = Ipmitool(bmc.ipmi_port, desk.folder, user=bmc.username, password=bmc.password)
+    ipmitool.right('mc', 'reset', 'cold')
+    end = time.monotonic() + 20
+    while closed(machine) or ipmitool('mc', 'info', tries=('1', '1')).code:
+        assert time.monotonic() < end
+    lost = desk.run('verify', *desk.options)
+    assert 3 == lost.code, lost.err
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 0 == desk.run('verify', *desk.options).code
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    assert [] == closed(machine)

@@ -12,7 +12,7 @@ from ironic.common import faults, states
 
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Verdict
+from baremetal_acc.model.job import Finding, Flow, ItemState, Job, Met, Program, Verdict
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import quarantine
@@ -269,6 +269,16 @@ def test_what_fails_later_takes_the_place_of_nothing_that_is_spoilt() -> None:
     assert [(True, (), ()), (False, SLOTS, SLOTS)] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
     twice = (SPOILT_SLOT, replace(SPOILT_SLOT, why='it smokes', refs=SLOTS, anew=()))
     assert (replace(twice[1], anew=SLOTS[:1]),) == quarantine.joined(twice, ())
+
+
+def test_a_slot_that_was_brought_back_is_not_to_be_written_for_ever() -> None:
+    """The job has written it well, and spoilt its neighbour: that one alone is left to be written."""
+    job = programmed(1)
+    good = [i for i in programmed(0).items if isinstance(i.action, Program)]
+    failed = tuple(replace(i, state=ItemState.FAILED) for i in job.items if isinstance(i.action, Program))
+    job = replace(job, items=(*good, *failed), verdict=None, quarantined=(v.FPGA,))
+    mind = quarantine.after(Memory(quarantined=(SPOILT_FIRMWARE, SPOILT_SLOT)), job, CARD, v.NOW, whole=False)
+    assert [(True, (), ()), (False, SLOTS, SLOTS[1:])] == [(q.firmware, q.refs, q.anew) for q in mind.quarantined]
 
 
 def test_placement_hears_of_a_quarantined_device_as_of_one_that_is_not_met() -> None:

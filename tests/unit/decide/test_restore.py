@@ -598,6 +598,26 @@ def test_a_slot_that_was_written_well_is_not_to_be_written_anew_and_its_neighbou
 
 
 @pytest.mark.parametrize(
+    ('items', 'looked', 'expected'),
+    [
+        ([(program(slot=1), 'done'), (program(slot=0), 'failed')], True, [0]),
+        ([(program(slot=1), 'done'), (program(slot=0), 'failed')], False, [0, 1]),
+        ([(program(slot=1), 'sent'), (program(slot=0), 'failed')], True, [0, 1]),
+        ([(program(slot=1), 'failed'), (program(slot=1), 'done')], True, [0]),
+        ([(program(slot=1), 'done'), (program(slot=1), 'failed')], True, [0, 1]),
+        ([(program(slot=0), 'done'), (program(slot=1), 'done')], True, []),
+    ],
+)
+def test_a_slot_that_was_spoilt_before_and_written_well_since_is_not_written_for_ever(items, looked, expected):
+    """Another one of its card was spoilt by the same job. Firmware is not among what this is about."""
+    both = tuple(program(slot=n).ref for n in (0, 1))
+    inventory = v.inventory(v.fpga()) if looked else None
+    assert tuple(both[n] for n in expected) == restore.still_to_write(both, job(*items), inventory)
+    firmware = (flash().ref,)
+    assert firmware == restore.still_to_write(firmware, job((flash(), 'done')), v.inventory(v.gpu()))
+
+
+@pytest.mark.parametrize(
     ('items', 'firmware', 'expected'),
     [
         ([(flash(), 'done')], True, {v.GPU}),
