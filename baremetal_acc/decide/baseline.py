@@ -222,6 +222,8 @@ class Rule:
     :ivar offer: how it can be claimed; ``offer_class`` as which resource class, None as that of its kind.
     :ivar takes: names of the functions that its slots may be given for a tenant; None: every one that fits.
     :ivar on_leave: what becomes of the offer of its slots' functions when somebody has left the machine; None keeps it.
+    :ivar bmc_users: names of the accounts that may log in to BMCs that show the device, where these are asked for them (by
+        IPMI); None: whoever.
     """
 
     name: str
@@ -243,6 +245,7 @@ class Rule:
     offer_class: str | None = None
     takes: tuple[str, ...] | None = None
     on_leave: OnLeave | None = None
+    bmc_users: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +298,8 @@ class Demands:
     takes_rule: str = DEFAULT_RULE
     on_leave: OnLeave = OnLeave.KEEP
     on_leave_rule: str = DEFAULT_RULE
+    bmc_users: tuple[str, ...] | None = None
+    bmc_users_rule: str = DEFAULT_RULE
     downgrade: bool = False
     waivers: tuple[tuple[str, Waiver], ...] = ()
     undecided: tuple[str, ...] = ()
@@ -333,6 +338,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     offer_class, offer_class_rule = first('offer_class')
     takes, takes_rule = first('takes')
     on_leave, on_leave_rule = first('on_leave')
+    bmc_users, bmc_users_rule = first('bmc_users')
     # Of the rule that decides what a missing mechanism comes to, and of no other one.
     waivers = [
         (r.name, r.waiver)
@@ -368,6 +374,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         takes_rule=takes_rule,
         on_leave=on_leave if isinstance(on_leave, OnLeave) else OnLeave.KEEP,
         on_leave_rule=on_leave_rule,
+        bmc_users=bmc_users if isinstance(bmc_users, tuple) else None,
+        bmc_users_rule=bmc_users_rule,
         # Not a key of its own that another rule could have decided: it speaks of the versions beside which it stands.
         downgrade=any(
             r.firmware is firmware and r.name == firmware_rule and r.downgrade is Downgrade.ALLOW for r in baseline.rules
@@ -469,6 +477,7 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         offer_class=_offer_class(table),
         takes=table.strings('takes'),
         on_leave=table.choice('on_leave', OnLeave),
+        bmc_users=table.strings('bmc_users'),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:

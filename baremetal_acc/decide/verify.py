@@ -73,6 +73,7 @@ def verify(
         findings += _denied(accelerator, catalogue)
         findings += _revocations(accelerator, wanted, catalogue)
         findings += _functions(accelerator, wanted, catalogue)
+        findings += _users(accelerator, wanted, inventory)
         findings += measurement.findings(accelerator, inventory.accelerators, wanted, catalogue) if measured else ()
         relaxed.append((accelerator, wanted))
         for path in sorted(wanted.block):
@@ -258,6 +259,23 @@ def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image
         if images.other_staged(slot, candidates):
             found, met = f'{found}, with {slot.item.staged if slot.item else None} staged for the next reset', Met.NO
         yield _finding(accelerator, f'function {slot.slot_id}', function, found, met, wanted.functions_rule)
+
+
+def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> Iterator[Finding]:
+    """Each BMC of the device that tells who may log in: whoever was root on the host may have made himself an account."""
+    if wanted.bmc_users is None:
+        return
+    expected = f'nobody but {", ".join(sorted(wanted.bmc_users))}' if wanted.bmc_users else 'nobody'
+    for name in sorted({ref.bmc for ref in accelerator.refs}):
+        facts = inventory.bmc(name)
+        if facts is None or facts.accounts is None:
+            continue
+        strange = [str(user) for user in facts.accounts.users if user.name not in wanted.bmc_users]
+        if facts.accounts.unread is not None:
+            strange.append(f'not all accounts could be read: {facts.accounts.unread}')
+        found = '; '.join(strange) or 'nobody else'
+        met = Met.NO if strange else Met.YES
+        yield _finding(accelerator, f'users of BMC {name}', expected, found, met, wanted.bmc_users_rule)
 
 
 def _lock(

@@ -115,6 +115,33 @@ class UpdateFacts:
     sending: Sending | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class BmcUser:
+    """An account of a BMC that may log in.
+
+    :ivar number: of the account, from 1; ``name`` may be empty: that is the anonymous one.
+    :ivar privilege: the most it may be on the operator's channel, in words of the specification.
+    """
+
+    number: int
+    name: str
+    privilege: str
+
+    def __str__(self) -> str:
+        return f'{self.name!r} (number {self.number}, {self.privilege})'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounts:
+    """Who may log in to a BMC.
+
+    :ivar unread: why not all of them could be read, or None.
+    """
+
+    users: tuple[BmcUser, ...]
+    unread: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BmcFacts:
     """What was learnt of one BMC.
@@ -123,6 +150,7 @@ class BmcFacts:
     :ivar power: of the System that the target hands out (of the DPU's own System for a DPU's BMC).
     :ivar system: that System.
     :ivar active_tasks: tasks that still run.
+    :ivar accounts: who may log in; None where the driver does not ask.
     """
 
     name: BmcName
@@ -134,6 +162,7 @@ class BmcFacts:
     system: Ref | None = None
     power: PowerState = PowerState.UNKNOWN
     active_tasks: tuple[TaskReading, ...] = ()
+    accounts: Accounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,3 +152,26 @@ def test_after_the_bmc_forgot_it_the_machine_is_not_met_and_is_locked_again(desk
     assert 0 == desk.run('verify', *desk.options).code
     assert 0 == desk.run('unlock', '--execute', *desk.options).code
     assert [] == closed(machine)
+
+
+def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_locked(desk, rented):
+    """The lock does not take it away; who is expected is named by the rule."""
+    machine = rented()
+    name = machine.bmcs['host'].username
+    desk.write('baseline.toml', f'{BASELINE}bmc_users = ["{name}"]\n')
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    before = desk.run('verify', *desk.options)
+    assert 0 == before.code, before.out + before.err
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    with host_of(machine) as host:
+        for command, data in (
+            (0x45, b'\x09' + b'mallory'.ljust(16, b'\0')),
+            (0x47, b'\x09\2' + b'let me in again!'),
+            (0x47, b'\x09\1'),
+            (0x43, b'\x91\x09\4'),
+        ):
+            assert b'\0' == code(host, APP, command, data), hex(command)
+    locked = desk.run('lock', '--execute', *desk.options)
+    verified = desk.run('verify', *desk.options)
+    assert 3 == verified.code, locked.err + verified.err
+    assert 'mallory' in verified.out

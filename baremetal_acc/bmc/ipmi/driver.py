@@ -16,13 +16,14 @@ Reading is done as an operator, and what writes firmware or restarts a BMC as an
 import logging
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, firewall, fru, hpm, inventory, place, resource, update
+from baremetal_acc.bmc.ipmi import device, firewall, fru, hpm, inventory, place, resource, update, users
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.place import Privilege
@@ -139,12 +140,13 @@ class IpmiConnection:
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             power = self._power(gaps)
             closed = firewall.read(self._raw)
+            accounts = users.read(self._raw)
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
         found = inventory.found(seen, targets, self.address.name, self._devices, system, gaps)
         LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), len(seen.frus))
         return Look(
-            facts=self._facts(seen, targets, system, power),
+            facts=replace(self._facts(seen, targets, system, power), accounts=accounts),
             accelerators=found.accelerators,
             platform_devices=found.platform,
             gaps=found.gaps,

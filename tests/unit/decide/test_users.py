@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Accounts of BMCs against those that the rules name."""
+
+from dataclasses import replace
+
+import pytest
+
+from baremetal_acc.decide import baseline
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.model.inventory import Accounts, BmcUser
+from baremetal_acc.model.job import Met
+from tests.unit.decide import values as v
+
+ADMIN = BmcUser(number=2, name='admin', privilege='administrator')
+STRANGER = BmcUser(number=5, name='mallory', privilege='administrator')
+
+
+def found(accounts, rule='bmc_users = ["oper", "admin"]'):
+    """Findings about users."""
+    inventory = v.inventory(v.gpu())
+    inventory = replace(inventory, bmcs=tuple(replace(b, accounts=accounts) for b in inventory.bmcs))
+    rules = baseline.parse(f'format = 1\n[[rule]]\nname = "r"\nblock = []\n{rule}\n', 'baseline.toml')
+    verdict = verify(inventory, rules, v.NODE, (), (), lifecycle=1)
+    return [f for f in verdict.findings if f.subject.startswith('users')]
+
+
+@pytest.mark.parametrize(
+    ('accounts', 'met', 'says'),
+    [
+        (Accounts(users=(ADMIN,)), Met.YES, 'nobody else'),
+        (Accounts(users=()), Met.YES, 'nobody else'),
+        (Accounts(users=(ADMIN, STRANGER)), Met.NO, "'mallory' (number 5, administrator)"),
+        (Accounts(users=(replace(ADMIN, name='Admin'),)), Met.NO, "'Admin' (number 2, administrator)"),
+        (Accounts(users=(ADMIN,), unread='no'), Met.NO, 'not all accounts could be read: no'),
+        (Accounts(users=(STRANGER,), unread='no'), Met.NO, '(number 5, administrator); not all accounts could be read: no'),
+    ],
+)
+def test_an_account_that_nobody_named_is_not_met(accounts, met, says):
+    """Nor is what could not be read."""
+    [one] = found(accounts)
+    assert (met, 'nobody but admin, oper', 'r') == (one.met, one.expected, one.rule)
+    assert one.found.endswith(says)
+    assert 'users of BMC host' == one.subject
+
+
+def test_where_no_rule_asks_or_the_driver_does_not_nothing_is_said():
+    """Redfish is not asked."""
+    assert [] == found(Accounts(users=(STRANGER,)), rule='')
+    assert [] == found(None)
+
+
+def test_nobody_may_be_asked_for():
+    """An empty list is one."""
+    [one] = found(Accounts(users=(ADMIN,)), rule='bmc_users = []')
+    assert ('nobody', Met.NO) == (one.expected, one.met)
