@@ -26,8 +26,9 @@ from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Session
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn
 from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
+from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
-from baremetal_acc.emulator.ipmi.controller import Privilege
+from baremetal_acc.emulator.ipmi.controller import Controller, Identity, Privilege
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, Product, inventory
 from baremetal_acc.emulator.ipmi.hpm import Part as HpmPart
 from baremetal_acc.emulator.ipmi.hpm import Times
@@ -481,6 +482,37 @@ def test_many_targets_at_once(lan, tmp_path):
     assert 0 == done.code, done
     assert [2] * 6 == [len(target['accelerators']) for target in done.document['targets']]
     assert {0} == {site.endpoint.sessions for site in places}
+
+
+class OneOfMany:
+    """A server of a model of which there are many: the same identity and the same dates, and as many cards as it was given."""
+
+    def __init__(self, lan, number):
+        self.serials = [f'N{number}-C{card}' for card in range(2 + number % 3)]
+        bmc, users = Controller(identity=Identity(device_id=0x21, firmware=(1, 4))), Users()
+        users.put(2, 'oper', PASSWORD.encode(), Privilege.OPERATOR)
+        users.join(bmc)
+        cards = {3 + n: board('Alveo U250', serial) for n, serial in enumerate(self.serials)}
+        FruDevices({0: board('Server 9', f'S-{number}')} | cards).join(bmc)
+        locators = (FruLocator(name=f'Card {n}', fru_id=n, entity=ADD_IN, instance=n) for n in cards)
+        Repository(tuple(locators), longest=64).join(bmc)
+        self.endpoint = Endpoint(bmc, users, clock=Clock(virtual=False), reset_seconds=0)
+        self.port = lan.add(self.endpoint)
+
+
+def test_each_of_a_hundred_bmcs_of_one_model_gets_its_own_cards(lan, tmp_path):
+    """Two, three or four: nothing that was read of one is taken for another. All sessions are closed."""
+    places = [OneOfMany(lan, number) for number in range(100)]
+    desk = Desk(folder=tmp_path, environ={'PW': PASSWORD})
+    login = {'username': 'oper', 'password_env': 'PW'}
+    desk.bmcs(
+        {f'n{n}': {'bmcs': {'host': {'address': f'ipmi://127.0.0.1:{one.port}'} | login}} for n, one in enumerate(places)}
+    )
+    done = desk.run('inventory', '-f', 'json')
+    assert 0 == done.code, done.err
+    found = {target['target']: [a['serial'] for a in target['accelerators']] for target in done.document['targets']}
+    assert {f'n{n}': one.serials for n, one in enumerate(places)} == found
+    assert {0} == {one.endpoint.sessions for one in places}
 
 
 # -------------------------------------------------------------------------------------------------------- OpenIPMI's ipmi_sim
