@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation soak-qemu mariadb postgresql ipmitool qemu
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation soak-qemu mariadb postgresql ipmitool qemu
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -174,6 +174,10 @@ bench-flash: .venv/.installed-test
 # A node's eight accelerators in placement: ours, Cyborg's conductor and Nova's report client on the same real placement.
 bench-placement: .venv/.installed-test
 	$(BIN)/python -m benchmarks.placement.run $(BENCH_ARGS)
+
+# Commands, an inventory and an upload by HPM.1 over RMCP+: ours, ipmitool and python-ipmi at the same emulated BMCs.
+bench-ipmi: .venv/.installed-test ipmitool
+	$(BIN)/python -m benchmarks.ipmi.run $(BENCH_ARGS)
 
 # Which requests an inventory of each recording needs, anew; look at the difference by hand.
 bench-lists: .venv/.installed-test

@@ -25,6 +25,8 @@ from benchmarks.inventory.floor import Cost, bare, load, parse
 from benchmarks.inventory.needed import QUERY, ROOT
 from benchmarks.inventory.needed import Tree as Recorded
 from benchmarks.inventory.served import PASSWORD, USER, Bmc, Connection, Knobs, Server, Tree
+from benchmarks.ipmi import run as ipmi
+from benchmarks.ipmi.served import BLOCKS, LARGE, SMALL, TOLD
 from benchmarks.placement import run as publishing
 from benchmarks.placement import served
 
@@ -570,3 +572,57 @@ def test_our_publisher_takes_the_calls_that_the_page_says(tmp_path: Path):
     expected = {publishing.FIRST: 19, publishing.UNCHANGED: 1, publishing.CHANGED: 4, publishing.WITHDRAWN: 2}
     assert expected == {case: found[case] for case in expected}
     assert 2 * 19 == found[publishing.ALL]
+
+
+# ------------------------------------------------------------------------------------------------------------------ IPMI
+
+
+def ipmi_bars(**factors: float) -> dict[str, str]:
+    """What the bars say when ours takes so many times ipmitool's time; 10 commands a second of ipmitool's."""
+    middle = {}
+    for delay in ipmi.DELAYS:
+        for case in ipmi.CASES:
+            factor = factors.get(case.replace(', ', '_').replace(' ', '_').replace('.', '_'), 0.05)
+            ours = 10 / factor if case == 'commands' else factor
+            middle |= {
+                (delay, case, ipmi.OURS): (ours, 1.0),
+                (delay, case, ipmi.IPMITOOL): (10 if case == 'commands' else 1, 1.0),
+            }
+    return {line.split()[1].rstrip(':'): line.rpartition(' ')[2] for line in ipmi.bars(middle).lines()}
+
+
+@pytest.mark.parametrize(
+    ('case', 'good', 'bad', 'bar'),
+    [
+        ('commands', 1.0, 1.01, 'commands-over-ipmitool'),
+        ('upload_blocks_of_36', 1.0, 1.01, 'same-blocks-faster-than-ipmitool'),
+        ('upload_blocks_of_900', 0.1, 0.11, 'larger-blocks-faster-than-ipmitool'),
+        ('upload_HPM_2', 1.2, 1.21, 'hpm-2-time-over-ipmitool'),
+    ],
+)
+def test_each_bar_of_ipmi_is_met_to_the_limit_and_short_behind_it(case, good, bad, bar):
+    """With both delays; the others stay as they are."""
+    assert {'met'} == set(ipmi_bars(**{case: good}).values())
+    found = ipmi_bars(**{case: bad})
+    assert {f'0ms-{bar}', f'2ms-{bar}'} == {name for name, word in found.items() if word == 'short'}
+
+
+def test_without_ipmitool_no_bar_of_ipmi_is_met():
+    """What was not measured is short."""
+    alone = {(d, c, ipmi.OURS): (1.0, 1.0) for d in ipmi.DELAYS for c in ipmi.CASES}
+    assert {'short'} == {line.rpartition(' ')[2] for line in ipmi.bars(alone).lines()}
+
+
+def test_the_bmcs_of_the_benchmark_answer_ours(tmp_path: Path):
+    """One round of ours: the inventory has its cards, and each upload runs in the end, in blocks of the size that there is."""
+    desk = ipmi.Desk(tmp_path)
+    with ipmi.Served(0.0) as served:
+        ipmi.inventory(ipmi.OURS, desk, served, '0 ms')
+        blocks = {}
+        for kind in BLOCKS:
+            served.counts()
+            ipmi.upload(ipmi.OURS, desk, served, '2 ms', kind)
+            blocks[kind] = served.counts()[kind]['2C/32']
+    size = ipmi.IMAGE_BYTES['2 ms']
+    assert size // 36 <= blocks[SMALL] <= size // 36 + 30
+    assert max(blocks[LARGE], blocks[TOLD]) <= size // 600

@@ -626,7 +626,7 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
     if length == size:
         taken = max(taken, size)
         refused = transfer.refused
-        size = taken if refused is None or refused - taken <= max(8, taken // 8) else (taken + refused) // 2
+        size = taken if refused is None or refused - taken <= max(1, taken // 32) else (taken + refused) // 2
     sent, offset, end = transfer.sent + length, transfer.offset + length, transfer.end
     if section is not None:
         offset, end = section[0], sum(section)
