@@ -65,6 +65,7 @@ def locks(desk):
     return found.document['targets'][0]['platform_locks']
 
 
+@pytest.mark.shows('lock BMC path', 'verify', hardware=('fpga',), how='cli', mechanisms=('ipmi_firmware_firewall',))
 def test_locked_the_host_is_refused_and_unlocked_everything_is_as_it_was(desk, rented):
     """Upgrade, rollback, FRU, bridging, users and the firewall itself; reading goes on, and so does the operator's LAN."""
     machine = rented()

@@ -2,11 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often is the node saved in each flow in which a crash is tried? A test of each flow counts anew."""
 
+import os
+
 FLASH = 44
 RESTORE = 46
 SERVICE = 45
 RECOVERY = 13
 ATTACH = 71
+
+STEPS = {RESTORE: 3, SERVICE: 3}
+"""Of these flows ``make test`` takes every third save: what comes before and after a write is what a flash has, too."""
+
+
+def step_of(points: int) -> int:
+    """How far apart the saves are at which a crash is tried."""
+    return 1 if os.environ.get('BAREMETAL_ACC_SOAK') else STEPS[points]
+
+
+LEFT = sum(2 * (points - len(range(1, points + 1, step))) for points, step in STEPS.items()) + 2 * (ATTACH - 1)
+"""Crashes that are left out so, and those of an instance's regions, of which the one in the middle is tried."""
 
 TWICE = 2 * (FLASH - 1)
 """Tests of a second death that ``make test`` leaves out."""

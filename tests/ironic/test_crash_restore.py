@@ -4,10 +4,10 @@
 
 from tests.ironic.case import GPU_OLD
 from tests.ironic.crashing import GPU_0, CrashCase, every_point
-from tests.ironic.points import RESTORE
+from tests.ironic.points import RESTORE, step_of
 
 
-@every_point(RESTORE)
+@every_point(RESTORE, step=step_of(RESTORE))
 class TestRestore(CrashCase):
     """The first image fails."""
 

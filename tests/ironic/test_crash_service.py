@@ -6,10 +6,10 @@ from ironic.common import states
 
 from baremetal_acc_ironic import node as memory
 from tests.ironic.crashing import CrashCase, every_point
-from tests.ironic.points import SERVICE
+from tests.ironic.points import SERVICE, step_of
 
 
-@every_point(SERVICE)
+@every_point(SERVICE, step=step_of(SERVICE))
 class TestService(CrashCase):
     """The host is on before it, and after it; and never while locks are open."""
 

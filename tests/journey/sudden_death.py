@@ -12,7 +12,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.ironic.points import TWICE
+from tests.ironic.points import LEFT, TWICE
 
 STAGES = ('withdraw', 'check', 'hold', 'release', 'write', 'engage', 'reset', 'verify', 'publish')
 """In which a conductor can die in the middle of a flash."""
@@ -180,5 +180,5 @@ def told() -> str | None:
         return None
     return (
         f'tests/journey: {ENDS} ends of a conductor left out, for they take an hour and most take MariaDB; '
-        f'tests/ironic: {TWICE} second deaths: make soak-crashes soak-takeover runs them'
+        f'tests/ironic: {TWICE} second deaths and {LEFT} first ones: make soak-crashes soak-takeover runs them'
     )

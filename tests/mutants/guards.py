@@ -1119,8 +1119,8 @@ GUARDS = (
     Guard(
         name='forget a quarantine with the next job',
         file='interfaces/baremetal_acc_ironic/quarantine.py',
-        guard='joined(kept, _left(job, inventory, now))',
-        gone='_left(job, inventory, now)',
+        guard='joined(kept, new)',
+        gone='new',
         tests='tests/ironic/test_quarantine.py::TestWhatItShows::test_nothing_that_does_not_write_it_takes_the_quarantine_away',
     ),
     Guard(

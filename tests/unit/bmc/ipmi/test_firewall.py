@@ -258,7 +258,7 @@ def test_a_lock_closes_all_that_writes_firmware_to_the_host_and_nothing_else(qua
         assert STAYS[subset] == controller.enables[HOST, subset]
         assert before[LAN, subset] == controller.enables[LAN, subset]
         assert {0xD4} == {controller.host(subset.netfn, command) for command in TO_CLOSE[subset]}
-    assert firewall.Verdict(state=LockState.LOCKED_REPORTED) == firewall.read(controller)
+    assert firewall.Verdict(state=LockState.LOCKED_REPORTED, closes='') == firewall.read(controller)
     writes = firewall.plan_release(firewall.observe(controller), firewall.parse_undo(firewall.encode_undo(undo)))
     assert firewall.perform(controller, writes) is None
     assert before == controller.enables
@@ -368,7 +368,8 @@ def test_a_command_that_cannot_be_closed_makes_the_lock_partial_and_is_named():
     controller = Controller(fixed={**FIXED, APP: {0x01, 0x52}})
     trouble, _ = locked(controller)
     assert trouble is None
-    expected = firewall.Verdict(state=LockState.PARTIAL, open=('52h of 06/0 (Master Write-Read)',))
+    named = ('52h of 06/0 (Master Write-Read)',)
+    expected = firewall.Verdict(state=LockState.PARTIAL, open=named, fixed=named, closes='')
     assert expected == firewall.read(controller)
     assert 0 == controller.host(0x06, 0x52)
 
