@@ -23,7 +23,7 @@ def main() -> None:
     import pyipmi.interfaces
 
     started, cpu = time.monotonic(), time.process_time()
-    interface = pyipmi.interfaces.create_interface('rmcpplus', cipher_suite=17, keep_alive_interval=0)
+    interface = pyipmi.interfaces.create_interface('rmcpplus', cipher_suite=17, keep_alive_interval=0, max_retries=3)
     connection = pyipmi.create_connection(interface)
     connection.session.set_session_type_rmcp('127.0.0.1', port=arguments.port)
     connection.session.set_auth_type_user(arguments.username, arguments.password_file.read_text())
