@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast are commands, an inventory, and an upload by HPM.1 over RMCP+? Ours, ipmitool and python-ipmi at the same BMCs.
 
-All in one run, in turns, each a process of its own, with answers that come at once and after 2 ms. BMCs count what they are
-asked. Time is from the first packet to the last: of ipmitool, which does not tell it, that of its processes, which begin in
-some milliseconds.
+All in one run, in turns, each a process of its own, with cipher suite 17 (python-ipmi: 3), and with answers that come at once
+and after 2 ms. BMCs count what they are asked. Time is from the first packet to the last: of ipmitool, which does not tell it,
+that of its processes, which begin in some milliseconds.
 """
 
 import argparse

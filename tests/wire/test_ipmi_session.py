@@ -364,11 +364,11 @@ def test_an_answer_that_is_there_already_is_not_waited_for(site, monkeypatch):
             wait_for(lambda: readable(session._socket))
 
         monkeypatch.setattr(session, '_send', send_and_let_it_come)
-        waited = []
-        monkeypatch.setattr(session, '_wait', waited.append)
+        wait, waited = session._wait, []
+        monkeypatch.setattr(session, '_wait', lambda seconds: waited.append(wait(seconds)) or waited[-1])
         for _ in range(50):
             identify(session)
-        assert [] == waited
+        assert [True] * 50 == waited, 'the first look at the socket finds it'
 
 
 def readable(endpoint):
@@ -854,7 +854,7 @@ def test_no_datagram_does_harm(stage, data):
 
 
 def test_what_is_not_encrypted_is_no_answer():
-    """Right in all else, checked by the key of the session: pyghmi would take it."""
+    """Right in all else, checked by the key of the session. (pyghmi 1.6.19 takes it.)"""
     codec, answer = talk(4)
     told = {**fields(emulated.Message.parse(codec.decode(answer).whole)), 'data': bytes(41)}
     message = emulated.Message(**told).encoded()
@@ -864,8 +864,6 @@ def test_what_is_not_encrypted_is_no_answer():
     packet += b'\xff' * pad + bytes((pad, 7))
     datagram = b'\x06\x00\xff\x07' + packet + hmac.new(codec.k1, packet, 'sha256').digest()[:16]
     assert codec.decode(datagram) is None
-    codec.remseqnumber = None
-    assert message == codec._decrypted(datagram)
 
 
 def test_garbage_says_what_is_wrong(site):

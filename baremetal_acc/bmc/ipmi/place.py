@@ -35,7 +35,7 @@ class Suite:
 
     :ivar algorithms: authentication, integrity, confidentiality. Source: tables 13-17 to 13-19.
     :ivar digest: bytes of the check in RAKP 2; ``check`` of those in RAKP 4 and in each packet.
-    :ivar hash: how pyghmi calls it.
+    :ivar hash: how pyghmi calls it; ``digest_name`` how hashlib does.
     """
 
     number: int
@@ -43,11 +43,12 @@ class Suite:
     digest: int
     check: int
     hash: int
+    digest_name: str
 
 
 SUITES = {
-    17: Suite(number=17, algorithms=(3, 4, 1), digest=32, check=16, hash=256),
-    3: Suite(number=3, algorithms=(1, 1, 1), digest=20, check=12, hash=1),
+    17: Suite(number=17, algorithms=(3, 4, 1), digest=32, check=16, hash=256, digest_name='sha256'),
+    3: Suite(number=3, algorithms=(1, 1, 1), digest=20, check=12, hash=1, digest_name='sha1'),
 }
 """All others have no encryption, no check, or a broken one. 3 (SHA-1) is for BMCs that have nothing better, if told so."""
 

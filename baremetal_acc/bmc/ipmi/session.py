@@ -107,6 +107,7 @@ class Session:
         self._stopped = stopped
         self._lock = threading.RLock()
         self._socket: socket.socket | None = None
+        self._poll = select.poll()
         self._refusals = 0
         self._rtt: float | None = None
         self._silent = False
@@ -197,6 +198,8 @@ class Session:
             self._socket = socket.socket(family, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
             self._socket.connect(address)  # from now on the kernel drops what comes from elsewhere
+            self._poll = select.poll()
+            self._poll.register(self._socket, select.POLLIN)
         except OSError as exc:
             raise self._gone(f'it cannot be reached: {exc.strerror}') from exc
 
@@ -314,11 +317,12 @@ class Session:
             now = self._clock()
             if now >= until:
                 return
-            datagram = self._received()
-            if datagram is not None or now >= pace.due:
-                yield datagram
-            else:
-                self._wait(min(until, pace.due) - now)
+            if now >= pace.due:
+                yield self._received()
+            elif self._wait(min(until, pace.due) - now):
+                datagram = self._received()
+                if datagram is not None:
+                    yield datagram
 
     def _received(self) -> bytes | None:
         """A datagram that is there already."""
@@ -331,16 +335,15 @@ class Session:
             self._unreached(exc)
             return None
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> bool:
+        """Wait for a datagram; whether there may be one."""
         assert self._socket is not None  # noqa: S101 - as in _send
         seconds = min(max(seconds, 0.0005), _SLICE)
         hub = wait.hub()
-        if hub is not None:
-            hub.for_socket(self._socket.fileno(), wait.READ, seconds)
-        else:
-            poll = select.poll()
-            poll.register(self._socket, select.POLLIN)
-            poll.poll(seconds * 1000)
+        if hub is None:
+            return bool(self._poll.poll(seconds * 1000))
+        hub.for_socket(self._socket.fileno(), wait.READ, seconds)
+        return True
 
     def _unreached(self, exc: OSError) -> None:
         """The network says that nobody is there. It may be wrong once.
