@@ -4,10 +4,10 @@
 
 from baremetal_acc.model.job import Stage
 from tests.ironic.crashing import CrashCase, every_point
-from tests.ironic.points import FLASH
+from tests.ironic.points import FLASH, step_of
 
 
-@every_point(FLASH)
+@every_point(FLASH, step=step_of(FLASH))
 class TestFlash(CrashCase):
     """A card is flashed."""
 
