@@ -73,7 +73,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'stevedore': ('attach.find', 'bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),
     'cliff': ('cli',),
-    'cryptography': ('catalogue', 'handover', 'emulator'),
+    'cryptography': ('bmc.ipmi.rmcp', 'catalogue', 'handover', 'emulator'),
 }
 
 CONF_READ_IN = (*FLOOR_3, 'cli', 'demo', GUEST)
