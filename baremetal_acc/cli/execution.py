@@ -445,7 +445,8 @@ def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
         left = restore.spoilt(one.job, device, inventory)
         earlier = found.get((device, left.firmware))
         if earlier is not None:
-            left = left.beside(earlier.refs, restore.still_to_write(earlier.anew, one.job, inventory))
+            anew = restore.still_to_write(earlier.anew, one.job, inventory, firmware=left.firmware)
+            left = left.beside(earlier.refs, anew)
         found[device, left.firmware] = Quarantined(
             accelerator=device, at=datetime.now(UTC), why=why, firmware=left.firmware, refs=left.places, anew=left.anew
         )

@@ -394,13 +394,16 @@ def spoilt(job: Job, device: AcceleratorId, inventory: Inventory | None) -> Spoi
     )
 
 
-def still_to_write(anew: Iterable[Ref], job: Job, inventory: Inventory | None) -> tuple[Ref, ...]:
+def still_to_write(anew: Iterable[Ref], job: Job, inventory: Inventory | None, *, firmware: bool) -> tuple[Ref, ...]:
     """What was spoilt before a job that has spoilt something else, without the slots that it has written well.
 
     Nothing says what those are to be given, once they hold what they held before: they would never be written again.
 
     :param inventory: the final look, None when there was none: then nobody knows.
+    :param firmware: firmware was spoilt: what was written by way of it is not known to be good.
     """
+    if firmware:
+        return tuple(anew)
     last = {place[1]: written[-1] for place, written in _writes(job).items()}
     well = {
         ref for ref, (_, item, action) in last.items() if isinstance(action, Program) and _took(item, action, None, inventory)

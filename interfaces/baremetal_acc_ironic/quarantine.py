@@ -50,7 +50,10 @@ def after(mind: Memory, job: Job, inventory: Inventory | None, now: datetime, *,
     new = _left(job, inventory, now)
     again = {(q.device, q.firmware) for q in new}
     kept = [
-        replace(q, anew=restore.still_to_write(q.anew, job, inventory)) if (q.device, q.firmware) in again else q for q in kept
+        replace(q, anew=restore.still_to_write(q.anew, job, inventory, firmware=q.firmware))
+        if (q.device, q.firmware) in again
+        else q
+        for q in kept
     ]
     return replace(mind, quarantined=joined(kept, new))
 

@@ -612,9 +612,10 @@ def test_a_slot_that_was_spoilt_before_and_written_well_since_is_not_written_for
     """Another one of its card was spoilt by the same job. Firmware is not among what this is about."""
     both = tuple(program(slot=n).ref for n in (0, 1))
     inventory = v.inventory(v.fpga()) if looked else None
-    assert tuple(both[n] for n in expected) == restore.still_to_write(both, job(*items), inventory)
+    assert tuple(both[n] for n in expected) == restore.still_to_write(both, job(*items), inventory, firmware=False)
+    assert both == restore.still_to_write(both, job(*items), inventory, firmware=True), 'by way of what is spoilt'
     firmware = (flash().ref,)
-    assert firmware == restore.still_to_write(firmware, job((flash(), 'done')), v.inventory(v.gpu()))
+    assert firmware == restore.still_to_write(firmware, job((flash(), 'done')), v.inventory(v.gpu()), firmware=False)
 
 
 @pytest.mark.parametrize(
