@@ -18,7 +18,7 @@ Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21).
 
 from collections.abc import Iterable, Iterator
 
-from baremetal_acc.bmc.api import Reader, Writer
+from baremetal_acc.bmc.api import Document, Reader, Writer
 from baremetal_acc.errors import BmcUnsupported
 from baremetal_acc.locks.api import About
 from baremetal_acc.locks.place import MISSING, value_at
@@ -79,7 +79,7 @@ class FirmwareFirewall(OfWholeMachine):
 
         :raises BmcError: it was not accepted.
         """
-        writer.patch(writer.fresh(reading.ref.uri), {'Closed': True})
+        writer.patch(_at(reading), {'Closed': True})
 
     def release(self, writer: Writer, reading: LockReading) -> None:
         """:raises BmcUnsupported: nobody remembers what was closed."""
@@ -98,7 +98,12 @@ class FirmwareFirewall(OfWholeMachine):
                 what='there is no record of what was closed in its firmware firewall, and nothing else is opened',
                 hint='a reset of the BMC to its defaults opens it; so does Set Command Enables for channel Fh over LAN',
             )
-        writer.patch(writer.fresh(reading.ref.uri), {'Open': records})
+        writer.patch(_at(reading), {'Open': records})
+
+
+def _at(reading: LockReading) -> Document:
+    """Where it is written. What is there then is read anew by the driver, in the session that writes."""
+    return Document(ref=reading.ref, body={})
 
 
 def _some(phrases: list[object]) -> str:
