@@ -26,6 +26,7 @@ from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.ipmi import device, firewall, fru, hpm, inventory, place, resource, update, users
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
+from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
 from baremetal_acc.bmc.ipmi.place import Privilege
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
@@ -36,16 +37,13 @@ from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
-from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
 
 _CHASSIS_STATUS, _CHASSIS_CONTROL, _COLD_RESET = 0x01, 0x02, 0x02
 _CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x02, ResetKind.SYSTEM_RESET: 0x03}
 """What Chassis Control is told. Source: IPMI 2.0 revision 1.1, section 28.3."""
-
-_NOTHING_THERE = 404
-"""Of what is no resource of a BMC, in the words of those who look for one: locks of BMCs that speak Redfish do."""
 
 
 class IpmiDriver:
@@ -239,9 +237,9 @@ class IpmiConnection:
             case Place(part=Part.CHASSIS):
                 body = {'PowerState': self._chassis().value}
             case Place(part=Part.FIREWALL):
-                body = _firewall(self._raw, uri)
+                body = observed_firewall(self._raw, uri)
             case _:
-                raise _no_such(self.address.label, uri)
+                raise no_such(self.address.label, uri)
         return Document(ref=Ref(bmc=self.address.name, uri=uri), body=body)
 
     def measure(
@@ -268,7 +266,7 @@ class IpmiConnection:
                 alone = sum(other.name == one.name for other in components) == 1
                 return inventory.component(one, ref, alone=alone)
             case _:
-                raise _no_such(self.address.label, ref.uri)
+                raise no_such(self.address.label, ref.uri)
 
     def task(self, ref: Ref) -> TaskReading:
         """What goes on in a controller that takes firmware, or what became of the last that was activated there.
@@ -282,7 +280,7 @@ class IpmiConnection:
             case Place(part=Part.HPM, number=int(number)) as place:
                 return update.reading(self._to(place.path), ref, number)
             case _:
-                raise _no_such(self.address.label, ref.uri)
+                raise no_such(self.address.label, ref.uri)
 
     def active_tasks(self) -> Sequence[TaskReading]:
         """Commands that still run in the controllers that the last look has found to take firmware.
@@ -323,7 +321,7 @@ class IpmiConnection:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def writer(self) -> 'IpmiWriter':
+    def writer(self) -> IpmiWriter:
         """For the lock: the firmware firewall is all that can be set."""
         return IpmiWriter(self.address, self._administrator())
 
@@ -384,7 +382,7 @@ class IpmiConnection:
     def _check(self, ref: Ref, place: Place) -> None:
         """:raises BmcRefused: it is not that place."""
         if resource.place(ref.uri) != place:
-            raise _no_such(self.address.label, ref.uri)
+            raise no_such(self.address.label, ref.uri)
 
 
 def bridged(raw: Raw, path: Path) -> Raw:
@@ -395,98 +393,3 @@ def bridged(raw: Raw, path: Path) -> Raw:
     for hop in path:
         raw = Bridge(raw, address=hop.address, channel=hop.channel)
     return raw
-
-
-class IpmiReader:
-    """What one look has read. It asks nobody: there is nothing else to be read over IPMI by URI."""
-
-    def __init__(self, address: BmcAddress, session: str, documents: Mapping[str, JsonObject]) -> None:
-        self.name: BmcName = address.name
-        self.session = session
-        self._label = address.label
-        self._documents = documents
-
-    def get(self, uri: str) -> Document:
-        """What the look has read there.
-
-        :raises BmcRefused: nothing.
-        """
-        found = self.peek(uri)
-        if found is None:
-            raise _no_such(self._label, uri)
-        return found
-
-    def collection(self, uri: str) -> Document:
-        """There are none.
-
-        :raises BmcRefused: always.
-        """
-        raise _no_such(self._label, uri)
-
-    def peek(self, uri: str) -> Document | None:
-        """What the look has read there, else None."""
-        body = self._documents.get(uri)
-        return None if body is None else Document(ref=Ref(bmc=self.name, uri=uri), body=body)
-
-
-class IpmiWriter:
-    """For the one thing that can be set: the firmware firewall of the system interface, by an administrator's session.
-
-    The document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` is written with ``{'Closed': true}``, or with ``{'Open':
-    [...]}``, which has records of what was closed (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
-    """
-
-    def __init__(self, address: BmcAddress, raw: Sessions) -> None:
-        self.name: BmcName = address.name
-        self.session = f'{address.name}-{secrets.token_hex(6)}'
-        self._label = address.label
-        self._raw = raw
-
-    def fresh(self, uri: str) -> Document:
-        """What the firewall says now.
-
-        :raises BmcRefused: it has none, or that is not what is asked for. ``BmcError``: it could not be read.
-        """
-        if resource.place(uri) != resource.FIREWALL:
-            raise _no_such(self._label, uri)
-        with self._raw as raw:
-            return Document(ref=Ref(bmc=self.name, uri=uri), body=_firewall(raw, uri))
-
-    def patch(self, document: Document, body: JsonObject) -> None:
-        """Close what must not be open to the host, or open again what was closed. What cannot be done whole is told.
-
-        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then. ``StateError``: a record
-            cannot be read. ``BmcError``: it has no firewall, or could not be read.
-        """
-        uri = document.ref.uri
-        if resource.place(uri) != resource.FIREWALL:
-            raise _no_such(self._label, uri)
-        undo: firewall.Undo = {}
-        for record in body.get('Open', ()):
-            undo = firewall.both(undo, firewall.parse_undo(record))
-        with self._raw as raw:
-            found = firewall.observe(raw)
-            if found is None:
-                raise _no_such(self._label, uri)
-            writes = firewall.plan(found) if body.get('Closed') is True else firewall.plan_release(found, undo)
-            trouble = firewall.perform(raw, writes)
-        if trouble is not None:
-            more = '' if trouble.repaired else '; what it changed could not be taken back'
-            raise BmcRefused(bmc=self._label, uri=uri, what=trouble.says + more)
-        LOG.info('%s: %d masks of the firmware firewall written', self._label, len(writes))
-
-    def post(self, uri: str, body: JsonObject) -> None:
-        """:raises BmcRefused: always."""
-        raise _no_such(self._label, uri)
-
-
-def _firewall(raw: Raw, uri: str) -> JsonObject:
-    """:raises BmcError: it has none, or it could not be read."""
-    verdict = firewall.judge(firewall.observe(raw))
-    if verdict.state is LockState.UNSUPPORTED:
-        raise _no_such(raw.label, uri)
-    return resource.of_firewall(verdict)
-
-
-def _no_such(label: str, uri: str) -> BmcRefused:
-    return BmcRefused(bmc=label, uri=uri, what='no such resource: it is spoken to by IPMI', status=_NOTHING_THERE)

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What of a BMC over IPMI can locks read and write, by URI? What a look has read, and the firmware firewall."""
+
+import logging
+import secrets
+from collections.abc import Mapping
+
+from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
+from baremetal_acc.bmc.ipmi import firewall, resource
+from baremetal_acc.bmc.ipmi.session import Sessions
+from baremetal_acc.bmc.ipmi.wire import Raw
+from baremetal_acc.errors import BmcRefused
+from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.ref import BmcName, Ref
+
+LOG = logging.getLogger(__name__)
+
+_NOTHING_THERE = 404
+"""Of what is no resource of a BMC, in the words of those who look for one: locks of BMCs that speak Redfish do."""
+
+
+class IpmiReader:
+    """What one look has read. It asks nobody: there is nothing else to be read over IPMI by URI."""
+
+    def __init__(self, address: BmcAddress, session: str, documents: Mapping[str, JsonObject]) -> None:
+        self.name: BmcName = address.name
+        self.session = session
+        self._label = address.label
+        self._documents = documents
+
+    def get(self, uri: str) -> Document:
+        """What the look has read there.
+
+        :raises BmcRefused: nothing.
+        """
+        found = self.peek(uri)
+        if found is None:
+            raise no_such(self._label, uri)
+        return found
+
+    def collection(self, uri: str) -> Document:
+        """There are none.
+
+        :raises BmcRefused: always.
+        """
+        raise no_such(self._label, uri)
+
+    def peek(self, uri: str) -> Document | None:
+        """What the look has read there, else None."""
+        body = self._documents.get(uri)
+        return None if body is None else Document(ref=Ref(bmc=self.name, uri=uri), body=body)
+
+
+class IpmiWriter:
+    """For the one thing that can be set: the firmware firewall of the system interface, by an administrator's session.
+
+    The document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` is written with ``{'Closed': true}``, or with ``{'Open':
+    [...]}``, which has records of what was closed (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
+    """
+
+    def __init__(self, address: BmcAddress, raw: Sessions) -> None:
+        self.name: BmcName = address.name
+        self.session = f'{address.name}-{secrets.token_hex(6)}'
+        self._label = address.label
+        self._raw = raw
+
+    def fresh(self, uri: str) -> Document:
+        """What the firewall says now.
+
+        :raises BmcRefused: it has none, or that is not what is asked for. ``BmcError``: it could not be read.
+        """
+        if resource.place(uri) != resource.FIREWALL:
+            raise no_such(self._label, uri)
+        with self._raw as raw:
+            return Document(ref=Ref(bmc=self.name, uri=uri), body=observed_firewall(raw, uri))
+
+    def patch(self, document: Document, body: JsonObject) -> None:
+        """Close what must not be open to the host, or open again what was closed. What cannot be done whole is told.
+
+        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then. ``StateError``: a record
+            cannot be read. ``BmcError``: it has no firewall, or could not be read.
+        """
+        uri = document.ref.uri
+        if resource.place(uri) != resource.FIREWALL:
+            raise no_such(self._label, uri)
+        undo: firewall.Undo = {}
+        for record in body.get('Open', ()):
+            undo = firewall.both(undo, firewall.parse_undo(record))
+        with self._raw as raw:
+            found = firewall.observe(raw)
+            if found is None:
+                raise no_such(self._label, uri)
+            writes = firewall.plan(found) if body.get('Closed') is True else firewall.plan_release(found, undo)
+            trouble = firewall.perform(raw, writes)
+        if trouble is not None:
+            more = '' if trouble.repaired else '; what it changed could not be taken back'
+            raise BmcRefused(bmc=self._label, uri=uri, what=trouble.says + more)
+        LOG.info('%s: %d masks of the firmware firewall written', self._label, len(writes))
+
+    def post(self, uri: str, body: JsonObject) -> None:
+        """:raises BmcRefused: always."""
+        raise no_such(self._label, uri)
+
+
+def observed_firewall(raw: Raw, uri: str) -> JsonObject:
+    """What the firmware firewall says now.
+
+    :raises BmcError: it has none, or it could not be read.
+    """
+    verdict = firewall.judge(firewall.observe(raw))
+    if verdict.state is LockState.UNSUPPORTED:
+        raise no_such(raw.label, uri)
+    return resource.of_firewall(verdict)
+
+
+def no_such(label: str, uri: str) -> BmcRefused:
+    """The error for what is no resource that can be read or written."""
+    return BmcRefused(bmc=label, uri=uri, what='no such resource: it is spoken to by IPMI', status=_NOTHING_THERE)
