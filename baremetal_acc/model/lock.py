@@ -69,8 +69,22 @@ class Scope(StrEnum):
     BMC = 'bmc'
 
 
+class AtPlace:
+    """What is of one place of a lock, at which it is engaged and released."""
+
+    __slots__ = ()
+    mechanism: str
+    ref: Ref
+    field: str
+
+    @property
+    def place(self) -> tuple[str, Ref, str]:
+        """Mechanism, resource and field."""
+        return (self.mechanism, self.ref, self.field)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LockReading:
+class LockReading(AtPlace):
     """What one mechanism says at one place, at one time.
 
     :ivar mechanism: its name, the same as its entry point's.
@@ -117,18 +131,13 @@ class LockReading:
     reason: str | None = None
 
     @property
-    def place(self) -> tuple[str, Ref, str]:
-        """Where it is engaged and released: mechanism, resource and field."""
-        return (self.mechanism, self.ref, self.field)
-
-    @property
     def to_close(self) -> ResetKind:
         """The reset that closing it needs as it is now."""
         return ResetKind.NONE if self.in_force and self.state is LockState.LOCKED_REPORTED else self.needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Way:
+class Way(AtPlace):
     """A place of a lock of a whole machine that a BMC has shown: each of them may be a way of the host to that BMC.
 
     :ivar mechanism: with ``ref``, ``field`` and ``blocks`` as in the reading; ``blocks`` sorted.
@@ -139,18 +148,13 @@ class Way:
     field: str
     blocks: tuple[WritePath, ...]
 
-    @property
-    def place(self) -> tuple[str, Ref, str]:
-        """The same as :attr:`LockReading.place`."""
-        return (self.mechanism, self.ref, self.field)
-
 
 MOST_CLOSED = 8
 """Records of one lock. Whoever gets more out of us toggles it, and what he opened stays closed when it is released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
+class Undo(AtPlace):
     """What we have closed at the place of a lock, so that releasing it opens that, and nothing else.
 
     It is no evidence, and lasts from one lifecycle of the node to the next, until the lock is released.
@@ -162,11 +166,6 @@ class Undo:
     ref: Ref
     field: str
     closed: tuple[str, ...]
-
-    @property
-    def place(self) -> tuple[str, Ref, str]:
-        """The same as :attr:`LockReading.place`."""
-        return (self.mechanism, self.ref, self.field)
 
 
 def closed_by_us(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[str, ...]:
@@ -193,7 +192,7 @@ def opened_again(undos: Iterable[Undo], place: tuple[str, Ref, str]) -> tuple[Un
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engagement:
+class Engagement(AtPlace):
     """Our own record that a lock was engaged: without it no reading counts as verified.
 
     :ivar accelerator: identity of the card at that time.
@@ -221,8 +220,3 @@ class Engagement:
     reset_at: datetime | None = None
     scope: Scope = Scope.DEVICE
     blocks: frozenset[WritePath] = frozenset()
-
-    @property
-    def place(self) -> tuple[str, Ref, str]:
-        """The same as :attr:`LockReading.place`."""
-        return (self.mechanism, self.ref, self.field)
