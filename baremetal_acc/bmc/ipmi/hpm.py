@@ -1,10 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is firmware listed, uploaded, activated and rolled back by HPM.1?
-
-An upload is a :class:`Transfer`: a value that :func:`step` carries one command further, so that whoever owns it decides when
-and how long to go on, and sleeps (:func:`turn` does both). It lives in memory only. Nothing of it survives a restart of this
-process, nor need it: a new one begins with Abort and the first block, and until Activate the controller runs what it ran.
+"""How is firmware listed, activated and rolled back by HPM.1? Uploads are in :mod:`baremetal_acc.bmc.ipmi.transfer`.
 
 Activate and Manual Rollback are sent once. Whatever is answered, or nothing, it is followed by :func:`look`, which can be
 repeated at will and after any restart, and :func:`judge`.
@@ -13,14 +9,14 @@ Source: facts/ipmi.md, section 3 (HPM.1 as ipmitool 1.8.19, Wireshark and python
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum, Flag, IntEnum, StrEnum
+from enum import Enum, Flag, IntEnum
 from typing import TypeVar
 
-from baremetal_acc.bmc.ipmi.hpm_image import UNIT, ActionKind, Image, Upload, Version, bits, listed, text, version
-from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, ask, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, WriteFailed
+from baremetal_acc.bmc.ipmi.hpm_image import UNIT, ActionKind, Image, Version, bits, listed, text, version
+from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, Code, NetFn, Raw, Reply, ask, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import TaskState
 
 _T = TypeVar('_T')
@@ -28,25 +24,10 @@ _T = TypeVar('_T')
 IN_PROGRESS = 0x80
 """Completion code of a long command that goes on; Get Upgrade Status shows its end."""
 
-POLL = timedelta(seconds=1)
-"""Between two looks at what goes on, and before asking again whoever was busy."""
-
 LEAST_PATIENCE = timedelta(seconds=30)
 """With a controller that says that it needs no time, or does not say: restarts of small controllers take about 10 s."""
 
-SAFE_BLOCK = 23
-"""Bytes that go through every bridge known (ipmitool's block behind one)."""
-
 _HPM_2 = 2
-
-_LAN_PARAMETERS = 0x02
-"""Get LAN Configuration Parameters, of NetFn Transport; of channel Eh, the one that it is asked by."""
-
-_PAYLOAD_OVERHEAD = 7
-"""Bytes of an IPMI message over LAN beside its data: two addresses, NetFn, sequence number, command, two checksums."""
-
-_BLOCK_OVERHEAD = 2
-"""Body code and block number."""
 
 
 class Command(IntEnum):
@@ -81,16 +62,6 @@ NAMES = {
     Command.HPM2_CAPABILITIES: 'Get HPM.x Capabilities',
 }
 """For messages."""
-
-_MEANS = {
-    (Command.INITIATE, 0x81): 'it does not take this component for that',
-    (Command.UPLOAD, 0x81): 'it does not take this component, or no more of it',
-    (Command.UPLOAD, 0x82): 'a sum within the block does not fit',
-    (Command.FINISH, 0x81): 'it has got another number of bytes',
-    (Command.FINISH, 0x82): 'the firmware is not what it takes for whole',
-    (Command.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
-}
-"""What completion codes mean with one command only."""
 
 
 class Selector(IntEnum):
@@ -406,300 +377,6 @@ def components(raw: Raw, target: Capabilities) -> tuple[Component, ...]:
     :raises BmcUnreachable: it does not answer.
     """
     return tuple(component(raw, number) for number in sorted(target.components))
-
-
-def block_size(raw: Raw) -> int:
-    """Bytes of firmware with which an upload begins: what HPM.2 says, else what the session can carry; it backs off from there.
-
-    :raises BmcUnreachable: it does not answer.
-    """
-    longest = raw.longest
-    try:
-        data = ask(
-            raw,
-            NetFn.GROUP,
-            Command.HPM2_CAPABILITIES,
-            encode_hpm2_capabilities(),
-            what=NAMES[Command.HPM2_CAPABILITIES],
-        )
-        channels, first = parse_hpm2_capabilities(data, raw.label)
-        if channels:
-            what = "Get LAN Configuration Parameters, HPM.2's"
-            data = ask(raw, NetFn.TRANSPORT, _LAN_PARAMETERS, encode_lan_parameter(first), what=what)
-            inbound = parse_lan_parameter(data, raw.label) - _PAYLOAD_OVERHEAD
-            longest = min(longest, inbound) if inbound > SAFE_BLOCK else longest
-    except BmcUnreachable:
-        raise
-    except BmcError:
-        pass  # without HPM.2 nobody says how long a block may be
-    return max(1, longest - _BLOCK_OVERHEAD)
-
-
-# --------------------------------------------------------------------------------------------------------------- writing
-
-
-class Stage(StrEnum):
-    """What an upload does next, in this order."""
-
-    ABORT = 'abort'
-    BACKUP = 'backup'
-    PREPARE = 'prepare'
-    OPEN = 'open'
-    SEND = 'send'
-    FINISH = 'finish'
-    STAGED = 'staged'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """How far the upload of one component is. In memory only.
-
-    :ivar stages: what comes after ``stage``.
-    :ivar size: bytes of the next block; ``taken`` the largest that was taken, ``refused`` the smallest that was too long.
-    :ivar offset: of the next block in the firmware; ``end`` is the end of what is wanted now.
-    :ivar number: of the next block; eight bits of it are sent.
-    :ivar sent: bytes that were taken.
-    :ivar looking: Get Upgrade Status is asked next; ``doubt``: nobody knows whether the command before it arrived.
-    :ivar since: when waiting began, by the caller's clock.
-    :ivar pause: how long to leave it alone before the next step.
-    """
-
-    upload: Upload
-    patience: timedelta
-    size: int
-    stage: Stage
-    stages: tuple[Stage, ...]
-    taken: int = 0
-    refused: int | None = None
-    offset: int = 0
-    end: int = 0
-    number: int = 0
-    sent: int = 0
-    looking: bool = False
-    doubt: bool = False
-    since: float | None = None
-    pause: timedelta = timedelta(0)
-
-    @property
-    def staged(self) -> bool:
-        """The controller has all of it, and takes it for whole."""
-        return self.stage is Stage.STAGED
-
-    @property
-    def percent(self) -> int:
-        """Of the firmware's bytes."""
-        return 100 if self.staged else min(99, self.sent * 100 // len(self.upload.firmware))
-
-
-def begin(
-    image: Image, upload: Upload, target: Capabilities, properties: Properties, size: int, *, further: bool = False
-) -> Transfer:
-    """The upload of one component, before its first command.
-
-    The image's actions before the upload are done where the component says that it has them.
-
-    :param size: from :func:`block_size`.
-    :param further: other components of this image are staged already, by this process and for the same activation: they would
-        be lost by an Abort, with which an upload begins otherwise.
-    """
-    stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
-    if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
-        stages.insert(0, Stage.PREPARE)
-    if properties.rollback and image.asks(ActionKind.BACKUP, upload.component):
-        stages.insert(0, Stage.BACKUP)
-    if not further:
-        stages.insert(0, Stage.ABORT)
-    return Transfer(
-        upload=upload,
-        patience=max(target.upgrade, target.inaccessible, LEAST_PATIENCE),
-        size=size,
-        stage=stages[0],
-        stages=tuple(stages[1:]),
-        end=len(upload.firmware),
-    )
-
-
-def turn(
-    raw: Raw, transfer: Transfer, *, clock: Callable[[], float], sleep: Callable[[float], None], within: timedelta
-) -> Transfer:
-    """Go on with an upload for about this long, or until it is staged.
-
-    :param clock: seconds that never go back; the same one for all turns of an upload.
-    :raises WriteFailed: it cannot be done; nothing was activated, and it has to begin again.
-    :raises BmcError: the controller's answer is none, or the user may not.
-    """
-    until = clock() + within.total_seconds()
-    while not transfer.staged and clock() < until:
-        transfer = step(raw, transfer, clock())
-        if transfer.pause:
-            sleep(transfer.pause.total_seconds())
-    return transfer
-
-
-def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Send one command of an upload.
-
-    A block whose answer was lost is sent again with its number, which says that it is a retransmission. Of any other command
-    whose answer was lost the status is looked at first.
-
-    :raises WriteFailed: as of :func:`turn`.
-    :raises BmcError: as of :func:`turn`.
-    """
-    if transfer.pause:
-        transfer = replace(transfer, pause=timedelta(0))
-    if transfer.staged:
-        return transfer
-    if transfer.looking:
-        return _watch(raw, transfer, now)
-    if transfer.stage is Stage.SEND:
-        return _send(raw, transfer, now)
-    return _order(raw, transfer, now)
-
-
-def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Send a command that is no block."""
-    command, data = _request(transfer)
-    try:
-        reply = raw(NetFn.GROUP, command, data, once=True)
-    except BmcUnreachable as exc:
-        return _wait(raw, replace(transfer, looking=True, doubt=True), now, exc.what)
-    if reply.ok:
-        return _done(transfer)
-    if reply.code == IN_PROGRESS:
-        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on')
-    if reply.code == Code.BUSY:
-        return _wait(raw, transfer, now, 'it is busy')
-    if reply.code in AWAY:
-        return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'it answered {reply.code:02X}h')
-    if transfer.stage is Stage.ABORT and reply.code != Code.PRIVILEGE:
-        return _done(transfer)  # there was nothing to abort
-    raise _failed(raw, transfer, command, reply)
-
-
-def _request(transfer: Transfer) -> tuple[Command, bytes]:
-    """The command of a stage."""
-    number = transfer.upload.component
-    if transfer.stage is Stage.ABORT:
-        return Command.ABORT, encode_plain()
-    if transfer.stage is Stage.FINISH:
-        return Command.FINISH, encode_finish(number, transfer.sent)
-    return Command.INITIATE, encode_initiate(frozenset({number}), _ACTIONS[transfer.stage])
-
-
-_ACTIONS = {Stage.BACKUP: ActionKind.BACKUP, Stage.PREPARE: ActionKind.PREPARE, Stage.OPEN: ActionKind.UPLOAD}
-
-
-def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Send a block."""
-    block = _block(transfer)
-    try:
-        reply = raw(NetFn.GROUP, Command.UPLOAD, encode_block(transfer.number, block))
-    except BmcUnreachable as exc:
-        if not transfer.sent and transfer.size > SAFE_BLOCK:  # what is too long may get lost: shorter, and from the beginning
-            smaller = max(SAFE_BLOCK, transfer.size // 4)
-            opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
-            return _wait(raw, opened, now, exc.what)
-        return _wait(raw, transfer, now, exc.what)
-    if reply.ok:
-        return _taken(raw, transfer, parse_section(reply.data, raw.label))
-    if reply.code == IN_PROGRESS:
-        return _wait(raw, replace(transfer, looking=True), now, f'{NAMES[Command.UPLOAD]} goes on')
-    if reply.code in TOO_LONG and len(block) > max(1, transfer.taken):
-        smaller = transfer.taken + (len(block) - transfer.taken) // 2
-        return replace(transfer, size=smaller, refused=len(block))
-    if reply.code == Code.BUSY or reply.code in AWAY:
-        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
-    raise _failed(raw, transfer, Command.UPLOAD, reply)
-
-
-def _block(transfer: Transfer) -> bytes:
-    return transfer.upload.firmware[transfer.offset : min(transfer.offset + transfer.size, transfer.end)]
-
-
-def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Transfer:
-    """A block was taken: what comes next.
-
-    A controller may skip parts of the firmware, and never gets more bytes than the firmware has.
-    """
-    length = len(_block(transfer))
-    size, taken = transfer.size, transfer.taken
-    if length == size:
-        taken = max(taken, size)
-        refused = transfer.refused
-        size = taken if refused is None or refused - taken <= max(1, taken // 32) else (taken + refused) // 2
-    sent, offset, end = transfer.sent + length, transfer.offset + length, transfer.end
-    if section is not None:
-        offset, end = section[0], sum(section)
-        whole = len(transfer.upload.firmware)
-        if offset == end or end > whole or sent + (end - offset) > whole:
-            what = f'it asks for {section[1]} bytes from {section[0]} after {sent} of {whole} were sent'
-            raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
-    transfer = replace(
-        transfer,
-        size=size,
-        taken=taken,
-        sent=sent,
-        offset=offset,
-        end=end,
-        number=transfer.number + 1,
-        looking=False,
-        since=None,
-    )
-    return transfer if offset < end else _done(transfer)
-
-
-def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
-    """Look at what became of the last command."""
-    command = Command.UPLOAD if transfer.stage is Stage.SEND else _request(transfer)[0]
-    try:
-        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
-    except BmcUnreachable as exc:
-        return _wait(raw, transfer, now, exc.what)
-    if reply.code == Code.BUSY or reply.code in AWAY:
-        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
-    if not reply.ok:
-        raise _failed(raw, transfer, Command.STATUS, reply)
-    status = parse_status(reply.data, raw.label)
-    if status.code == IN_PROGRESS:
-        return _wait(raw, transfer, now, f'{NAMES[command]} goes on')
-    if transfer.doubt and not (transfer.stage is Stage.FINISH and status.command == command):
-        return _wait(raw, replace(transfer, looking=False, doubt=False), now, f'{NAMES[command]} was not answered')
-    if status.code != Code.OK and transfer.stage is not Stage.ABORT:
-        raise _failed(raw, transfer, command, Reply(status.code))
-    return _taken(raw, transfer, None) if transfer.stage is Stage.SEND else _done(transfer)
-
-
-def _done(transfer: Transfer) -> Transfer:
-    """The next stage."""
-    transfer = replace(transfer, stage=transfer.stages[0], stages=transfer.stages[1:], looking=False, doubt=False, since=None)
-    if transfer.stage is not Stage.SEND:
-        return transfer
-    return replace(transfer, offset=0, end=len(transfer.upload.firmware), number=0, sent=0)
-
-
-def _wait(raw: Raw, transfer: Transfer, now: float, why: str) -> Transfer:
-    """Later, if there is patience left."""
-    since = now if transfer.since is None else transfer.since
-    if now - since > transfer.patience.total_seconds():
-        what = f'{why}, for longer than the {transfer.patience.total_seconds():.0f} s that it is given'
-        raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
-    return replace(transfer, since=since, pause=POLL)
-
-
-_AGAIN = 'nothing of it is activated; it has to be uploaded again from the beginning'
-
-
-def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exception:
-    """The error for a command of an upload that ended badly."""
-    if reply.code == Code.PRIVILEGE or reply.code in NOT_THERE:
-        return refusal(raw, NAMES[command], reply)
-    means = _MEANS.get((command, reply.code))
-    what = f'{NAMES[command]} ended with completion code {reply.code:02X}h' + (f': {means}' if means else '')
-    return WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
-
-
-def _sentence(raw: Raw, transfer: Transfer, what: str) -> str:
-    return f'BMC {raw.label}, component {transfer.upload.component}, upload ({transfer.stage}): {what}'
 
 
 # --------------------------------------------------------------------------------------------- activation and rollback

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from baremetal_acc.bmc import wait
-from baremetal_acc.bmc.ipmi import device, hpm, hpm_image
+from baremetal_acc.bmc.ipmi import device, hpm, hpm_image, transfer
 from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable, BmcUnsupported, ImageError, WriteFailed
 from baremetal_acc.model.image import Upload
@@ -64,13 +64,13 @@ def push(
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
-    transfer = hpm.begin(image, part, target, seen.properties, hpm.block_size(raw))
+    going = transfer.begin(image, part, target, seen.properties, transfer.block_size(raw))
     until = clock() + LONGEST.total_seconds()
     try:
-        while not transfer.staged:
+        while not going.staged:
             if clock() >= until:
                 raise WriteFailed([f'BMC {raw.label}, component {number}: the upload took longer than {LONGEST}'])
-            transfer = hpm.turn(raw, transfer, clock=clock, sleep=sleep, within=timedelta(seconds=10))
+            going = transfer.turn(raw, going, clock=clock, sleep=sleep, within=timedelta(seconds=10))
     except WriteFailed as exc:
         raise BmcAnswerInvalid(bmc=raw.label, uri=ref.uri, what='; '.join(exc.reasons), hint=exc.hint) from exc
     done = hpm.activate(raw)

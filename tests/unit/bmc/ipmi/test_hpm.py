@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import hpm
-from baremetal_acc.bmc.ipmi.hpm import Command, Rollback, SelfTest, Stage, Standing, Status
+from baremetal_acc.bmc.ipmi.hpm import Command, Rollback, SelfTest, Standing, Status
 from baremetal_acc.bmc.ipmi.hpm_image import ActionKind, Version, parse
+from baremetal_acc.bmc.ipmi.transfer import Stage, begin, block_size, step, turn
 from baremetal_acc.bmc.ipmi.wire import Reply
 from baremetal_acc.errors import (
     AccError,
@@ -196,7 +197,7 @@ def started(controller, made=None, size=None):
     made = made or image()
     target = hpm.capabilities(controller)
     (part,) = hpm.components(controller, target)
-    transfer = hpm.begin(made, made.uploads[0], target, part.properties, size or hpm.block_size(controller))
+    transfer = begin(made, made.uploads[0], target, part.properties, size or block_size(controller))
     controller.log.clear()
     controller.onces.clear()
     return transfer
@@ -204,7 +205,7 @@ def started(controller, made=None, size=None):
 
 def uploaded(controller, made=None, size=None, within=3600):
     """An upload to its end."""
-    return hpm.turn(
+    return turn(
         controller,
         started(controller, made, size),
         clock=controller.clock,
@@ -358,7 +359,7 @@ def test_a_controller_that_may_not_be_asked_is_an_error():
 )
 def test_the_first_block_is_as_long_as_hpm_2_or_the_session_says(longest, hpm2, size):
     """HPM.2 counts seven bytes of the message around the data; nonsense of it is not believed."""
-    assert size == hpm.block_size(Controller(longest=longest, hpm2=hpm2))
+    assert size == block_size(Controller(longest=longest, hpm2=hpm2))
 
 
 # ------------------------------------------------------------------------------------------------------------- uploads
@@ -391,9 +392,9 @@ def test_a_further_component_of_an_image_is_uploaded_without_abort():
     made = image(records=())
     target = hpm.capabilities(controller)
     part = hpm.component(controller, 2)
-    transfer = hpm.begin(made, made.uploads[0], target, part.properties, 898, further=True)
+    transfer = begin(made, made.uploads[0], target, part.properties, 898, further=True)
     controller.log.clear()
-    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
     assert (0x31, '000402') == (controller.log[0][1], controller.log[0][2].hex())
     assert 0 == controller.count(0x30)
@@ -448,7 +449,7 @@ def test_lost_requests_and_answers_change_nothing(lost, dropped):
     # What is asked before the upload is not part of it.
     quiet = Controller()
     transfer = started(quiet, size=500)
-    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
     assert FIRMWARE == controller.got
 
@@ -461,7 +462,7 @@ def test_a_finish_whose_answer_was_lost_is_looked_at_and_not_repeated():
     whole = Controller(takes=3, longest=20_000)
     uploaded(whole, size=10_000)
     controller.lost = frozenset({next(n for n, sent in enumerate(whole.log) if sent[1] == 0x33)})
-    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
     assert (1, FIRMWARE) == (controller.count(0x33), controller.got)
 
@@ -472,7 +473,7 @@ def test_a_block_that_is_lost_in_the_middle_does_not_begin_it_again():
     transfer = started(controller)
     controller.lost = frozenset({10, 12})
     controller.dropped = frozenset({15})
-    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
     assert (3, 2) == (controller.count(0x31), controller.repeated)
     assert FIRMWARE == controller.got
@@ -484,7 +485,7 @@ def test_a_controller_that_is_busy_or_away_is_asked_again(code):
     controller = Controller(codes=dict.fromkeys(range(0, 60, 3), code))
     quiet = Controller()
     transfer = started(quiet)
-    done = hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
     assert FIRMWARE == controller.got
 
@@ -495,7 +496,7 @@ def test_patience_with_a_controller_that_stays_away_has_an_end():
     transfer = started(controller)
     controller.dropped = frozenset(range(10_000))
     with pytest.raises(WriteFailed, match='no answer, for longer than the 60 s that it is given') as caught:
-        hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+        turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert 'BMC host (192.0.2.1), component 2, upload (abort)' in str(caught.value)
     assert 'nothing of it is activated' in str(caught.value)
     assert 1070 > controller.clock.now
@@ -515,13 +516,11 @@ def test_an_upload_can_be_carried_on_in_pieces():
     turns = 0
     while not transfer.staged:
         turns += 1
-        transfer = hpm.turn(
-            controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(seconds=5)
-        )
+        transfer = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(seconds=5))
         assert transfer.percent < 100 or transfer.staged
     assert (13, 100) == (turns, transfer.percent)
     before = len(controller.log)
-    assert transfer == hpm.step(controller, transfer, controller.clock())
+    assert transfer == step(controller, transfer, controller.clock())
     assert before == len(controller.log)
 
 
@@ -530,7 +529,7 @@ def test_an_upload_that_was_broken_off_begins_again_with_abort():
     controller = Controller()
     transfer = started(controller, size=100)
     for _ in range(20):
-        transfer = hpm.step(controller, transfer, controller.clock())
+        transfer = step(controller, transfer, controller.clock())
     assert Stage.SEND is transfer.stage
     assert uploaded(controller).staged
     assert 0x30 == controller.log[0][1]
@@ -573,7 +572,7 @@ def test_a_block_that_is_refused_ends_the_upload():
     transfer = started(controller)
     controller.codes = {5: 0x82}
     with pytest.raises(WriteFailed, match='Upload Firmware Block ended with completion code 82h: a sum within the block'):
-        hpm.turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+        turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
 
 
 def test_a_user_who_may_not_write_is_told_so():
@@ -582,7 +581,7 @@ def test_a_user_who_may_not_write_is_told_so():
     transfer = started(controller)
     controller.codes = {0: 0xD4}
     with pytest.raises(BmcNotAuthorised, match='Abort Firmware Upgrade: refused'):
-        hpm.step(controller, transfer, 0.0)
+        step(controller, transfer, 0.0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=10)), min_size=1, max_size=8))
@@ -602,7 +601,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
 
     transfer = started(Controller(), made, size=98)
     try:
-        done = hpm.turn(Hostile(), transfer, clock=clock, sleep=clock.sleep, within=timedelta(hours=10))
+        done = turn(Hostile(), transfer, clock=clock, sleep=clock.sleep, within=timedelta(hours=10))
         assert done.staged
     except AccError:
         pass
@@ -610,7 +609,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
     try:
         hpm.judge(hpm.look(Hostile(), 2), WANTED, Command.ACTIVATE, late=False)
         hpm.components(Hostile(), hpm.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
-        assert hpm.block_size(Hostile()) in range(1, 99)
+        assert block_size(Hostile()) in range(1, 99)
     except BmcError:
         pass
 
@@ -727,4 +726,4 @@ def test_what_may_not_be_looked_at_is_an_error_and_silence_is_not_guessed_at():
     with pytest.raises(BmcUnreachable):
         hpm.component(Controller(dropped=frozenset({1})), 2)
     with pytest.raises(BmcUnreachable):
-        hpm.block_size(Controller(dropped=frozenset({0})))
+        block_size(Controller(dropped=frozenset({0})))
