@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from baremetal_acc.bmc.address import check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli.maps import Lines, Map, from_json, kind, map_of, read_yaml
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
@@ -290,22 +291,6 @@ def _not_loaded(path: str, changed: int, size: int) -> str | None:
     return None
 
 
-def check_address(text: str) -> str | None:
-    """Why a text is no address of a BMC, or None when it is one. The text is not repeated: it may hold a password."""
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        return 'is no URL like https://192.0.2.1'
-    if parts.username is not None or parts.password is not None or '@' in text:
-        return 'holds credentials; give them as username and password'
-    if not parts.scheme or not parts.hostname or port == 0 or any(c.isspace() for c in text):
-        return 'is no URL like https://192.0.2.1'
-    if parts.query or parts.fragment:
-        return 'holds more than scheme, host, port and path'
-    return None
-
-
 # ---------------------------------------------------------------------------------------------------------- lines of JSON
 
 
@@ -399,17 +384,16 @@ _PORTS = {'http': 80, 'https': 443, 'ipmi': 623}
 _LOGIN = ('address', 'username', *(s.value for s in Source if s is not Source.PROMPT))
 
 _OF_REDFISH = ('verify_ca', 'system', 'parallel_updates')
-_OF_IPMI = ('cipher_suite', 'hex_kg_key')
+_OF_IPMI = ('cipher_suite', 'secret_hex_kg_key')
+"""Ironic's API masks what is called secret. Of its own ipmi_hex_kg_key it shows all."""
 
 _BMC = (*_LOGIN, *_OF_REDFISH, *_OF_IPMI)
 
 _REDFISH = {key: {'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for key in (*_LOGIN, *_OF_REDFISH)}
-_IPMI = {key: f'ipmi_{key}' for key in (*_LOGIN, *_OF_IPMI, 'port')}
+_IPMI = {key: {'secret_hex_kg_key': 'ipmi_hex_kg_key'}.get(key, f'ipmi_{key}') for key in (*_LOGIN, *_OF_IPMI, 'port')}
 """The host's BMC as an Ironic node's driver_info names it, so that it can be copied to the letter."""
 
 _IRONIC = (*_REDFISH.values(), *_IPMI.values())
-
-_IPMI_SCHEME = 'ipmi://'
 
 TARGET = 'target'
 """Key of a target's name where each line is one."""
@@ -474,12 +458,12 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
     wrong = check_address(address)
     if wrong is not None:
         raise table.error(keys['address'], wrong)
-    speaks_ipmi = address.casefold().startswith(_IPMI_SCHEME)
-    if ('cipher_suite' if speaks_ipmi else 'verify_ca') not in keys:
-        raise table.error(keys['address'], f'{"ipmi" if speaks_ipmi else "redfish"}_address is the key for such an address')
-    for key in _OF_REDFISH if speaks_ipmi else _OF_IPMI:
+    by_ipmi = speaks_ipmi(address)
+    if ('cipher_suite' if by_ipmi else 'verify_ca') not in keys:
+        raise table.error(keys['address'], f'{"ipmi" if by_ipmi else "redfish"}_address is the key for such an address')
+    for key in _OF_REDFISH if by_ipmi else _OF_IPMI:
         if key in keys and table.has(keys[key]):
-            raise table.error(keys[key], f'is not for a BMC that speaks {"IPMI" if speaks_ipmi else "Redfish"}')
+            raise table.error(keys[key], f'is not for a BMC that speaks {"IPMI" if by_ipmi else "Redfish"}')
     verify_ca = table.boolean_or_path(keys['verify_ca']) if 'verify_ca' in keys else None
     if isinstance(verify_ca, str):
         verify_ca = _beside(table.path, verify_ca)
@@ -491,8 +475,8 @@ def _bmc(name: BmcName, table: Map, keys: Mapping[str, str]) -> BmcEntry:
         verify_ca=True if verify_ca is None else verify_ca,
         system=table.string(keys['system']) if 'system' in keys else None,
         parallel_updates=table.integer(keys['parallel_updates'], minimum=1) if 'parallel_updates' in keys else None,
-        cipher_suite=_suite(table, keys['cipher_suite']) if speaks_ipmi else 17,
-        key=_key(table, keys['hex_kg_key']) if speaks_ipmi else None,
+        cipher_suite=_suite(table, keys['cipher_suite']) if by_ipmi else 17,
+        key=_key(table, keys['secret_hex_kg_key']) if by_ipmi else None,
         trusted_at=(table.path, table.nodes[keys['verify_ca']][0]) if isinstance(verify_ca, str) else None,
     )
 
@@ -504,8 +488,7 @@ def _with_port(table: Map, keys: Mapping[str, str], host: str) -> str:
         if port is not None:
             raise table.error(keys['port'], f'{keys["address"]} is an URL, which says it already')
         return host
-    bare = f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host
-    return f'{_IPMI_SCHEME}{bare}' + (f':{port}' if port is not None else '')
+    return ipmi_address(host, port)
 
 
 def _suite(table: Map, key: str) -> int:
@@ -532,10 +515,10 @@ def _key(table: Map, key: str) -> bytes | None:
     text = table.secret(key)
     if text is None:
         return None
-    if not re.fullmatch(r'([0-9A-Fa-f]{2}){1,20}', text):
-        raise table.error(key, 'up to 40 hexadecimal digits expected, an even number of them')
-    found = bytes.fromhex(text)
-    return found if any(found) else None
+    try:
+        return ipmi_key(text)
+    except ValueError as exc:
+        raise table.error(key, str(exc)) from None
 
 
 def _secret(table: Map, keys: Mapping[str, str]) -> Secret:

@@ -17,6 +17,7 @@ from oslo_config import cfg
 
 from baremetal_acc import assemble
 from baremetal_acc import conf as options
+from baremetal_acc.bmc.address import check_address
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
@@ -216,7 +217,7 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
     names = (*arguments.names, *arguments.target)
     if arguments.bmcs or len(names) > 1 or getattr(arguments, 'all', False):
         raise UsageError(argument='--address', what='is one target, and --bmcs, --all or further targets are others')
-    wrong = bmcs.check_address(arguments.address)
+    wrong = check_address(arguments.address)
     if wrong is not None:
         raise UsageError(argument='--address', what=wrong, hint='for example https://192.0.2.1')
     parts = urlsplit(arguments.address)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baremetal_acc.bmc.address import check_address
 from baremetal_acc.cli import bmcs
 from baremetal_acc.cli.bmcs import Source
 from baremetal_acc.decide.baseline import Exposure
@@ -95,6 +96,7 @@ targets:
     bmcs:
       host: {address: "ipmi://[2001:db8::1]", username: admin, password: hunter2hunter2}
       dpu: {address: "https://192.0.2.9", username: admin, password: hunter2hunter2}
+      other: {username: admin, address: "ipmi://192.0.2.8", password: hunter2hunter2, secret_hex_kg_key: "0b"}
 """
 
 
@@ -108,7 +110,7 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
         assert bytes.fromhex('00112233445566778899aabbccddeeff00112233') == host.key
         (address,) = bmcs.resolve(one, {}, None)
         assert (host.key, 3, 'hunter2hunter2') == (address.key, address.cipher_suite, address.password)
-        assert [('ipmi://[2001:db8::1]', 17, None), ('https://192.0.2.9', 17, None)] == [
+        assert [('ipmi://[2001:db8::1]', 17, None), ('https://192.0.2.9', 17, None), ('ipmi://192.0.2.8', 17, b'\x0b')] == [
             (b.address, b.cipher_suite, b.key) for b in two.bmcs
         ]
         for shown in (repr(one), repr(address)):
@@ -145,6 +147,7 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
             'cipher_suite: is not for a BMC that speaks Redfish',
         ),
         ('ipmi_port: 6230', 'ipmi_port: 99999', 4, 'is no URL like'),
+        ('secret_hex', 'hex', 14, 'hex_kg_key: no such key (did you mean secret_hex_kg_key?)'),
         ('"https://192.0.2.9"', '"ipmi://192.0.2.1:6230"', 10, 'is one of target node-1'),
     ],
 )
@@ -242,7 +245,7 @@ def check_or_refused(text):
     for target in targets:
         assert target.bmcs
         assert len(target.bmcs) == len({bmc.name for bmc in target.bmcs})
-        assert [None] * len(target.bmcs) == [bmcs.check_address(bmc.address) for bmc in target.bmcs]
+        assert [None] * len(target.bmcs) == [check_address(bmc.address) for bmc in target.bmcs]
         assert all(bmc.parallel_updates is None or bmc.parallel_updates > 0 for bmc in target.bmcs)
 
 

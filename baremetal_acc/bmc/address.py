@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What may an operator write as the address of a BMC, and as the key of one that speaks IPMI?"""
+
+import re
+from urllib.parse import urlsplit
+
+IPMI_SCHEME = 'ipmi://'
+
+KEY_EXPECTED = 'up to 40 hexadecimal digits expected, an even number of them'
+
+
+def speaks_ipmi(address: str) -> bool:
+    """Whether an address is one of IPMI; all others are of Redfish."""
+    return address.casefold().startswith(IPMI_SCHEME)
+
+
+def ipmi_address(host: str, port: int | None) -> str:
+    """The address of a BMC that Ironic names by its host and its port."""
+    bare = f'[{host}]' if host.count(':') > 1 and not host.startswith('[') else host
+    return f'{IPMI_SCHEME}{bare}' + (f':{port}' if port is not None else '')
+
+
+def check_address(text: str) -> str | None:
+    """Why a text is no address of a BMC, or None when it is one. The text is not repeated: it may hold a password."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return 'is no URL like https://192.0.2.1'
+    if parts.username is not None or parts.password is not None or '@' in text:
+        return 'holds credentials; give them as username and password'
+    if not parts.scheme or not parts.hostname or port == 0 or any(c.isspace() for c in text):
+        return 'is no URL like https://192.0.2.1'
+    if parts.query or parts.fragment:
+        return 'holds more than scheme, host, port and path'
+    if speaks_ipmi(text) and parts.path.strip('/'):
+        return 'is no URL like ipmi://192.0.2.1'
+    return None
+
+
+def ipmi_key(digits: str) -> bytes | None:
+    """K_G in hexadecimal digits, as Ironic has it; zeros are none.
+
+    :raises ValueError: it is none (:data:`KEY_EXPECTED`). The text is not repeated.
+    """
+    if not re.fullmatch(r'([0-9A-Fa-f]{2}){1,20}', digits):
+        raise ValueError(KEY_EXPECTED)
+    found = bytes.fromhex(digits)
+    return found if any(found) else None
