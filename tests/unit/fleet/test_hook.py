@@ -271,11 +271,8 @@ def test_nobody_holds_a_connection_by_sending_slowly(desk: Desk, token: Path, mo
         begun = time.monotonic()
         for one in slow:
             one.sendall(b'POST /v1/demands HTTP/1.1\r\nHost: x\r\n')
-        assert 200 == ask(made, 'GET', '/v1/health')[0]
-        slow.append(socket.create_connection(place(made), timeout=10))
-        time.sleep(0.2)
-        with socket.create_connection(place(made), timeout=10) as more:
-            assert not answered(more)
+        assert served(made)
+        assert full(made, slow)
         with contextlib.suppress(OSError):
             while time.monotonic() - begun < 10:
                 slow[0].sendall(b'X')
@@ -286,6 +283,17 @@ def test_nobody_holds_a_connection_by_sending_slowly(desk: Desk, token: Path, mo
             one.close()
     finally:
         made.stop()
+
+
+def full(hook: Hook, slow: list[socket.socket]) -> bool:
+    """Whether there is room for nobody before long: who was served just now may still have his place when the last one comes."""
+    for _ in range(20):
+        slow.append(socket.create_connection(place(hook), timeout=10))
+        time.sleep(0.05)
+        with socket.create_connection(place(hook), timeout=10) as more:
+            if not answered(more):
+                return True
+    return False
 
 
 def served(hook: Hook) -> bool:
