@@ -15,9 +15,11 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from operator import xor
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyghmi.ipmi.private import session as pyghmi
@@ -864,6 +866,44 @@ def test_what_is_not_encrypted_is_no_answer():
     packet += b'\xff' * pad + bytes((pad, 7))
     datagram = b'\x06\x00\xff\x07' + packet + hmac.new(codec.k1, packet, 'sha256').digest()[:16]
     assert codec.decode(datagram) is None
+
+
+@given(st.binary(max_size=64), st.lists(st.binary(max_size=200), min_size=1, max_size=4))
+def test_packets_are_checked_by_hmac(key, packets):
+    """Each by itself, whatever was checked before with the same key."""
+    for name in {suite.digest_name for suite in places.SUITES.values()}:
+        mac = rmcp.Mac(key, name)
+        assert [hmac.digest(key, packet, name) for packet in packets] == [mac.digest(packet) for packet in packets]
+
+
+def test_each_packet_has_a_vector_of_its_own(monkeypatch):
+    """One context of AES serves a session: a vector is what AES makes of 16 fresh random bytes and the block before.
+
+    A BMC that makes a context for each packet reads them all.
+    """
+    codec, answer = talk(4)
+    drawn, vectors, before = [], [], payload_of(codec.outgoing)[-16:]
+    urandom = rmcp.os.urandom
+    monkeypatch.setattr(rmcp.os, 'urandom', lambda count: drawn.append(urandom(count)) or drawn[-1])
+    for number in range(100):
+        payload = payload_of(codec.encode(0x06, 0x01, bytes(number % 40), 0))
+        vectors.append(payload[:16])
+        assert opened(codec, modes.CBC(payload[:16]), payload[16:]).startswith(codec._message)
+        assert bytes(map(xor, drawn[-1], before)) == opened(codec, modes.ECB(), payload[:16])
+        before = payload[-16:]
+    assert ([16] * 100, 100) == ([len(one) for one in drawn], len(set(vectors)))
+    assert 0x3B == codec.decode(answer).command, 'what was encrypted meanwhile is nothing to what is decrypted'
+
+
+def payload_of(packet):
+    """Vector and encrypted message."""
+    return packet[16 : 16 + int.from_bytes(packet[14:16], 'little')]
+
+
+def opened(codec, mode, data):
+    """As who has the keys decrypts it."""
+    cipher = Cipher(algorithms.AES(codec.aeskey), mode).decryptor()
+    return cipher.update(data) + cipher.finalize()
 
 
 def test_garbage_says_what_is_wrong(site):

@@ -20,6 +20,7 @@ would do wrong, and what is done here instead:
 Source: IPMI 2.0 revision 1.1, sections 13 and 22.13 to 22.20; facts/ipmi.md, section 5.
 """
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -48,6 +49,21 @@ _IN_SESSION = 0xC0
 _BMC, _CONSOLE = 0x20, 0x81
 _HEADER = struct.Struct('<BBIIH')
 """Of a packet after RMCP's own: version, payload type, session, sequence number, bytes of the payload."""
+
+_NUMBERS = struct.Struct('<IH')
+"""The last two of these. What is before them is the same in each packet of a session."""
+
+_AHEAD = len(_RMCP) + _HEADER.size
+"""Bytes before the payload."""
+
+_LEAST = 8
+"""Bytes of an answer: six before the completion code, which is the seventh, and a checksum."""
+
+_BLOCK = 16
+"""Bytes of AES."""
+
+_HASHED = 64
+"""Bytes that SHA-1 and SHA-256 take at once."""
 
 _PADS = tuple(bytes(range(1, count + 1)) + bytes((count,)) for count in range(16))
 """Behind a message, so that it is a number of blocks of AES: 1, 2, 3 and so on, and how many these are."""
@@ -83,7 +99,7 @@ class Answer:
 
 def parsed(message: bytes) -> Answer | None:
     """The message in these bytes; None when it is too short, or a checksum is wrong."""
-    if len(message) < 8 or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
+    if len(message) < _LEAST or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
         return None
     return Answer(
         to=message[0],
@@ -95,6 +111,29 @@ def parsed(message: bytes) -> Answer | None:
         data=message[7:-1],
         whole=message,
     )
+
+
+class Mac:
+    """HMAC with one key, for many packets: what becomes of the key is made once.
+
+    ``hmac.digest`` makes it anew for each, which takes 5 microseconds more, twice for a command.
+
+    :param key: at most 64 bytes, the blocks of both digests.
+    :param name: of the digest, as hashlib calls it.
+    Source: RFC 2104, section 4.
+    """
+
+    def __init__(self, key: bytes, name: str) -> None:
+        block = key.ljust(_HASHED, b'\0')
+        self._inner = hashlib.new(name, bytes(byte ^ 0x36 for byte in block))
+        self._outer = hashlib.new(name, bytes(byte ^ 0x5C for byte in block))
+
+    def digest(self, data: bytes) -> bytes:
+        """The keyed digest of these bytes."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(data)
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 def below(label: str, what: str, privilege: int) -> BmcError:
@@ -142,7 +181,7 @@ class Codec(pyghmi.Session):
         self.failure: BmcError | None = None
         self.odd: str | None = None
         self.seqlun = 0
-        self._message = b''
+        self._message = self._awaited = b''
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -168,7 +207,10 @@ class Codec(pyghmi.Session):
 
     def _req_priv_level(self) -> None:
         """The last message was right: pyghmi would send a command now."""
-        self._aes = AES(self.aeskey)
+        cipher = Cipher(AES(self.aeskey), CBC(bytes(16)))
+        self._encryptor, self._decryptor = cipher.encryptor(), cipher.decryptor()
+        self._mac = Mac(self.k1, self._suite.digest_name)
+        self._ours = _RMCP[2:] + bytes((_VERSION_2_0, _IN_SESSION)) + self._own_id()
         self.established = True
 
     # -- the handshake ------------------------------------------------------------------------------------------------
@@ -308,50 +350,68 @@ class Codec(pyghmi.Session):
 
     def encode(self, netfn: int, command: int, data: bytes, lun: int) -> bytes:
         """The packet of a command, with the next sequence numbers."""
-        self.seqlun = (self.seqlun + 1) & 0x3F
-        head = bytes((_BMC, netfn << 2 | lun))
-        body = bytes((_CONSOLE, self.seqlun << 2, command)) + data
-        self._message = head + bytes((-sum(head) & 0xFF,)) + body + bytes((-sum(body) & 0xFF,))
+        self.seqlun = sequence = (self.seqlun + 1) & 0x3F
+        there, back = netfn << 2 | lun, (netfn | 1) << 2
+        body = bytes((_CONSOLE, sequence << 2, command)) + data
+        self._message = bytes((_BMC, there, -_BMC - there & 0xFF)) + body + bytes((-sum(body) & 0xFF,))
+        self._awaited = bytes((_CONSOLE, back, -_CONSOLE - back & 0xFF, _BMC, sequence << 2 | lun, command))
         self.outgoing = self._framed(self._message)
         return self.outgoing
 
+    def answers(self, message: bytes) -> bool:
+        """Whether a message is the answer to the last command, as nearly all BMCs give it; :func:`parsed` looks at the others.
+
+        To compare the bytes before the completion code costs 3 microseconds less than to make an :class:`Answer` of them.
+        """
+        return message[:6] == self._awaited and len(message) >= _LEAST and not sum(message[3:]) & 0xFF
+
     def _framed(self, message: bytes) -> bytes:
         """A packet of the session. Source: tables 13-8 and 13-20, and section 13.28.4."""
-        start = os.urandom(16)
-        encryptor = Cipher(self._aes, CBC(start)).encryptor()
-        payload = start + encryptor.update(message + _PADS[-(len(message) + 1) % 16]) + encryptor.finalize()
+        payload = self._encrypted(message)
         packet = _HEADER.pack(_VERSION_2_0, _IN_SESSION, self.sessionid, self.sequencenumber, len(payload)) + payload
         packet += _FILL[-(len(packet) + 2) % 4]
         self.sequencenumber += 1
         return _RMCP + packet + self._check(packet)
 
-    def _check(self, packet: bytes) -> bytes:
-        return hmac.digest(self.k1, packet, self._suite.digest_name)[: self._suite.check]
+    def _encrypted(self, message: bytes) -> bytes:
+        """Initialisation vector and encrypted message. One context of AES for all packets takes 11 microseconds off a command.
 
-    def decode(self, datagram: bytes) -> 'Answer | None':
-        """The message in a packet of the session; None: it is none, or it came before. Its shape is looked at first."""
-        if len(datagram) < 16 or datagram[0] != _RMCP[0] or datagram[2:4] != _RMCP[2:]:
-            return None
-        version, kind, number, sequence, size = _HEADER.unpack_from(datagram, 4)
+        CBC goes on from the block before: what is given first is a block of random bytes, and what becomes of it is the vector.
+        It is as random as they are, since AES makes another block of each; nobody can foretell it.
+        """
+        return self._encryptor.update(os.urandom(_BLOCK) + message + _PADS[-(len(message) + 1) % _BLOCK])
+
+    def _decrypted(self, payload: bytes) -> bytes:
+        """The message and its padding: what becomes of the vector itself, after the packet before, is none."""
+        return self._decryptor.update(payload)[_BLOCK:]
+
+    def _check(self, packet: bytes) -> bytes:
+        return self._mac.digest(packet)[: self._suite.check]
+
+    def decode(self, datagram: bytes) -> Answer | None:
+        """The answer in a packet of the session; None: there is none."""
+        return parsed(self.opened(datagram))
+
+    def opened(self, datagram: bytes) -> bytes:
+        """The bytes of the message in a packet of the session; none: it is no such packet, or it came before.
+
+        Its shape is looked at first, then whether it is new, then its check; only then is it decrypted.
+        """
+        if len(datagram) < _AHEAD or datagram[0] != _RMCP[0] or datagram[2:10] != self._ours:
+            return b''
+        sequence, size = _NUMBERS.unpack_from(datagram, 10)
         check = self._suite.check
-        tail = len(datagram) - 16 - size - check
-        if (
-            (version, kind, number) != (_VERSION_2_0, _IN_SESSION, self.localsid)
-            or size < 32
-            or size % 16
-            or not 2 <= tail <= 17
-        ):
-            return None
+        if size < 2 * _BLOCK or size % _BLOCK or not 2 <= len(datagram) - _AHEAD - size - check <= 17:
+            return b''
         ahead = sequence - self._highest
         if not sequence or ahead <= -_WINDOW or (ahead <= 0 and self._seen >> -ahead & 1):
-            return None
+            return b''
         if not hmac.compare_digest(datagram[-check:], self._check(datagram[4:-check])):
-            return None
-        decryptor = Cipher(self._aes, CBC(datagram[16:32])).decryptor()
-        plain = decryptor.update(datagram[32 : 16 + size]) + decryptor.finalize()
+            return b''
+        plain = self._decrypted(datagram[_AHEAD : _AHEAD + size])
         if ahead > 0:
             self._highest = sequence
             self._seen = (self._seen << ahead | 1) & (1 << _WINDOW) - 1 if ahead < _WINDOW else 1
         else:
             self._seen |= 1 << -ahead
-        return parsed(plain[: -1 - plain[-1]])
+        return plain[: -1 - plain[-1]]

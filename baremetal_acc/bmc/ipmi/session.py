@@ -9,6 +9,7 @@ command like others, whose second answer is waited for.
 Source: IPMI 2.0 revision 1.1, sections 6.12, 6.13 and 22.13 to 22.20; facts/ipmi.md, section 5.
 """
 
+import itertools
 import logging
 import select
 import socket
@@ -17,13 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import bridge
 from baremetal_acc.bmc.ipmi.place import Place, Privilege
-from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below
+from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable
 
@@ -54,8 +55,8 @@ _BRIDGE_PAUSE = 1.0
 _SLICE = 0.25
 """Seconds after which whoever waits looks whether it was told to stop."""
 
-_GOODBYE, _SHORT_GOODBYE = timedelta(seconds=1), timedelta(seconds=0.3)
-"""For closing a session, and one of a BMC that has fallen silent."""
+_GOODBYE, _SHORT_GOODBYE = 1.0, 0.3
+"""Seconds for closing a session, and one of a BMC that has fallen silent."""
 
 _REPEATS = 2
 """How often a message of the handshake is sent again before another handshake is begun."""
@@ -141,7 +142,7 @@ class Session:
             return Reply(Code.LENGTH_EXCEEDED)
         with self._lock:
             within = self._there.answer if within is None else within
-            reply = self._asked(_Asked(netfn, command, bytes(data), lun), once, within)
+            reply = self._asked(_Asked(netfn, command, bytes(data), lun, once, within.total_seconds()))
         LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
         return reply
 
@@ -154,7 +155,7 @@ class Session:
             number = struct.pack('<I', self._codec.sessionid)
             if self._codec.established:
                 with suppress(BmcError):
-                    self._asked(_Asked(NetFn.APP, _CLOSE, number, 0), False, _SHORT_GOODBYE if self._silent else _GOODBYE)
+                    self._asked(_Asked(NetFn.APP, _CLOSE, number, 0, False, _SHORT_GOODBYE if self._silent else _GOODBYE))
             self._socket.close()
             self._socket = None
 
@@ -249,24 +250,42 @@ class Session:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _asked(self, asked: '_Asked', once: bool, within: timedelta) -> Reply:
+    def _asked(self, asked: '_Asked') -> Reply:
         """Send a command, and again where that may be, until it is answered."""
         began = self._clock()
         if self._socket is None:
             raise BmcUnreachable(bmc=self.label, what=f'{asked}: the session is closed')
         if self._stopped() or began >= self.until:
             self._give_up()
-        until = min(began + within.total_seconds(), self.until)
+        until = min(began + asked.within, self.until)
         self._refusals = 0
         self._send(self._codec.encode(asked.netfn, asked.command, asked.data, asked.lun))
-        sequence, sends, passed_on, strange = self._codec.seqlun, 1, False, 0
         pace = _Pace(began, _FIRST_PAUSE if self._rtt is None else max(_SHORTEST_PAUSE, min(4 * self._rtt, _FIRST_PAUSE)))
-        if once:
+        if asked.once:
             pace.due = until
-        for datagram in self._heard(until, pace):
+        # It is nearly always what comes first, and is then taken without the loop, which costs 10 microseconds.
+        # (What Send Message carries is answered by a message of its own.)
+        first = self._first(min(until, pace.due) - began)
+        if first and self._codec.answers(first) and asked.command != _SEND_MESSAGE:
+            self.idle_since = self._clock()
+            self._learn(self.idle_since - began)
+            return Reply(first[6], first[7:-1])
+        return self._waited_for(asked, began, until, pace, first)
+
+    def _first(self, seconds: float) -> bytes | None:
+        """The message in the first datagram, b'' where that is none; None: nothing has come yet."""
+        datagram = self._received() if self._wait(seconds) else None
+        return None if datagram is None else self._codec.opened(datagram)
+
+    def _waited_for(self, asked: '_Asked', began: float, until: float, pace: '_Pace', first: bytes | None) -> Reply:
+        """The answer, when it is not plainly the first message that came."""
+        codec, sends, passed_on, strange = self._codec, 1, False, 0
+        sequence = codec.seqlun
+        further = (None if datagram is None else codec.opened(datagram) for datagram in self._heard(until, pace))
+        for message in further if first is None else itertools.chain((first,), further):
             now = self._clock()
-            if datagram is not None:
-                answer = self._codec.decode(datagram)
+            if message is not None:
+                answer = parsed(message)
                 if answer is not None:
                     self.idle_since = now
                 reply = None if answer is None else asked.answered(answer, sequence)
@@ -274,23 +293,23 @@ class Session:
                     strange += 1
                     if strange > MOST_STRANGE:
                         told = f'{asked}: more than {MOST_STRANGE} datagrams came that answer nothing'
-                        raise BmcAnswerInvalid(bmc=self.label, what=told + _unsure(once))
+                        raise BmcAnswerInvalid(bmc=self.label, what=told + _unsure(asked.once))
                 elif reply.ok and not reply.data and asked.carried is not None:
                     passed_on = True  # what the controller behind answers is a message of its own
                     pace.slow(now)
                 else:
                     self._learn(now - began if sends == 1 and asked.carried is None else None)
                     return reply
-            if now >= pace.due and not once:
-                self._send(self._codec.repeated())
+            if now >= pace.due and not asked.once:
+                self._send(codec.repeated())
                 sends += 1
                 pace.sent(now)
         if passed_on:
             return Reply(Code.OK)
         self._silent = True
         if self._stopped() or self._clock() >= self.until:
-            self._give_up(once)
-        raise self._gone(f'{asked}: no answer in {within.total_seconds():g} s{_unsure(once)}')
+            self._give_up(asked.once)
+        raise self._gone(f'{asked}: no answer in {asked.within:g} s{_unsure(asked.once)}')
 
     def _learn(self, taken: float | None) -> None:
         """How fast it answers. Of what was sent twice nobody knows which one was answered."""
@@ -394,14 +413,19 @@ def _unsure(once: bool) -> str:
     return '; it was sent once, and whether it was done is not known' if once else ''
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A command that was sent."""
+class _Asked(NamedTuple):
+    """A command that was sent. There is one for each packet, and this kind is made in a third of the time.
+
+    :ivar once: it may not be sent again.
+    :ivar within: seconds that it is given.
+    """
 
     netfn: int
     command: int
     data: bytes
     lun: int
+    once: bool
+    within: float
 
     def __str__(self) -> str:
         return f'command {self.netfn:02X}h/{self.command:02X}h'
