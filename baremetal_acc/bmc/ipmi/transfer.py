@@ -33,7 +33,7 @@ from baremetal_acc.bmc.ipmi.hpm import (
     parse_status,
 )
 from baremetal_acc.bmc.ipmi.hpm_image import ActionKind, Image, Upload
-from baremetal_acc.bmc.ipmi.wire import AWAY, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, ask, refusal
+from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, ask, refusal
 from baremetal_acc.errors import BmcError, BmcUnreachable, WriteFailed
 
 POLL = timedelta(seconds=1)
@@ -50,6 +50,9 @@ _PAYLOAD_OVERHEAD = 7
 
 _BLOCK_OVERHEAD = 2
 """Body code and block number."""
+
+_NO_SECTION = bytes([GROUP_PICMG])
+"""The answer to a block that says nothing of where to go on."""
 
 _MEANS = {
     (Command.INITIATE, 0x81): 'it does not take this component for that',
@@ -181,7 +184,7 @@ def turn(
     """
     until = clock() + within.total_seconds()
     while not transfer.staged and clock() < until:
-        transfer = step(raw, transfer, clock())
+        transfer = _row(raw, transfer, clock, until) if _is_settled(transfer) else step(raw, transfer, clock())
         if transfer.pause:
             sleep(transfer.pause.total_seconds())
     return transfer
@@ -240,24 +243,58 @@ def _request(transfer: Transfer) -> tuple[Command, bytes]:
 _ACTIONS = {Stage.BACKUP: ActionKind.BACKUP, Stage.PREPARE: ActionKind.PREPARE, Stage.OPEN: ActionKind.UPLOAD}
 
 
+def _is_settled(transfer: Transfer) -> bool:
+    """Whole blocks go out one after another, none of them the last one, and another size is not tried any more."""
+    goes_on = transfer.stage is Stage.SEND and not transfer.looking and not transfer.pause and transfer.since is None
+    whole = transfer.offset + transfer.size < transfer.end
+    return goes_on and whole and transfer.size == transfer.taken == _next_size(transfer.taken, transfer.refused)
+
+
+def _row(raw: Raw, transfer: Transfer, clock: Callable[[], float], until: float) -> Transfer:
+    """Send whole blocks for about this long, up to the last but one, or to the first that is not plainly taken.
+
+    Another :class:`Transfer` is made of all of them together: a block takes 30 microseconds less than by :func:`step`.
+    """
+    firmware, size, offset, number = transfer.upload.firmware, transfer.size, transfer.offset, transfer.number
+    answer: Reply | BmcUnreachable | None = None
+    while offset + size < transfer.end and (now := clock()) < until:
+        answer = _answer(raw, number, firmware[offset : offset + size])
+        if isinstance(answer, BmcUnreachable) or answer.code or answer.data != _NO_SECTION:
+            break
+        offset, number, answer = offset + size, number + 1, None
+    transfer = replace(transfer, offset=offset, number=number, sent=transfer.sent + offset - transfer.offset)
+    return transfer if answer is None else _heard(raw, transfer, answer, now)
+
+
 def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     """Send a block."""
-    block = _block(transfer)
+    return _heard(raw, transfer, _answer(raw, transfer.number, _block(transfer)), now)
+
+
+def _answer(raw: Raw, number: int, block: bytes) -> Reply | BmcUnreachable:
+    """What becomes of a block that is sent."""
     try:
-        reply = raw(NetFn.GROUP, Command.UPLOAD, encode_block(transfer.number, block))
+        return raw(NetFn.GROUP, Command.UPLOAD, encode_block(number, block))
     except BmcUnreachable as exc:
+        return exc
+
+
+def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: float) -> Transfer:
+    """What comes after a block of which that was heard."""
+    if isinstance(reply, BmcUnreachable):
         if not transfer.sent and transfer.size > SAFE_BLOCK:  # what is too long may get lost: shorter, and from the beginning
             smaller = max(SAFE_BLOCK, transfer.size // 4)
             opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
-            return _wait(raw, opened, now, exc.what)
-        return _wait(raw, transfer, now, exc.what)
+            return _wait(raw, opened, now, reply.what)
+        return _wait(raw, transfer, now, reply.what)
     if reply.ok:
         return _taken(raw, transfer, parse_section(reply.data, raw.label))
     if reply.code == IN_PROGRESS:
         return _wait(raw, replace(transfer, looking=True), now, f'{NAMES[Command.UPLOAD]} goes on')
-    if reply.code in TOO_LONG and len(block) > max(1, transfer.taken):
-        smaller = transfer.taken + (len(block) - transfer.taken) // 2
-        return replace(transfer, size=smaller, refused=len(block))
+    length = len(_block(transfer))
+    if reply.code in TOO_LONG and length > max(1, transfer.taken):
+        smaller = transfer.taken + (length - transfer.taken) // 2
+        return replace(transfer, size=smaller, refused=length)
     if reply.code == Code.BUSY or reply.code in AWAY:
         return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
     raise _failed(raw, transfer, Command.UPLOAD, reply)
@@ -265,6 +302,11 @@ def _send(raw: Raw, transfer: Transfer, now: float) -> Transfer:
 
 def _block(transfer: Transfer) -> bytes:
     return transfer.upload.firmware[transfer.offset : min(transfer.offset + transfer.size, transfer.end)]
+
+
+def _next_size(taken: int, refused: int | None) -> int:
+    """Between what was taken and what was too long, until they are near each other."""
+    return taken if refused is None or refused - taken <= max(1, taken // 32) else (taken + refused) // 2
 
 
 def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Transfer:
@@ -276,8 +318,7 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
     size, taken = transfer.size, transfer.taken
     if length == size:
         taken = max(taken, size)
-        refused = transfer.refused
-        size = taken if refused is None or refused - taken <= max(1, taken // 32) else (taken + refused) // 2
+        size = _next_size(taken, transfer.refused)
     sent, offset, end = transfer.sent + length, transfer.offset + length, transfer.end
     if section is not None:
         offset, end = section[0], sum(section)

@@ -524,6 +524,58 @@ def test_an_upload_can_be_carried_on_in_pieces():
     assert before == len(controller.log)
 
 
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            'most': st.sampled_from([7, 23, 36, 200, 897]),
+            'lost': st.frozensets(st.integers(0, 60), max_size=6),
+            'dropped': st.frozensets(st.integers(0, 60), max_size=6),
+            'codes': st.dictionaries(
+                st.integers(0, 50), st.sampled_from([0x80, 0x82, 0xC0, 0xC3, 0xC7, 0xD3, 0xFF]), max_size=3
+            ),
+            'sections': st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 3000), st.integers(0, 200)), max_size=2),
+            'blocks_take': st.sampled_from([0.5, 1.5]),
+        },
+    ),
+    st.sampled_from([36, 98, 898]),
+)
+def test_a_turn_sends_what_its_steps_would_send(habits, size):
+    """It sends blocks in rows, and nobody can tell: the same commands, the same end, the same time."""
+    made = image(FIRMWARE[:3000])
+
+    def end(controller, go):
+        transfer = started(Controller(), made, size)
+        try:
+            transfer, error = go(controller, transfer), None
+        except AccError as exc:
+            transfer, error = None, str(exc)
+        return transfer, error, controller.log, controller.clock.now
+
+    def by_steps(controller, transfer):
+        while not transfer.staged:
+            transfer = step(controller, transfer, controller.clock())
+            controller.clock.sleep(transfer.pause.total_seconds())
+        return transfer
+
+    def by_turn(controller, transfer):
+        return turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=9))
+
+    assert end(Controller(**habits), by_steps) == end(Controller(**habits), by_turn)
+
+
+def test_a_turn_ends_in_time_though_each_block_is_taken():
+    """A block takes 0.1 s, so that a turn of 5 s has fifty."""
+    controller = Controller()
+    transfer = started(controller, size=23)
+    answer = controller.answer
+    controller.answer = lambda *sent: controller.clock.sleep(0.1) or answer(*sent)
+    for sent in (46, 96, 146):  # the first turn has four commands before its blocks
+        transfer = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(seconds=5))
+        assert sent == controller.count(0x32)
+        assert (23 * sent, sent, 23 * sent) == (transfer.sent, transfer.number, transfer.offset)
+
+
 def test_an_upload_that_was_broken_off_begins_again_with_abort():
     """Nothing of it survives a restart, and nothing has to."""
     controller = Controller()
