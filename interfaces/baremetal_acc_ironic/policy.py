@@ -54,6 +54,7 @@ _RULES = (
     ),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
+    ('vendor.send_raw', _WRITE, "Ironic's own raw commands over IPMI. They can write firmware and open locks."),
     *((f'{interface}.{step}', _WRITE, what) for interface, step, what in ramdisk.STEPS),
 )
 

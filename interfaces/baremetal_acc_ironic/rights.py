@@ -38,14 +38,16 @@ IN_TREE = frozenset(
     {
         (FIRMWARE, 'update'),
         ('management', 'update_firmware'),
+        ('vendor', 'send_raw'),
         *((interface, step) for interface, step, _ in ramdisk.STEPS),
         ('deploy', 'container_clean_step'),
         ('bios', 'apply_configuration'),
         ('bios', 'factory_reset'),
     }
 )
-"""Ironic's own steps that write firmware, which goes round the baseline, its ramdisk's among them; that which runs any program
-in the ramdisk; and those that change settings of the BIOS by the BMC, for some locks of whole machines are such settings.
+"""Ironic's own steps that write firmware, which goes round the baseline, its ramdisk's among them; that which sends a BMC any
+command of IPMI; that which runs any program in the ramdisk; and those that change settings of the BIOS by the BMC, for some
+locks of whole machines are such settings.
 
 Source: ironic-python-agent, hardware_managers/container.py.
 """

@@ -83,6 +83,17 @@ class TestRights(ApiCase):
         assert 403 == self.serve_as(LESSEE_ADMIN, 'update', {'settings': [{'component': 'bmc', 'url': 'http://x'}]})
         assert 'insufficient privileges to execute step update' in self.said
 
+    def test_so_are_its_raw_commands_of_ipmi(self) -> None:
+        """Ironic disallows that step by default, to everybody; who allows it allows it to the operator."""
+        self.config(group='api', disallow_service_steps=[])
+        wanted = {'interface': 'vendor', 'step': 'send_raw', 'args': {'raw_bytes': '0x06 0x02'}}
+        body = {'target': 'service', 'service_steps': [wanted]}
+        for who_asks, status in ((LESSEE_ADMIN, 403), (OWNER_ADMIN, 403), (SYSTEM_MEMBER, 403), (SYSTEM_ADMIN, 202)):
+            answer = self.app.put_json(
+                f'/v1/nodes/{self.node.uuid}/states/provision', body, headers=who_asks, expect_errors=True
+            )
+            assert status == answer.status_int, answer.text
+
     def test_the_system_admin_may(self) -> None:
         """And the job says who it was."""
         assert 202 == self.serve_as(SYSTEM_ADMIN, 'verify_accelerators')
@@ -124,6 +135,16 @@ class TestSecrets(ApiCase):
         assert '******' == shown['driver_info']['acc_bmcs']['dpu']['password']
         assert self.machine.bmcs['dpu'].username == shown['driver_info']['acc_bmcs']['dpu']['username']
         assert secret not in str(shown)
+
+    def test_the_key_of_a_further_bmc_that_speaks_ipmi_is_masked_too(self) -> None:
+        """By its name. Of a host's ipmi_hex_kg_key Ironic shows all: that name is Ironic's own."""
+        login = {'username': 'acc', 'password': 'hunter2hunter2'}
+        other = {'address': 'ipmi://192.0.2.1', 'secret_hex_kg_key': '0b' * 20} | login
+        self.node.driver_info = self.node.driver_info | {'acc_bmcs': {'other': other}}
+        self.node.save()
+        shown = self.app.get(f'/v1/nodes/{self.node.uuid}', headers=SYSTEM_ADMIN).json
+        assert '******' == shown['driver_info']['acc_bmcs']['other']['secret_hex_kg_key']
+        assert '0b0b' not in str(shown)
 
     def test_what_a_job_leaves_behind_holds_no_password(self) -> None:
         """Neither the key that we keep, nor the history, nor the inventory."""

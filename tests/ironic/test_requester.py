@@ -151,6 +151,7 @@ CLEAN, DEPLOY, SERVICE = Flow.CLEAN, Flow.DEPLOY, Flow.SERVICE
         ('firmware.update_accelerator_firmware', {}, False, True),
         ('firmware.update', {'settings': []}, False, True),
         ('management.update_firmware', {'firmware_images': []}, False, True),
+        ('vendor.send_raw', {'raw_bytes': '0x06 0x02'}, False, True),
         ('deploy.update_nvidia_nic_firmware_image', {'images': []}, False, True),
         ('deploy.update_nvidia_nic_firmware_settings', {'settings': []}, False, True),
         ('deploy.container_clean_step', {'container_url': 'x'}, False, True),
