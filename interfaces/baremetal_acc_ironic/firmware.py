@@ -1,19 +1,23 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps does the firmware interface ``redfish-acc`` offer, and what looks after them?
+"""Which steps do the firmware interfaces ``redfish-acc`` and ``ipmi-acc`` offer, and what looks after them?
 
-Ironic's own Redfish firmware interface stays below: BIOS, BMC and NICs are updated by its step ``update``. None of our steps
-needs a ramdisk, and none that writes can be aborted half way. Nothing sleeps here: steps wait, and periodics come back.
+The same ones. Below ``redfish-acc`` Ironic's own Redfish firmware interface stays: BIOS, BMC and NICs are updated by its step
+``update``; Ironic has none for IPMI. None of our steps needs a ramdisk, and none that writes can be aborted half way. Nothing
+sleeps here: steps wait, and periodics come back.
 """
 
+import functools
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar, TypeVar, cast
 
 from ironic.common import exception, metrics_utils, states
 from ironic.conductor import periodics
 from ironic.conf import CONF
 from ironic.drivers import base
+from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish.firmware import RedfishFirmware
 from oslo_log import log
 
@@ -66,24 +70,38 @@ def _poll_interval() -> float:
     return float(CONF[GROUP].poll_interval)
 
 
-class RedfishAccFirmware(RedfishFirmware):
-    """Firmware, functions and locks of accelerators."""
+Method = TypeVar('Method', bound=Callable[..., Any])
+
+
+def timed(method: Method) -> Method:
+    """A metric for each interface, named after it, such as ``RedfishAccFirmware.turn_jobs``."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
+        return METRICS.timer(f'{type(self).__name__}.{method.__name__}')(method)(self, *arguments, **named)
+
+    return cast(Method, wrapped)
+
+
+class AccFirmware(base.FirmwareInterface):
+    """Firmware, functions and locks of accelerators, over whatever Ironic has for the rest of a machine.
+
+    :cvar hardware_type: that it belongs to; it is called the same.
+    """
+
+    hardware_type: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
         for name, text in policy.shortcomings(CONF):
             if name not in CONF[GROUP].known_shortcomings:
                 raise exception.DriverLoadError(
-                    driver=opts.HARDWARE_TYPE,
+                    driver=self.hardware_type,
                     reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] known_shortcomings)',
                 )
             LOG.warning('%s; [%s] known_shortcomings accepts that', text, GROUP)
         if not CONF[GROUP].certificate_key:
             LOG.warning('[%s] certificate_key is not set: no node will be deployed for a tenant', GROUP)
-
-    def get_properties(self) -> dict[str, str]:
-        """What ``driver_info`` may hold."""
-        return dict(super().get_properties()) | PROPERTIES
 
     def validate(self, task: Any) -> None:
         """Check what can be checked without a BMC: driver_info, baseline and catalogue.
@@ -101,14 +119,14 @@ class RedfishAccFirmware(RedfishFirmware):
 
     # ------------------------------------------------------------------------------------------------------------- steps
 
-    @METRICS.timer('RedfishAccFirmware.reconcile_accelerators')
+    @timed
     @base.clean_step(priority=RECONCILE_PRIORITY, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.RECONCILE.argsinfo, requires_ramdisk=False)
     def reconcile_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Bring everything to the baseline: firmware, functions, locks, placement."""
         return work.start(task, steps.RECONCILE, arguments)
 
-    @METRICS.timer('RedfishAccFirmware.inventory_accelerators')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.INVENTORY.argsinfo, requires_ramdisk=False)
     def inventory_accelerators(self, task: Any, **arguments: Any) -> None:
@@ -116,7 +134,7 @@ class RedfishAccFirmware(RedfishFirmware):
         steps.INVENTORY.arguments(arguments)
         reading.take_stock(task, steps.INVENTORY.name)
 
-    @METRICS.timer('RedfishAccFirmware.verify_accelerators')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
     @base.deploy_step(priority=VERIFY_PRIORITY, abortable=False, argsinfo=steps.VERIFY.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.VERIFY.argsinfo, requires_ramdisk=False)
@@ -125,14 +143,14 @@ class RedfishAccFirmware(RedfishFirmware):
         steps.VERIFY.arguments(arguments)
         reading.verify(task)
 
-    @METRICS.timer('RedfishAccFirmware.unlock_accelerators')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.UNLOCK.argsinfo, requires_ramdisk=False)
     def unlock_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Release locks; nothing is verified and no host powered on until they are engaged again."""
         return work.start(task, steps.UNLOCK, arguments)
 
-    @METRICS.timer('RedfishAccFirmware.lock_accelerators')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.LOCK.argsinfo, requires_ramdisk=False)
     @base.deploy_step(priority=LOCK_PRIORITY, abortable=False, argsinfo=steps.LOCK.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.LOCK.argsinfo, requires_ramdisk=False)
@@ -140,7 +158,7 @@ class RedfishAccFirmware(RedfishFirmware):
         """Engage locks and read them back."""
         return work.start(task, steps.LOCK, arguments)
 
-    @METRICS.timer('RedfishAccFirmware.update_accelerator_firmware')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
     @base.deploy_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.UPDATE.argsinfo, requires_ramdisk=False)
@@ -148,7 +166,7 @@ class RedfishAccFirmware(RedfishFirmware):
         """Bring firmware to the baseline, then lock."""
         return work.start(task, steps.UPDATE, arguments)
 
-    @METRICS.timer('RedfishAccFirmware.program_accelerators')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
     @base.deploy_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.PROGRAM.argsinfo, requires_ramdisk=False)
@@ -156,14 +174,14 @@ class RedfishAccFirmware(RedfishFirmware):
         """Put functions into slots, then lock."""
         return work.start(task, steps.PROGRAM, arguments)
 
-    @METRICS.timer('RedfishAccFirmware.publish_accelerators')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.PUBLISH.argsinfo, requires_ramdisk=False)
     def publish_accelerators(self, task: Any, **arguments: Any) -> str | None:
         """Make placement agree with what holds."""
         return work.start(task, steps.PUBLISH, arguments)
 
-    @METRICS.timer('RedfishAccFirmware.waive_accelerator_locks')
+    @timed
     @base.clean_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
     @base.service_step(priority=0, abortable=False, argsinfo=steps.WAIVE.argsinfo, requires_ramdisk=False)
     def waive_accelerator_locks(self, task: Any, **arguments: Any) -> None:
@@ -223,43 +241,48 @@ class RedfishAccFirmware(RedfishFirmware):
 
     # --------------------------------------------------------------------------------------------------------- periodics
 
-    @METRICS.timer('RedfishAccFirmware.turn_jobs')
+    @timed
     @periodics.periodic(spacing=_poll_interval)
     def turn_jobs(self, manager: Any, context: Any) -> None:
         """Hand out turns to the jobs of nodes that wait, each in a worker of its own: a slow BMC delays nobody else."""
-        nodes = with_jobs(manager, (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT))
-        workers(manager).hand_out(self, manager, context, nodes, work.turn, 'going on with jobs on accelerators')
+        ours = workers(manager)
+        if ours.led_by(self):
+            nodes = with_jobs(manager, (states.CLEANWAIT, states.DEPLOYWAIT, states.SERVICEWAIT))
+            ours.hand_out(manager, context, nodes, work.turn, 'going on with jobs on accelerators')
 
-    @METRICS.timer('RedfishAccFirmware.recover_jobs')
+    @timed
     @periodics.periodic(spacing=_poll_interval)
     def recover_jobs(self, manager: Any, context: Any) -> None:
         """Look after jobs whose step is gone. Nodes in maintenance are looked after too."""
-        nodes = with_jobs(manager, recovery.STATES)
-        workers(manager).hand_out(
-            self, manager, context, nodes, recovery.recover, 'bringing back locks after an interrupted job'
-        )
+        ours = workers(manager)
+        if ours.led_by(self):
+            nodes = with_jobs(manager, recovery.STATES)
+            ours.hand_out(manager, context, nodes, recovery.recover, 'bringing back locks after an interrupted job')
 
-    @METRICS.timer('RedfishAccFirmware.watch_nodes')
+    @timed
     @periodics.periodic(spacing=watch.tick)
     def watch_nodes(self, manager: Any, context: Any) -> None:
         """Hand out rounds of the watch over nodes that are somebody else's, to each at its own moment."""
-        watch.hand_out(self, manager, context, work.now())
+        if workers(manager).led_by(self):
+            watch.hand_out(manager, context, work.now())
 
-    @METRICS.timer('RedfishAccFirmware.keep_vocabulary')
+    @timed
     @periodics.periodic(spacing=_poll_interval)
     def keep_vocabulary(self, manager: Any, context: Any) -> None:
         """See that placement knows the classes and traits that flavors may name."""
-        vocabulary.keep(manager)
+        if workers(manager).led_by(self):
+            vocabulary.keep(manager)
 
-    @METRICS.timer('RedfishAccFirmware.tell_fitness')
+    @timed
     @periodics.periodic(spacing=fitness.tick)
     def tell_fitness(self, manager: Any, context: Any) -> None:
         """Withdraw what nodes offer that are not fit to be deployed, and offer it again once they are."""
-        fitness.hand_out(self, manager, context, work.now())
+        if workers(manager).led_by(self):
+            fitness.hand_out(manager, context, work.now())
 
     # ------------------------------------------------------------------------------------------------------------- cache
 
-    @METRICS.timer('RedfishAccFirmware.cache_firmware_components')
+    @timed
     def cache_firmware_components(self, task: Any) -> None:
         """Keep the versions of BIOS, BMC and NICs as Ironic does, and those of accelerators; neither waits for the other.
 
@@ -287,3 +310,30 @@ class RedfishAccFirmware(RedfishFirmware):
             record.sync_firmware(task, inventory)
             record.store(task, judged(inventory, work.evidence(mind, Flow.SERVICE), lifecycle=mind.lifecycle))
             memory.store(task.node, replace(mind, digest=record.digest(inventory)))
+
+
+class RedfishAccFirmware(AccFirmware, RedfishFirmware):
+    """Of machines whose host has a BMC that speaks Redfish."""
+
+    hardware_type = opts.REDFISH_ACC
+
+    def get_properties(self) -> dict[str, str]:
+        """What ``driver_info`` may hold."""
+        return dict(super().get_properties()) | PROPERTIES
+
+
+class IpmiAccFirmware(AccFirmware):
+    """Of machines whose host has a BMC that speaks IPMI. Ironic knows nothing of their firmware."""
+
+    hardware_type = opts.IPMI_ACC
+
+    def get_properties(self) -> dict[str, str]:
+        """What ``driver_info`` may hold."""
+        return dict(ipmitool.COMMON_PROPERTIES) | PROPERTIES
+
+    def update(self, task: Any, settings: Any) -> None:
+        """Ironic's own update of BIOS, BMC and NICs; no step of this interface.
+
+        :raises UnsupportedDriverExtension: always; ``update_accelerator_firmware`` is the step that writes firmware.
+        """
+        raise exception.UnsupportedDriverExtension(driver=task.node.driver, extension='firmware.update')

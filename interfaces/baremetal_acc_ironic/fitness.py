@@ -104,7 +104,7 @@ def on(conf: Any) -> bool:
     return bool(conf[GROUP].publish) and conf[GROUP].fitness_interval > 0
 
 
-def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
+def hand_out(manager: Any, context: Any, now: datetime) -> None:
     """Begin what is due. One question to the database, and none to anybody else."""
     if not on(CONF):
         return
@@ -126,7 +126,7 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
     ):
         if not memory.known(info):
             continue  # nothing was ever told of it
-        if name != opts.HARDWARE_TYPE:
+        if name not in opts.HARDWARE_TYPES:
             others[uuid] = instance
             continue
         mine.add(uuid)
@@ -142,7 +142,7 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
     if waiting:
         turn = partial(look_after, rounds=rounds)
         workers(manager).hand_out(
-            interface, manager, context, waiting[:AT_A_TIME], turn, 'telling placement what is on offer', watching=True
+            manager, context, waiting[:AT_A_TIME], turn, 'telling placement what is on offer', watching=True
         )
     rounds.quiet &= others.keys()
     rounds.others = {uuid: instance for uuid, instance in others.items() if uuid not in rounds.quiet}

@@ -1,42 +1,48 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can a node of the hardware type ``redfish-acc`` use?
+"""What can a node of the hardware type ``redfish-acc`` or ``ipmi-acc`` use?
 
-Everything that a node of Ironic's ``redfish`` can, and the interfaces of this package. ``noop`` deploy and ``fake`` boot are
-allowed for nodes that are not imaged by Ironic.
+Everything that a node of Ironic's ``redfish`` or ``ipmi`` can, and the interfaces of this package of that name. ``noop`` deploy
+and ``fake`` boot are allowed for nodes that are not imaged by Ironic.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic.conf import CONF
+from ironic.drivers import hardware_type
+from ironic.drivers.ipmi import IPMIHardware
 from ironic.drivers.modules import fake, noop
 from ironic.drivers.redfish import RedfishHardware
 
 from baremetal_acc_ironic import opts
-from baremetal_acc_ironic.firmware import RedfishAccFirmware
-from baremetal_acc_ironic.inspect import RedfishAccInspect
-from baremetal_acc_ironic.power import RedfishAccPower
+from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
+from baremetal_acc_ironic.inspect import IpmiAccInspect, RedfishAccInspect
+from baremetal_acc_ironic.power import IpmiAccPower, RedfishAccPower
 
 opts.register(CONF)
 
 
-class RedfishAccHardware(RedfishHardware):
-    """Redfish machines with accelerators."""
+class AccHardware(hardware_type.AbstractHardwareType):
+    """A hardware type of Ironic with our interfaces before its own."""
+
+    firmware: ClassVar[type]
+    inspect: ClassVar[type]
+    power: ClassVar[type]
 
     @property
     def supported_firmware_interfaces(self) -> list[Any]:
         """Ours is preferred."""
-        return [RedfishAccFirmware, *super().supported_firmware_interfaces]
+        return [self.firmware, *super().supported_firmware_interfaces]
 
     @property
     def supported_inspect_interfaces(self) -> list[Any]:
         """Ours is preferred."""
-        return [RedfishAccInspect, *super().supported_inspect_interfaces]
+        return [self.inspect, *super().supported_inspect_interfaces]
 
     @property
     def supported_power_interfaces(self) -> list[Any]:
         """Ours is preferred."""
-        return [RedfishAccPower, *super().supported_power_interfaces]
+        return [self.power, *super().supported_power_interfaces]
 
     @property
     def supported_deploy_interfaces(self) -> list[Any]:
@@ -47,3 +53,15 @@ class RedfishAccHardware(RedfishHardware):
     def supported_boot_interfaces(self) -> list[Any]:
         """With ``fake``, which goes with ``noop`` deploy."""
         return [*super().supported_boot_interfaces, fake.FakeBoot]
+
+
+class RedfishAccHardware(AccHardware, RedfishHardware):
+    """Machines with accelerators whose BMC speaks Redfish."""
+
+    firmware, inspect, power = RedfishAccFirmware, RedfishAccInspect, RedfishAccPower
+
+
+class IpmiAccHardware(AccHardware, IPMIHardware):
+    """Machines with accelerators whose BMC speaks IPMI."""
+
+    firmware, inspect, power = IpmiAccFirmware, IpmiAccInspect, IpmiAccPower

@@ -5,8 +5,10 @@
 from dataclasses import replace
 from typing import Any
 
-from ironic.common import exception
+from ironic.common import exception, states
 from ironic.conf import CONF
+from ironic.drivers import base
+from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish.inspect import RedfishInspect
 
 from baremetal_acc.errors import AccError
@@ -14,19 +16,16 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc_ironic import drift, opts, policy, reading
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.target import PROPERTIES
+from baremetal_acc_ironic.target import target as target_of
 
 opts.register(CONF)
 
 
-class RedfishAccInspect(RedfishInspect):
+class AccInspect(base.InspectInterface):
     """Out-of-band inspection with accelerators. Placement's root provider is never touched."""
 
-    def get_properties(self) -> dict[str, str]:
-        """What ``driver_info`` may hold."""
-        return dict(super().get_properties()) | PROPERTIES
-
     def inspect_hardware(self, task: Any) -> str:
-        """Inspect as Ironic does, then add the accelerators to what it stored.
+        """Inspect as Ironic does, if it can, then add the accelerators to what is stored.
 
         The devices that are found are those that must be there from now on: inspect a node again after its hardware was
         changed. One that may only be hidden from this look must still be there; and all that were there before, if the project
@@ -34,7 +33,7 @@ class RedfishAccInspect(RedfishInspect):
 
         :raises HardwareInspectionFailure: Ironic's part or ours failed.
         """
-        state = super().inspect_hardware(task)
+        state = super().inspect_hardware(task) or states.MANAGEABLE
         try:
             self._remember(task, reading.take_stock(task, drift.INSPECTION))
         except AccError as exc:
@@ -48,3 +47,33 @@ class RedfishAccInspect(RedfishInspect):
             mind = replace(mind, known=frozenset(), blockable=(), ways=frozenset())
         mind = replace(mind, known=mind.known | {a.id for a in known.accelerators})
         memory.store(task.node, mind.shown(known.accelerators))
+
+
+class RedfishAccInspect(AccInspect, RedfishInspect):
+    """Of machines whose host has a BMC that speaks Redfish."""
+
+    def get_properties(self) -> dict[str, str]:
+        """What ``driver_info`` may hold."""
+        return dict(super().get_properties()) | PROPERTIES
+
+
+class IpmiAccInspect(AccInspect):
+    """Of machines whose host has a BMC that speaks IPMI: their accelerators, and nothing else of them.
+
+    What an inspection in band has stored of the rest stays.
+    """
+
+    def get_properties(self) -> dict[str, str]:
+        """What ``driver_info`` may hold."""
+        return dict(ipmitool.COMMON_PROPERTIES) | PROPERTIES
+
+    def validate(self, task: Any) -> None:
+        """Check ``driver_info``, without a BMC.
+
+        :raises InvalidParameterValue: something is wrong; names where.
+        :raises MissingParameterValue: something is missing.
+        """
+        try:
+            target_of(task)
+        except AccError as exc:
+            raise exception.InvalidParameterValue(str(exc)) from exc

@@ -9,28 +9,45 @@ from oslo_config import cfg
 
 from baremetal_acc import conf as core
 
-HARDWARE_TYPE = 'redfish-acc'
+REDFISH_ACC, IPMI_ACC = 'redfish-acc', 'ipmi-acc'
+
+HARDWARE_TYPES = (REDFISH_ACC, IPMI_ACC)
+"""Names of the hardware types, and of their interfaces."""
 
 PLACEMENT = 'placement'
 
-OPTIONS = [
-    cfg.StrOpt(
-        'verify_ca',
-        help=(
-            "Path of a CA bundle, or true or false, for nodes of this hardware type whose driver_info['redfish_verify_ca'] "
-            "(acc_bmcs: 'verify_ca') is not set or is true."
+_CA = 'Path of a CA bundle, or true or false, for '
+
+OPTIONS = {
+    REDFISH_ACC: [
+        cfg.StrOpt(
+            'verify_ca',
+            help=(
+                f"{_CA}nodes of this hardware type whose driver_info['redfish_verify_ca'] (acc_bmcs: 'verify_ca') is not set "
+                'or is true.'
+            ),
         ),
-    ),
-]
-"""Ironic's Redfish code asks the group that is named like the hardware type (ironic/drivers/utils.py, get_verify_ca, 39.0.0);
-without the group every call to a BMC fails with "no such option redfish-acc in group [DEFAULT]"."""
+    ],
+    IPMI_ACC: [
+        cfg.StrOpt(
+            'verify_ca',
+            help=(
+                f'{_CA}further BMCs (acc_bmcs) of nodes of this hardware type that speak Redfish, whose verify_ca is not set '
+                'or is true.'
+            ),
+        ),
+    ],
+}
+"""By hardware type. Ironic's Redfish code asks the group of its name (ironic/drivers/utils.py, get_verify_ca, 39.0.0); without
+the group every call to a BMC fails with "no such option redfish-acc in group [DEFAULT]"."""
 
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
     conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
-    conf.register_opts(OPTIONS, group=HARDWARE_TYPE)
+    for name, options in OPTIONS.items():
+        conf.register_opts(options, group=name)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
 
 
@@ -166,10 +183,15 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
         [
             cfg.ListOpt(
                 f'enabled_{name}',
-                sample_default=f'{HARDWARE_TYPE},redfish',
-                help=f"Ironic's own option. Add {HARDWARE_TYPE} to what it holds.",
+                sample_default=','.join((*HARDWARE_TYPES, *others)),
+                help=f"Ironic's own option. Add {REDFISH_ACC}, {IPMI_ACC} or both to what it holds.",
             )
-            for name in ('hardware_types', 'firmware_interfaces', 'inspect_interfaces', 'power_interfaces')
+            for name, others in (
+                ('hardware_types', ('redfish', 'ipmi')),
+                ('firmware_interfaces', ('redfish', 'no-firmware')),
+                ('inspect_interfaces', ('redfish', 'no-inspect')),
+                ('power_interfaces', ('redfish', 'ipmitool')),
+            )
         ],
     ),
     (
@@ -194,6 +216,6 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     return [
         *IRONICS_OWN,
         (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH, *SHELF, *KNOWN]),
-        (HARDWARE_TYPE, OPTIONS),
+        *OPTIONS.items(),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

@@ -11,6 +11,8 @@ from typing import Any
 
 from ironic.common import exception, states
 from ironic.conductor import task_manager
+from ironic.drivers import base
+from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
@@ -34,8 +36,8 @@ class PowerRefused(exception.IronicException):
     code = HTTPStatus.CONFLICT
 
 
-class RedfishAccPower(RedfishPower):
-    """Ironic's Redfish power with these refusals."""
+class AccPower(base.PowerInterface):
+    """These refusals, over the power of Ironic."""
 
     def get_power_state(self, task: Any) -> str | None:
         """What the BMC says; while a job works on the node, what the job last did, so that nobody corrects it meanwhile."""
@@ -64,6 +66,14 @@ class RedfishAccPower(RedfishPower):
         """
         _refuse(task, states.REBOOT)
         super().reboot(task, timeout=timeout)
+
+
+class RedfishAccPower(AccPower, RedfishPower):
+    """Ironic's Redfish power with these refusals."""
+
+
+class IpmiAccPower(AccPower, IPMIPower):
+    """Ironic's IPMI power, by ``ipmitool``, with these refusals."""
 
 
 def _mind(task: Any) -> Memory | None:

@@ -1,8 +1,12 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which BMCs does a node have, and what can rules ask about it?"""
+"""Which BMCs does a node have, and what can rules ask about it?
 
-from collections.abc import Iterator
+The host's BMC is that of Ironic's own keys, ``redfish_*`` or ``ipmi_*``, by the hardware type. Of further ones the address says
+what they speak, and of child nodes their driver does.
+"""
+
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,38 +14,53 @@ from ironic import objects
 from ironic.common import exception
 from ironic.conf import CONF
 from ironic.drivers import utils as driver_utils
+from ironic.drivers.modules import ipmitool
 from ironic.drivers.modules.redfish import utils as redfish_utils
 from oslo_utils import strutils, uuidutils
 
 from baremetal_acc import assemble
+from baremetal_acc.bmc.address import check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.ipmi.place import NAME_BYTES, PASSWORD_BYTES, SUITES
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.decide.providers import PREFIX
 from baremetal_acc.model.ref import HOST, BmcName
 from baremetal_acc.run import Target
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import opts
 from baremetal_acc_ironic.node import Memory
 
 BMCS = 'acc_bmcs'
 EXPOSURE = 'acc_exposure'
 PARALLEL = 'acc_parallel_updates'
 
-_TEXTS = ('address', 'username', 'password', 'system')
-_OWN = frozenset({*_TEXTS, 'verify_ca', 'parallel_updates'})
+_KEY = 'secret_hex_kg_key'
+"""Ironic's API masks what is called secret, and would show hex_kg_key."""
+
+_TEXTS = ('address', 'username', 'password', 'system', _KEY)
+_OF_REDFISH = frozenset({'verify_ca', 'system', 'parallel_updates'})
+_OF_IPMI = frozenset({'cipher_suite', _KEY})
+_OWN = frozenset({*_TEXTS, *_OF_REDFISH, *_OF_IPMI})
+
+_BY_IPMI = ('ipmi', opts.IPMI_ACC)
+_BY_REDFISH = ('redfish', opts.REDFISH_ACC)
+"""Drivers of Ironic, and ours."""
 
 PROPERTIES = {
     BMCS: (
         'Further BMCs of the node, such as those of its DPUs: a dictionary of a name to {address, username, password, '
-        'verify_ca, system}, or to {node}, the UUID of a child node of this one that has redfish_* of its own. Optional.'
+        'verify_ca, system, parallel_updates}, for one that speaks IPMI to {address: ipmi://HOST[:PORT], username, password, '
+        f'cipher_suite, {_KEY}}}, or to {{node}}, the UUID of a child node of this one that has redfish_* or ipmi_* of its '
+        'own. Optional.'
     ),
     EXPOSURE: (
         "Whose code runs on the node: 'tenant', 'service' or 'none'; [baremetal_acc] default_exposure if not set. Another one "
         'than tenant counts when a system administrator has run reconcile_accelerators in manual cleaning or service. Optional.'
     ),
     PARALLEL: (
-        "How many updates the host's BMC takes at the same time, if you know that it takes more than one; of further BMCs "
-        "'parallel_updates' says it. One at a time if not set. Optional."
+        "How many updates the host's BMC takes at the same time, if it speaks Redfish and you know that it takes more than "
+        "one; of further BMCs 'parallel_updates' says it. One at a time if not set. Optional."
     ),
 }
 
@@ -110,6 +129,16 @@ def shown_exposure(node: Any) -> Exposure:
 
 
 def _host(node: Any, name: BmcName) -> BmcAddress:
+    """The BMC of a node by Ironic's own keys."""
+    if node.driver in _BY_IPMI:
+        return _by_ipmi(node, name)
+    given = node.driver_info
+    if node.driver not in _BY_REDFISH and given.get('ipmi_address') and not given.get('redfish_address'):
+        return _by_ipmi(node, name)
+    return _by_redfish(node, name)
+
+
+def _by_redfish(node: Any, name: BmcName) -> BmcAddress:
     info = redfish_utils.parse_driver_info(node)
     return _address(
         name,
@@ -122,6 +151,33 @@ def _host(node: Any, name: BmcName) -> BmcAddress:
     )
 
 
+def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
+    """What Ironic's own code takes, and with which a session of ours can be opened."""
+    given = node.driver_info
+    where = f'driver_info of node {node.uuid}'
+    for key, only, why in (
+        ('ipmi_protocol_version', '2.0', 'IPMI 1.5 encrypts nothing'),
+        ('ipmi_bridging', 'no', 'a BMC behind another one is not spoken to; controllers of cards are found by themselves'),
+        ('ipmi_priv_level', 'ADMINISTRATOR', 'firmware and locks are written with it; what only reads asks for less by itself'),
+    ):
+        if str(given.get(key, only)) != only:
+            raise exception.InvalidParameterValue(f'{where}: {key} is {given[key]!r}; it must be {only!r}, or not set: {why}')
+    if given.get(PARALLEL) is not None:
+        raise exception.InvalidParameterValue(f'{where}: {PARALLEL} is not for a BMC that speaks IPMI')
+    info = ipmitool._parse_driver_info(node)
+    host = str(info['address'])
+    address = ipmi_address(host, info['dest_port'])
+    if '/' in host or check_address(address) is not None:
+        raise exception.InvalidParameterValue(f'{where}: ipmi_address is neither the name of a host nor an IP address')
+    return _address(
+        name,
+        address=address,
+        **_login(where, {key: f'ipmi_{key}' for key in ('username', 'password')}, info),
+        cipher_suite=_suite(f'{where}: ipmi_cipher_suite', info['cipher_suite']),
+        key=_kg(f'{where}: ipmi_hex_kg_key', info['hex_kg_key']),
+    )
+
+
 def _further(task: Any) -> Iterator[BmcAddress]:
     node = task.node
     bmcs = node.driver_info.get(BMCS) or {}
@@ -130,7 +186,9 @@ def _further(task: Any) -> Iterator[BmcAddress]:
     for name, value in sorted(bmcs.items()):
         where = f"driver_info['{BMCS}'][{name!r}] of node {node.uuid}"
         if name == HOST or not name:
-            raise exception.InvalidParameterValue(f'{where}: choose another name; {HOST!r} is the BMC of redfish_address')
+            raise exception.InvalidParameterValue(
+                f'{where}: choose another name; {HOST!r} is the BMC of redfish_address, or ipmi_address'
+            )
         if not isinstance(value, dict):
             raise exception.InvalidParameterValue(f'{where} is no dictionary')
         yield _child(task, where, name, value['node']) if set(value) == {'node'} else _own(node, where, name, value)
@@ -148,9 +206,27 @@ def _own(node: Any, where: str, name: str, value: dict[str, Any]) -> BmcAddress:
     address = value.get('address')
     if not address:
         raise exception.MissingParameterValue(f'{where} has no address')
+    if '://' not in address:
+        address = f'https://{address}'
+    by_ipmi = speaks_ipmi(address)
+    strange = sorted((_OF_REDFISH if by_ipmi else _OF_IPMI) & set(value))
+    if strange:
+        protocol = 'IPMI' if by_ipmi else 'Redfish'
+        raise exception.InvalidParameterValue(f'{where}: {", ".join(strange)}: not for a BMC that speaks {protocol}')
+    if by_ipmi:
+        wrong = check_address(address)
+        if wrong is not None:
+            raise exception.InvalidParameterValue(f'{where}: address {wrong}')
+        return _address(
+            BmcName(name),
+            address=address,
+            **_login(where, {key: key for key in ('username', 'password')}, value),
+            cipher_suite=_suite(f'{where}: cipher_suite', value.get('cipher_suite')),
+            key=_kg(f'{where}: {_KEY}', value.get(_KEY)),
+        )
     return _address(
         BmcName(name),
-        address=address if '://' in address else f'https://{address}',
+        address=address,
         username=value.get('username'),
         password=value.get('password'),
         verify_ca=_verify_ca(where, driver_utils.get_verify_ca(node, value.get('verify_ca', True))),
@@ -166,6 +242,44 @@ def _child(task: Any, where: str, name: str, uuid: object) -> BmcAddress:
     if child.parent_node != task.node.uuid:
         raise exception.InvalidParameterValue(f'{where}: node {uuid} is no child of this node (its parent_node is another)')
     return _host(child, BmcName(name))
+
+
+def _login(where: str, keys: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, str]:
+    """Username and password with which a session of IPMI can be opened.
+
+    :param keys: how the operator calls them.
+    """
+    found = {}
+    for name, most in (('username', NAME_BYTES), ('password', PASSWORD_BYTES)):
+        text = str(given.get(name) or '')
+        if not text:
+            raise exception.MissingParameterValue(
+                f'{where}: {keys[name]} is missing: IPMI without a named user and a password is not used'
+            )
+        if len(text.encode()) > most or '\0' in text:
+            raise exception.InvalidParameterValue(
+                f'{where}: {keys[name]} has more than {most} bytes, or a zero among them: IPMI takes no other'
+            )
+        found[name] = text
+    return found
+
+
+def _suite(where: str, value: object) -> int:
+    """A cipher suite; a text that is a number counts, as for Ironic."""
+    if value is None:
+        return 17
+    if isinstance(value, int | str) and not isinstance(value, bool) and str(value).isdecimal() and int(value) in SUITES:
+        return int(value)
+    raise exception.InvalidParameterValue(
+        f'{where} is {value!r}: too weak, or not known; it can be 17, or 3 for a BMC that has nothing better'
+    )
+
+
+def _kg(where: str, value: object) -> bytes | None:
+    try:
+        return None if value is None else ipmi_key(str(value))
+    except ValueError as exc:
+        raise exception.InvalidParameterValue(f'{where}: {exc}') from None
 
 
 def _verify_ca(where: str, value: object) -> bool | str:

@@ -118,7 +118,7 @@ def tick() -> float:
     return max(float(CONF[GROUP].poll_interval), float(CONF[GROUP].watch_interval) / 20)
 
 
-def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
+def hand_out(manager: Any, context: Any, now: datetime) -> None:
     """Begin the rounds that are due. Looks at no BMC itself."""
     rounds = rounds_of(manager)
     if CONF[GROUP].watch_interval <= 0:
@@ -127,7 +127,7 @@ def hand_out(interface: Any, manager: Any, context: Any, now: datetime) -> None:
     waiting = list(_due(manager, rounds, now))
     if waiting:
         turn = partial(look_after, rounds=rounds, due=now)
-        workers(manager).hand_out(interface, manager, context, waiting, turn, 'watching accelerators', watching=True)
+        workers(manager).hand_out(manager, context, waiting, turn, 'watching accelerators', watching=True)
 
 
 def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
     interval = timedelta(seconds=CONF[GROUP].watch_interval)
     fields = ['firmware_interface', 'driver_internal_info']
     found = list(manager.iter_nodes(filters={'provision_state_in': list(STATES)}, fields=fields))
-    mine = {uuid: info for uuid, _driver, _group, name, info in found if name == opts.HARDWARE_TYPE}
+    mine = {uuid: info for uuid, _driver, _group, name, info in found if name in opts.HARDWARE_TYPES}
     for known in (rounds.last, rounds.first, rounds.lost):
         for uuid in known.keys() - mine.keys():
             known.pop(uuid, None)

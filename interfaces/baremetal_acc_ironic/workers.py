@@ -25,6 +25,7 @@ from baremetal_acc.bmc.api import BmcAddress, Connection
 from baremetal_acc.conf import GROUP
 from baremetal_acc.errors import BmcUnreachable
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import opts
 
 LOG = log.getLogger(__name__)
 
@@ -43,10 +44,20 @@ class Workers:
         self._guard = threading.Lock()
         self._busy: dict[str, bool] = {}
         self._turned: dict[str, float] = {}
+        self._leader: type | None = None
+
+    def led_by(self, interface: Any) -> bool:
+        """Whether the periodics of this interface hand out the turns of all our interfaces: those that come first do.
+
+        Each interface that is enabled has periodics of its own. If each turned its own nodes, those of the one that always
+        comes second would find no worker while the other one has enough to do.
+        """
+        with self._guard:
+            self._leader = self._leader or type(interface)
+            return self._leader is type(interface)
 
     def hand_out(
         self,
-        interface: Any,
         manager: Any,
         context: Any,
         nodes: Iterable[str],
@@ -55,7 +66,7 @@ class Workers:
         *,
         watching: bool = False,
     ) -> None:
-        """Begin the turns of nodes whose interface is this one, as far as there are workers.
+        """Begin the turns of nodes that have one of our firmware interfaces, as far as there are workers.
 
         :param watching: the turns only read as a rule: they share the node, and have a smaller share of the workers.
         """
@@ -70,7 +81,7 @@ class Workers:
                 LOG.info('%d nodes wait for a worker for %s: [%s] worker_share is in use', len(waiting), purpose, GROUP)
                 return
             try:
-                self._begin(interface, manager, context, uuid, turn, purpose, watching=watching)
+                self._begin(manager, context, uuid, turn, purpose, watching=watching)
             except exception.NodeNotFound:
                 LOG.info('Node %s was deleted before %s', uuid, purpose)
             except exception.NodeLocked:
@@ -89,13 +100,11 @@ class Workers:
             self._turned = {uuid: at for uuid, at in self._turned.items() if now - at < FORGOTTEN}
             return sorted(nodes, key=lambda uuid: self._turned.get(uuid, float('-inf')))
 
-    def _begin(
-        self, interface: Any, manager: Any, context: Any, uuid: str, turn: Turn, purpose: str, *, watching: bool
-    ) -> None:
+    def _begin(self, manager: Any, context: Any, uuid: str, turn: Turn, purpose: str, *, watching: bool) -> None:
         marked = begun = False
         try:
             with task_manager.acquire(context, uuid, purpose=purpose, shared=True) as task:
-                if type(getattr(task.driver, interface.interface_type)) is not type(interface):
+                if task.node.firmware_interface not in opts.HARDWARE_TYPES:
                     return
                 if not watching:
                     # Never waiting for a node that is locked: the others would wait, too.

@@ -54,6 +54,7 @@ block = ["host-device"]
 class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
     """One conductor, one node, one emulated machine."""
 
+    hardware_type = TYPE
     product = 'gpu-server'
     parameters: Mapping[str, Any] = {'gpus': 2}
     baseline = BASELINE
@@ -141,7 +142,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
         """A node of the machine, as an operator enrols it."""
         defaults = {
             'name': 'node-1',
-            'driver': TYPE,
+            'driver': self.hardware_type,
             'driver_info': self.driver_info(self.machine),
             'resource_class': 'gold',
             'provision_state': states.AVAILABLE,
@@ -153,7 +154,7 @@ class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
             'instance_info': {},
         }
         for name in ('firmware', 'inspect', 'power'):
-            defaults[f'{name}_interface'] = TYPE
+            defaults[f'{name}_interface'] = self.hardware_type
         for name in ('bios', 'console', 'raid', 'rescue', 'vendor'):
             defaults[f'{name}_interface'] = f'no-{name}'
         defaults |= {

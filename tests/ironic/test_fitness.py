@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 from ironic.common import states
-from ironic.conductor import task_manager
 
 from baremetal_acc.errors import PlacementUnreachable
 from baremetal_acc.placement.client import PlacementClient
@@ -45,11 +44,9 @@ class FitnessCase(PlacementCase):
     def round(self, *, later: timedelta = timedelta(0)) -> None:
         """One round of the periodic; what it asks placement is noted."""
         self.at += later
-        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            interface = task.driver.firmware
         self.asked.clear()
         with self.counting():
-            fitness.hand_out(interface, self.service, self.context, self.at)
+            fitness.hand_out(self.service, self.context, self.at)
         self.refresh()
 
     def refresh(self) -> None:
@@ -273,9 +270,7 @@ class TestTrouble(FitnessCase):
 
     def round_without_counting(self) -> None:
         """Where placement is away."""
-        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            interface = task.driver.firmware
-        fitness.hand_out(interface, self.service, self.context, self.at)
+        fitness.hand_out(self.service, self.context, self.at)
         self.node.refresh()
 
     def test_a_change_of_the_node_does_not_wait_for_a_pause_to_end(self) -> None:
@@ -355,18 +350,9 @@ class TestDeleted(FitnessCase):
 
     def gone(self) -> None:
         """Somebody deletes it."""
-        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            self._interface = task.driver.firmware
         self.round()
         self.node.destroy()
         self.at += timedelta(seconds=1)
-
-    def round(self, *, later: timedelta = timedelta(0)) -> None:
-        """One round of the periodic."""
-        self.at += later
-        self.asked.clear()
-        with self.counting():
-            fitness.hand_out(self._interface, self.service, self.context, self.at)
 
     def test_what_placement_has_of_it_is_deleted(self) -> None:
         """All that is ours; the root is Nova's."""
@@ -404,8 +390,6 @@ class TestDeleted(FitnessCase):
     def test_a_node_that_another_conductor_has_now_is_not_taken_for_deleted(self) -> None:
         """Nodes change hands whenever a conductor comes or goes."""
         self.cleaned()
-        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            self._interface = task.driver.firmware
         self.round()
         with mock.patch.object(self.service, '_mapped_to_this_conductor', return_value=False):
             self.round()
@@ -415,18 +399,9 @@ class TestDeleted(FitnessCase):
 class TestAnotherInterface(FitnessCase):
     """An operator gives the node another firmware interface: no step of ours runs on it any more."""
 
-    def round(self, *, later: timedelta = timedelta(0)) -> None:
-        """One round of the periodic."""
-        self.at += later
-        self.asked.clear()
-        with self.counting():
-            fitness.hand_out(self._interface, self.service, self.context, self.at)
-
     def switched(self) -> None:
         """From ours to none."""
         self.cleaned()
-        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            self._interface = task.driver.firmware
         self.round()
         self.change(firmware_interface='no-firmware')
 
@@ -445,7 +420,7 @@ class TestAnotherInterface(FitnessCase):
         """After a pause."""
         self.switched()
         with mock.patch.object(PlacementClient, '_send', side_effect=PlacementUnreachable('placement: no answer')):
-            fitness.hand_out(self._interface, self.service, self.context, self.at)
+            fitness.hand_out(self.service, self.context, self.at)
         self.round()
         assert ([], [GPU, GPU]) == (self.asked, self.offers())
         self.at = fitness.rounds_of(self.service).late[self.node.uuid].at

@@ -50,9 +50,7 @@ class WatchCase(IronicCase):
     def round(self, *, later: timedelta = STEP) -> None:
         """One round of the periodic, some time after the one before."""
         self.at += later
-        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-            interface = task.driver.firmware
-        watch.hand_out(interface, self.service, self.context, self.at)
+        watch.hand_out(self.service, self.context, self.at)
         self.node.refresh()
 
     def handed_over(self) -> None:

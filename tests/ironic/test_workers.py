@@ -143,9 +143,7 @@ class TestShare(ThreadCase):
 
     def round(self, nodes: list[Any]) -> None:
         """What a periodic does."""
-        workers(self.service).hand_out(
-            self.interface, self.service, self.context, [n.uuid for n in nodes], self.turn, 'the test'
-        )
+        workers(self.service).hand_out(self.service, self.context, [n.uuid for n in nodes], self.turn, 'the test')
 
     def held(self, nodes: list[Any]) -> set[str]:
         """Those whose turn runs: a round has their lock before it ends, a turn keeps it to its end."""
@@ -216,9 +214,7 @@ class TestShare(ThreadCase):
 
         nodes = [self.waiting_node(n) for n in range(3)]
         for _ in range(3):
-            workers(self.service).hand_out(
-                self.interface, self.service, self.context, [n.uuid for n in nodes], fails, 'the test'
-            )
+            workers(self.service).hand_out(self.service, self.context, [n.uuid for n in nodes], fails, 'the test')
             self.until(lambda: self.free(nodes))
         self.round(nodes)
         assert 2 == len(self.held(nodes))
@@ -243,13 +239,13 @@ def test_rounds_of_the_watch_leave_workers_to_jobs_and_never_take_more_than_all_
     monkeypatch.setattr('baremetal_acc_ironic.workers.share_of_watch', lambda _conf: 2)
     ours = Workers()
 
-    def begin(_interface: Any, _manager: Any, _context: Any, uuid: str, *_: Any, watching: bool) -> None:
+    def begin(_manager: Any, _context: Any, uuid: str, *_: Any, watching: bool) -> None:
         ours._busy[uuid] = watching
 
     monkeypatch.setattr(ours, '_begin', begin)
 
     def hand_out(nodes: str, *, watching: bool) -> None:
-        ours.hand_out(None, None, None, list(nodes), lambda _task: None, 'a test', watching=watching)
+        ours.hand_out(None, None, list(nodes), lambda _task: None, 'a test', watching=watching)
 
     hand_out('abcde', watching=True)
     assert [True, True] == list(ours._busy.values())

@@ -1,0 +1,308 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node of ``ipmi-acc`` is inspected, locked, deployed, watched and recovered; what was closed is opened, and no more."""
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ironic.common import exception, states
+from ironic.conductor import task_manager
+from ironic.drivers import base
+
+from baremetal_acc.emulator.ipmi.site import IpmiOptions
+from baremetal_acc.model.lock import WritePath
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import record, watch, work
+from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
+from baremetal_acc_ironic.power import PowerRefused
+from tests.emulator_ipmi.programs import Ipmitool
+from tests.ironic.ipmi_case import APP, LOCK, WRITES, IpmiCase
+from tests.ironic.test_watch import STEP, WatchCase
+
+REFUSED = b'\xd4'
+
+
+class TestNode(IpmiCase):
+    """It looks like any other node of Ironic."""
+
+    def test_it_takes_our_interfaces_by_itself(self) -> None:
+        """They are preferred, and both types may be enabled in one conductor."""
+        node = self.make_node(name='other', uuid='7c7a1b52-2b8e-4f6d-8a5e-0a1b2c3d4e5f')
+        for name in ('firmware', 'inspect', 'power'):
+            setattr(node, f'{name}_interface', None)
+        node.save()
+        with task_manager.acquire(self.context, node.uuid, shared=True) as task:
+            task.driver.power.validate(task)
+            task.driver.inspect.validate(task)
+            task.driver.firmware.validate(task)
+            for interface in (task.driver.firmware, task.driver.inspect, task.driver.power):
+                assert {'ipmi_address', 'acc_bmcs'} - interface.get_properties().keys() <= (
+                    {'acc_bmcs'} if interface is task.driver.power else set()
+                )
+            assert isinstance(task.driver.firmware, IpmiAccFirmware)
+
+    def test_it_has_the_steps_of_the_other_type_and_ironics_own_update_is_none_of_them(self) -> None:
+        """Same names, arguments and priorities; an update by Ironic itself is not supported, and says so."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            for steps in ('clean_steps', 'deploy_steps', 'service_steps'):
+                ours, others = getattr(IpmiAccFirmware(), steps), getattr(RedfishAccFirmware(), steps)
+                assert [] != ours
+                assert ours == [s for s in others if s['step'] != 'update']
+            with pytest.raises(exception.UnsupportedDriverExtension, match=r'does not support firmware\.update'):
+                task.driver.firmware.update(task, [])
+        assert issubclass(IpmiAccFirmware, base.FirmwareInterface)
+
+    def test_inspection_finds_the_accelerators_and_says_who_they_are(self) -> None:
+        """Out of band: inventory, capabilities, firmware, and the cards that must be there from now on."""
+        self.node.provision_state = states.MANAGEABLE
+        self.node.save()
+        self.service.inspect_hardware(self.context, self.node.uuid)
+        self.node.refresh()
+        assert states.MANAGEABLE == self.node.provision_state, self.node.last_error
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            found = record.stored(task)
+        assert found is not None
+        (card,) = found.accelerators
+        assert ('FPGA PAC D5005', frozenset({card.id})) == (card.model, self.mind.known)
+        assert 'accelerators:1,accelerators_fpga:1' == self.node.properties['capabilities']
+
+    def test_power_is_ironics_own(self) -> None:
+        """By ipmitool."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+            assert states.POWER_ON == task.driver.power.get_power_state(task)
+            task.driver.power.set_power_state(task, states.POWER_OFF)
+            assert 'Off' == self.power()
+
+
+class TestLife(IpmiCase):
+    """Cleaning, deploy, service."""
+
+    def test_what_the_baseline_demands_is_closed_for_a_tenant_and_opened_again_by_an_unlock(self) -> None:
+        """Cleaning locks, the deploy proves it, the tenant is refused; what the vendor has closed stays closed."""
+        self.vendor_closes(0x02, 0x47)
+        before = self.closed()
+        assert ['06/02', '06/47'] == before
+        self.to_active()
+        assert set(self.closed()) >= WRITES
+        assert ('On', True) == (self.power(), self.mind.handed_over)
+        assert any('every lock was read back' in e for e in self.history())
+        assert {LOCK} == {e.mechanism for e in self.mind.evidence}
+        with self.host() as host:
+            assert REFUSED == host.ask(APP, 0x60, b'\x0f\6\0' + b'\xff' * 16)[:1]
+        assert self.undone()
+
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (before, (), 'Off') == (self.closed(), self.undone(), self.power())
+        with (
+            task_manager.acquire(self.context, self.node.uuid, shared=False) as task,
+            pytest.raises(PowerRefused, match=r'locks of its accelerators are open since .*unlock_accelerators by'),
+        ):
+            task.driver.power.set_power_state(task, states.POWER_ON)
+        self.serve('lock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert set(self.closed()) >= WRITES
+        with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+            task.driver.power.set_power_state(task, states.POWER_ON)
+        assert 'On' == self.power()
+
+    def test_a_node_that_comes_back_and_goes_again_keeps_the_record(self) -> None:
+        """Locking what is closed already adds nothing to it: an unlock of a later lifecycle opens what the first closed."""
+        before = self.closed()
+        self.to_active()
+        record_of_first = self.undone()
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert record_of_first == self.undone()
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (before, ()) == (self.closed(), self.undone())
+
+    def test_a_deploy_fails_where_the_firewall_was_opened_and_cannot_be_closed(self) -> None:
+        """The lock step of the deploy closes what is open; without it the verification names path and place."""
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.somebody_opens(*self.undone())
+        self.clean('verify_accelerators')
+        assert states.CLEANFAIL == self.settle()
+        assert 'lock host-bmc-ipmi' in self.node.last_error
+        assert f'{LOCK} at host:/ipmi/firewall/f' in self.node.last_error
+
+
+class TestInterrupted(IpmiCase):
+    """A step is cut off, and somebody else goes on."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.vendor_closes(0x47)
+        self.before = self.closed()
+        self.to_active()
+        self.addCleanup(setattr, work, 'TURNS', work.TURNS)
+        work.TURNS = 1
+
+    def until(self, condition: Any) -> None:
+        """Turns of the job, one tick each."""
+        for _ in range(200):
+            if condition():
+                return
+            self.poll()
+        raise AssertionError(f'it did not come to that: {self.mind}, {self.node.last_error}')
+
+    def lose_the_step(self) -> None:
+        """The node is active, whatever its job is at."""
+        self.node.refresh()
+        self.node.provision_state, self.node.service_step = states.ACTIVE, {}
+        self.node.save()
+
+    def unlocked_in_the_end(self) -> None:
+        """Everything of ours is open, and nothing else."""
+        work.TURNS = 20
+        self.clear()
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (self.before, ()) == (self.closed(), self.undone())
+
+    def test_an_unlock_that_was_cut_off_is_closed_again_and_its_record_is_kept(self) -> None:
+        """The recovery engages anew what was open; what it closes stands in the record before it is closed."""
+        self.serve('unlock_accelerators')
+        self.until(lambda: self.closed() == self.before)
+        job = self.mind.job
+        assert job is not None
+        assert job.writing
+        with (
+            task_manager.acquire(self.context, self.node.uuid, shared=False) as task,
+            pytest.raises(PowerRefused, match='unlock_accelerators works on its accelerators'),
+        ):
+            task.driver.power.set_power_state(task, states.POWER_ON)
+        self.lose_the_step()
+        self.until(lambda: self.mind.job is None)
+        assert (True, None) == (self.node.maintenance, self.mind.opened)
+        assert 'all locks are engaged again' in self.node.maintenance_reason
+        assert set(self.closed()) >= WRITES
+        assert self.undone()
+        self.unlocked_in_the_end()
+
+    def test_a_lock_that_was_cut_off_right_after_it_was_closed_is_not_taken_for_the_vendors(self) -> None:
+        """The record was stored before: a later unlock opens all of it."""
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (self.before, ()) == (self.closed(), self.undone())
+        self.serve('lock_accelerators')
+        self.until(lambda: set(self.closed()) >= WRITES)
+        self.lose_the_step()
+        self.until(lambda: self.mind.job is None)
+        self.unlocked_in_the_end()
+
+
+class TestWatched(WatchCase, IpmiCase):
+    """A node that is with a tenant."""
+
+    baseline = IpmiCase.baseline
+
+    def test_a_firewall_that_somebody_opened_is_told_and_closed_again(self) -> None:
+        """By the first round after it; the record of what we have closed is the same, so an unlock opens all of it."""
+        before = self.closed()
+        self.handed_over()
+        closed, known = self.closed(), self.undone()
+        self.round()
+        assert ([], closed) == (self.alarms(), self.closed())
+        self.somebody_opens(*known)
+        assert before == self.closed()
+        self.round()
+        assert closed == self.closed()
+        assert any('could not be closed' not in e and 'was closed again' in e for e in self.history())
+        assert any('ipmi_firmware_firewall' in e for e in self.history())
+        self.round()
+        assert ([], known) == (self.alarms(), self.undone())
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (before, ()) == (self.closed(), self.undone())
+
+    def test_what_was_open_when_it_was_handed_over_and_is_closed_by_the_watch_is_remembered(self) -> None:
+        """A part that was opened after the hand-over by others goes into the record, too: we have closed it."""
+        self.handed_over()
+        mind = self.mind
+        memory.store(self.node, replace(mind, undos=()))
+        self.somebody_opens(*[record for undo in mind.undos for record in undo.closed])
+        self.round()
+        assert [u.closed for u in mind.undos] == [u.closed for u in self.mind.undos]
+
+    def test_rounds_come_at_the_nodes_moment(self) -> None:
+        """As for the other type: the sessions are kept from one round to the next."""
+        self.handed_over()
+        self.round(later=STEP)
+        assert {self.node.uuid} == watch.rounds_of(self.service).sessions.owners()
+
+
+class TestNoFirewall(IpmiCase):
+    """A BMC that has none, nor takes firmware by IPMI, as many."""
+
+    parameters = {'ipmi': IpmiOptions(firewall=False, hpm=False)}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.lines: list[logging.LogRecord] = []
+        handler = logging.Handler()
+        handler.emit = self.lines.append  # type: ignore[method-assign]
+        logger = logging.getLogger('baremetal_acc_ironic')
+        logger.addHandler(handler)
+        self.addCleanup(logger.removeHandler, handler)
+
+    def test_that_is_an_ordinary_answer(self) -> None:
+        """Taking stock succeeds without a trace in the log; a rule that demands the path is refused by name."""
+        self.clean('inventory_accelerators')
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            found = record.stored(task)
+        assert found is not None
+        (card,) = found.accelerators
+        assert [] == [r for r in card.locks if r.blocks == frozenset({WritePath.HOST_BMC_IPMI}) and r.mechanism == LOCK]
+        assert [] == [r for r in self.lines if r.exc_info is not None or r.levelno >= logging.ERROR]
+        self.clean('lock_accelerators')
+        assert states.CLEANFAIL == self.settle()
+        assert 'no mechanism' in self.node.last_error
+        assert [] == [r for r in self.lines if r.exc_info is not None]
+
+    def test_where_no_rule_demands_it_the_node_is_deployed(self) -> None:
+        """Nothing is closed, and nothing is said to be."""
+        (self._folder / 'baseline.toml').write_text('format = 1\n[[rule]]\nblock = []\n')
+        self.to_active()
+        assert ((), ()) == (self.mind.evidence, self.undone())
+
+
+class TestForgetful(IpmiCase):
+    """A BMC whose firewall is open after a restart."""
+
+    parameters = {'ipmi': IpmiOptions(firewall_survives_reset=False)}  # noqa: RUF012
+
+    def test_it_is_locked_again_by_the_deploy(self) -> None:
+        """What was open before the first lock is opened in the end, though the BMC has forgotten it meanwhile."""
+        before = self.closed()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        with self.host() as host:
+            assert REFUSED == host.ask(APP, 0x02)[:1]
+        self.restart_bmc()
+        assert before == self.closed()
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert set(self.closed()) >= WRITES
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (before, ()) == (self.closed(), self.undone())
+
+    def restart_bmc(self) -> None:
+        """By the operator, over the LAN."""
+        bmc = self.machine.bmcs['host']
+        tool = Ipmitool(bmc.ipmi_port, self._folder, user=bmc.username, password=bmc.password)
+        tool.right('mc', 'reset', 'cold')
+        end = time.monotonic() + 20
+        while self.closed() or tool('mc', 'info', tries=('1', '1')).code:
+            assert time.monotonic() < end
