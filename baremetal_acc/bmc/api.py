@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Upload
+from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import BmcFacts, Gap, PlatformDevice, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
@@ -195,14 +195,26 @@ class Connection(Protocol):
         :raises BmcError: it could not be read.
         """
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
+    def push(self, target: Ref, upload: Upload) -> TaskReading | Progress | None:
         """Send an image to one explicit Target, OperationApplyTime given. Sent once, never again by itself.
 
-        :returns: the task; None when the BMC accepted without one.
+        Where it is sent in turns, this is none of them: what speaks against the image is found, and nothing is changed.
+
+        :returns: the task; None when the BMC accepted without one; how far it is where :meth:`go_on` has to be called.
         :raises BmcUnsupported: it takes no pushed image; the message says what it offers.
         :raises BmcBusy: it takes no update now and has taken nothing.
         :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
         :raises BmcRefused: it refused.
+        """
+
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
+        """Take one turn of an upload that :meth:`push` has begun: seconds, not minutes. Of a driver that asks for it only.
+
+        :param upload: the same image; its bytes are read anew.
+        :returns: the task once it is brought in force; until then how far it is.
+        :raises BmcBusy: it is at something else; nothing was changed.
+        :raises BmcUnreachable: it does not answer. What is whole may be in force; what is not has to begin anew.
+        :raises BmcError: the upload has failed.
         """
 
     def task(self, ref: Ref) -> TaskReading:

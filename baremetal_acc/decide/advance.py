@@ -163,9 +163,29 @@ def sent(job: Job, positions: Iterable[int], now: datetime) -> Job:
     """The job with items marked as about to be performed: the intent is stored before the deed."""
     items = list(job.items)
     for position in positions:
-        if items[position].state is not ItemState.SENT:
-            items[position] = items[position].to(ItemState.SENT, now)
+        item = items[position]
+        if item.progress is not None:
+            items[position] = replace(item, progress=replace(item.progress, turning=True))
+        elif item.state is not ItemState.SENT:
+            items[position] = item.to(ItemState.SENT, now)
     return replace(job, items=tuple(items))
+
+
+def taken_up(job: Job) -> Job:
+    """The job as it goes on after it was stored, whoever died meanwhile.
+
+    An image that was on its way begins anew: nothing of it is in force, and nobody knows how much of it has arrived. One that
+    may have been brought in force is looked at like anything that was sent.
+    """
+    return replace(job, items=tuple(_taken_up(item) for item in job.items))
+
+
+def _taken_up(item: Item) -> Item:
+    if item.progress is None or not item.progress.turning:
+        return item
+    if item.progress.whole:
+        return replace(item, progress=None)
+    return replace(item, progress=replace(item.progress, so_far=None, turning=False))
 
 
 def expire(job: Job, now: datetime) -> Job:
@@ -175,7 +195,7 @@ def expire(job: Job, now: datetime) -> Job:
         if stage(item.action) > Stage.WRITE or item.state.ended:
             return item
         last = f' ({item.message})' if item.message else ''
-        failed = item.to(ItemState.FAILED, now, f'not done by the deadline{last}')
+        failed = replace(item.to(ItemState.FAILED, now, f'not done by the deadline{last}'), progress=None)
         if item.state is not ItemState.PLANNED:
             return failed
         return replace(failed, untouched=True) if item.restoring else item
@@ -200,7 +220,7 @@ def ended(
 
     :param untouched: it failed before anything of it could reach the device.
     """
-    item = replace(job.items[position].to(state, now, message), untouched=untouched)
+    item = replace(job.items[position].to(state, now, message), untouched=untouched, progress=None)
     items = (*job.items[:position], item, *job.items[position + 1 :])
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
@@ -387,6 +407,8 @@ def _stands_in_the_way(failed: Action, action: Action) -> bool:
 def _next_writes(job: Job, sight: Sight) -> list[int]:
     """Writes that may begin now: of each BMC lower orders first, one at a time to a card, and no more than the BMC takes.
 
+    What is sent in turns goes on.
+
     Where something is to be put back, a BMC gets one write at a time; beside an update that is not ours it gets none, as that
     may be of the same card.
     """
@@ -402,6 +424,9 @@ def _next_writes(job: Job, sight: Sight) -> list[int]:
         lowest[a.ref.bmc] = min(a.order, lowest.get(a.ref.bmc, a.order))
     due = []
     for position, item, action in open_writes:
+        if item.progress is not None:
+            due.append(position)
+            continue
         bmc = action.ref.bmc
         takes = 1 if bmc in careful else dict(job.parallel).get(bmc, 1)
         free = 0 if sight.foreign.get(bmc, 0) else takes - load[bmc]
@@ -436,11 +461,11 @@ def _next_resets(job: Job) -> list[int]:
 
 
 def _due(job: Job, positions: list[int]) -> Move:
-    """Of some items those that can be performed. A write that was sent is only looked for."""
+    """Of some items those that can be performed. A write that was sent is only looked for, unless it is sent in turns."""
 
     def can(item: Item) -> bool:
         if item.state is ItemState.SENT:
-            return not isinstance(item.action, Flash | Program)
+            return item.progress is not None or not isinstance(item.action, Flash | Program)
         return item.state is ItemState.PLANNED
 
     return Move(job=job, perform=tuple(n for n in positions if can(job.items[n])))

@@ -412,6 +412,7 @@ def _write(
         restore=restore,
         restore_content=None if put_back is None else put_back.content,
         staged=component.staged,
+        goes_back=_goes_back(draft, accelerator, put_back, over),
     )
     draft.writes.append(_Write(action=action, image=image, step=len(before)))
     if image.reset is not ResetKind.NONE:
@@ -421,6 +422,11 @@ def _write(
         else:
             draft.reset(system, image.reset, f'{accelerator.label} {subject}')
     _release(draft, accelerator, evidence.Subject(scope=Scope.COMPONENT, part=component.id), component.ref)
+
+
+def _goes_back(draft: _Draft, accelerator: Accelerator, put_back: Image | None, over: str | None) -> bool:
+    """Whether what a device has kept may be believed to be the image that would be put back: it ran, and nobody doubts that."""
+    return put_back is not None and images.same_version(over, put_back.version) and accelerator.id not in draft.again
 
 
 def _restore(image: Image, over: str | None) -> str | None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import BinaryIO
 
 from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import Ref
 
 
 class ImageKind(StrEnum):
@@ -129,8 +130,28 @@ class Upload:
 
     :ivar file: the name sent with it, a basename.
     :ivar open: opens the very bytes that were checked; they are read once, in order.
+    :ivar goes_back: a device that has kept the very version may go back to it, and need not be sent it.
     """
 
     file: str
     size_bytes: int
     open: Callable[[], BinaryIO]
+    goes_back: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an image is that is sent in turns. Up to the last turn nothing of it is in force.
+
+    :ivar task: what the BMC is at meanwhile.
+    :ivar so_far: where the driver goes on, in its own words; None: from the beginning.
+    :ivar percent: of its bytes.
+    :ivar whole: the device has all of it. The next turn brings it in force, and is not repeated.
+    :ivar turning: a turn has begun; where that is what was stored, nobody knows how far it came.
+    """
+
+    task: Ref
+    so_far: str | None = None
+    percent: int = 0
+    whole: bool = False
+    turning: bool = False

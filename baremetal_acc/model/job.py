@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
+from baremetal_acc.model.image import Progress
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
@@ -68,6 +69,8 @@ class Flash:
         were stored before there was such a field.
     :ivar restore: name of the image to put back when this one fails; None where there is none. ``restore_content`` is its
         content.
+    :ivar goes_back: what ran when it was planned is what would be put back, and is in no doubt: where this fails, a device that
+        has kept it may go back to it.
     """
 
     accelerator: AcceleratorId
@@ -82,6 +85,7 @@ class Flash:
     restore: str | None = None
     staged: str | None = None
     restore_content: str | None = None
+    goes_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +292,8 @@ class Verdict:
 class ItemState(StrEnum):
     """How far one action is.
 
-    ``sent``: about to be written, or written without an answer seen: look before anything else. ``staged``: written, takes
+    ``sent``: about to be written, or written without an answer seen: look before anything else; or on its way, in turns
+    (:attr:`Item.progress`). ``staged``: written, takes
     effect with the reset. ``skipped``: an earlier failure made it pointless.
     """
 
@@ -328,6 +333,7 @@ class Item:
     :ivar waiting: since when it is put off because its image is away, UTC.
     :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
+    :ivar progress: how far its image is, while it is sent in turns.
     """
 
     action: Action
@@ -344,6 +350,7 @@ class Item:
     busy: datetime | None = None
     restoring: bool = False
     silent: bool = False
+    progress: Progress | None = None
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

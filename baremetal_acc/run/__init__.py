@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide import restore
-from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent
+from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import ItemState, Job, Outcome, Stage, Wait
@@ -34,7 +34,7 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     """
     if job.ended:
         return job, outcome_of(job)
-    job = bound(job, target)
+    job = taken_up(bound(job, target))
     at = current(job)
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
     tools = replace(tools, known=tools.known | job.devices)
@@ -65,7 +65,7 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
         job = replace(job, ended=True)
         tools.save(job)
         return job, outcome_of(job)
-    return job, Wait(delay=_delay(job, at, move, tools.patience), doing=doing(job))
+    return job, Wait(delay=_delay(job, at, move, tools.patience, now), doing=doing(job))
 
 
 def doing(job: Job) -> str:
@@ -89,8 +89,12 @@ def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tu
     return job, Wait(delay=_NOW, doing=doing(job))
 
 
-def _delay(job: Job, before: Stage | None, move: Move, patience: Patience) -> timedelta:
-    """No time when something can be done at once: nothing is under way, and this tick did something or changed the stage."""
+def _delay(job: Job, before: Stage | None, move: Move, patience: Patience, now: datetime) -> timedelta:
+    """No time when something can be done at once: an image that is sent in turns has come further, or nothing is under way, and
+    this tick did something or changed the stage.
+    """
+    if any(i.progress is not None and i.moved == now for i in job.items):
+        return _NOW
     under_way = any(i.state in (ItemState.SENT, ItemState.RUNNING) for i in job.items)
     did = any(job.items[p].state.ended for p in move.perform)
     return _NOW if (did or current(job) is not before) and not under_way else patience.poll

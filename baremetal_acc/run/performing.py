@@ -14,12 +14,13 @@ from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import reset
 from baremetal_acc.run.tools import Target, Tools, image_of
-from baremetal_acc.run.writing import write
+from baremetal_acc.run.writing import go_on, write
 
 
 def needs_inventory(move: Move) -> bool:
     """Whether something is due that is done only to what a fresh look shows."""
-    return any(isinstance(move.job.items[p].action, Release | Flash | Program | Engage) for p in move.perform)
+    due = [move.job.items[p] for p in move.perform]
+    return any(isinstance(i.action, Release | Flash | Program | Engage) and i.progress is None for i in due)
 
 
 def perform(
@@ -38,6 +39,8 @@ def perform(
                 return release(job, position, action, tools, bmcs, inventory, now)
             case Engage() as action:
                 return engage(job, position, action, tools, bmcs, inventory, now)
+            case Flash() | Program() as action if item.progress is not None:
+                return go_on(job, position, action, item.progress, tools, bmcs, now)
             case Flash() | Program() as action:
                 return write(job, position, action, target, tools, bmcs, inventory, now)
             case Reset() as action:

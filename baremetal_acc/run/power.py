@@ -144,6 +144,18 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     return why
 
 
+def host_woke(job: Job, bmcs: Bmcs) -> str | None:
+    """As :func:`host_runs`, asked of the BMCs now, where nobody looks at cards.
+
+    :raises AccError: a BMC does not say.
+    """
+    for system in held(job):
+        power = bmcs[system.bmc].power(system)
+        if power is not PowerState.OFF:
+            return f'the host was powered off, and is {power} now'
+    return None
+
+
 def host_runs(job: Job, inventory: Inventory | None) -> str | None:
     """Why nothing may be opened or written: a host that this job powered off is on again. None when it is off, or not held."""
     for item in job.items:

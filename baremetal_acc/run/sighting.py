@@ -28,6 +28,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     resets: dict[int, bool | None] = {}
     # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
     own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job)
+    own_tasks |= {i.progress.task for i in job.items if i.progress is not None}
     asked: set[BmcName] = set()
     foreign: dict[BmcName, int] = {}
     at = current(job)
@@ -38,7 +39,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
             if name not in asked:
                 asked.add(name)
                 foreign[name] = _foreign(bmcs, name, own_tasks)
-            if item.state is not ItemState.PLANNED:
+            if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
                 writes[position] = _write_sight(item, action, bmcs, now, busy=foreign[name] > 0, stalled=stalled)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:

@@ -4,20 +4,29 @@
 
 import logging
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.decide.baseline import demands
 from baremetal_acc.decide.images import same_version, unfit
 from baremetal_acc.decide.meanwhile import host_may_program
-from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcBusy, BmcRefused, BmcUnreachable, ImageError, ImageMissing
+from baremetal_acc.errors import (
+    AccError,
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcError,
+    BmcRefused,
+    BmcUnreachable,
+    ImageError,
+    ImageMissing,
+)
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Image
-from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.image import Image, Progress
+from baremetal_acc.model.inventory import Inventory, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run.looking import Bmcs
-from baremetal_acc.run.power import host_runs
+from baremetal_acc.run.power import host_runs, host_woke
 from baremetal_acc.run.tools import Target, Tools, image_of
 
 LOG = logging.getLogger(__name__)
@@ -59,6 +68,8 @@ def write(
         if why is not None:
             return ended(job, position, ItemState.FAILED, now, why, untouched=True)
         upload = tools.images.open(image)
+        if item.restoring and isinstance(action, Flash) and action.goes_back:
+            upload = replace(upload, goes_back=True)
     except AccError as exc:
         since = item.waiting or now
         if item.restoring and isinstance(exc, ImageMissing) and now - since <= tools.patience.settle and now <= job.deadline:
@@ -78,9 +89,64 @@ def write(
             return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
         return with_item(job, position, replace(item, message=exc.message))
-    LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if task is None else task.ref)
-    running = replace(item.to(ItemState.RUNNING, now), task=None if task is None else task.ref, busy=None)
+    return _accepted(job, position, action, task, now)
+
+
+def _accepted(job: Job, position: int, action: Flash | Program, answer: TaskReading | Progress | None, now: datetime) -> Job:
+    """The BMC has what it is to write, or so much of it as a turn takes."""
+    item = replace(job.items[position], busy=None, waiting=None)
+    if isinstance(answer, Progress):
+        turned = replace(
+            item, state=ItemState.SENT, progress=answer, percent=answer.percent, since=now, moved=now, message=None
+        )
+        return with_item(job, position, turned)
+    LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if answer is None else answer.ref)
+    # That it was sent in turns says nothing of when its task moves.
+    moved = None if item.progress is not None else item.moved
+    running = replace(item.to(ItemState.RUNNING, now), task=None if answer is None else answer.ref, progress=None, moved=moved)
     return with_item(job, position, running)
+
+
+def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, tools: Tools, bmcs: Bmcs, now: datetime) -> Job:
+    """One more turn of an image that is sent in turns.
+
+    Nobody looks at the card meanwhile: while it takes firmware it need not say what it is. That it is the card that was planned
+    for was seen before the first turn, and the driver asks the controller that it began with.
+    """
+    item = replace(job.items[position], progress=replace(progress, turning=False))
+    job = with_item(job, position, item)
+    try:
+        woke = host_woke(job, bmcs)
+        image = image_of(tools, action.image, action.content)
+        why = woke or (image.denied and f'the catalogue denies it: {image.denied}')
+        if why:
+            return ended(job, position, ItemState.FAILED, now, why)
+        upload = tools.images.open(image)
+    except AccError as exc:
+        limit = tools.patience.reset if isinstance(exc, BmcError) else tools.patience.settle
+        return _held_up(job, position, exc, limit, now)
+    try:
+        answer = bmcs[action.ref.bmc].go_on(action.ref, upload, progress)
+    except BmcBusy as exc:
+        return _held_up(job, position, exc, tools.patience.stall, now)
+    except AccError as exc:
+        LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        if progress.whole and not _took_nothing(exc):
+            # Whether it was brought in force is unknown: the next look decides.
+            return with_item(job, position, replace(item, progress=None, message=exc.message))
+        if isinstance(exc, BmcUnreachable):
+            begun_anew = with_item(job, position, replace(item, progress=replace(progress, so_far=None, turning=False)))
+            return _held_up(begun_anew, position, exc, tools.patience.reset, now)
+        return ended(job, position, ItemState.FAILED, now, str(exc))
+    return _accepted(job, position, action, answer, now)
+
+
+def _held_up(job: Job, position: int, exc: AccError, limit: timedelta, now: datetime) -> Job:
+    """A turn that could not be taken is taken later; not for ever, counted from the last one that was."""
+    item = job.items[position]
+    if now - (item.moved or item.since) > limit:
+        return ended(job, position, ItemState.FAILED, now, str(exc))
+    return with_item(job, position, replace(item, message=exc.message))
 
 
 def _put_off(job: Job, position: int, action: Flash | Program, exc: BmcBusy, tools: Tools, now: datetime) -> Job:

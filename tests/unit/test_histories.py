@@ -26,7 +26,7 @@ from baremetal_acc.model.job import Done, Flash, ItemState, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from tests.unit.decide import values as v
-from tests.unit.run.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, Card, World
+from tests.unit.run.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, TURNS, Card, World
 
 SLACK = 25 * PATIENCE.poll
 """For the ticks themselves: each waits for a poll at most."""
@@ -50,6 +50,8 @@ class History(RuleBasedStateMachine):
         reset_needed=st.booleans(),
         lock_needs=st.sampled_from([ResetKind.NONE, ResetKind.POWER_CYCLE]),
         has_restore=st.booleans(),
+        turns=st.integers(0, 4),
+        keeps=st.booleans(),
         tells=st.booleans(),
         off=st.booleans(),
         minutes=st.integers(20, 90),
@@ -91,6 +93,11 @@ class History(RuleBasedStateMachine):
     @rule(how=st.sampled_from(PUSHES))
     def next_push(self, how):
         self.world.next_push.append(how)
+
+    @precondition(running)
+    @rule(how=st.sampled_from(TURNS))
+    def next_turn(self, how):
+        self.world.next_turn.append(how)
 
     @precondition(running)
     @rule(how=st.sampled_from(TASKS))
@@ -210,6 +217,8 @@ def play(number):
         reset_needed=r.random() < 0.5,
         lock_needs=r.choice([ResetKind.NONE, ResetKind.POWER_CYCLE]),
         has_restore=r.random() < 0.7,
+        turns=max(0, r.randint(-4, 4)),
+        keeps=r.random() < 0.5,
         tells=r.random() < 0.7,
         off=r.random() < 0.3,
         minutes=r.randint(20, 90),
@@ -219,6 +228,7 @@ def play(number):
         lambda: history.time_passes(time=seconds()),
         lambda: history.shell_dies(after=r.randint(0, 12), stored=r.random() < 0.5),
         lambda: history.next_push(how=r.choice(PUSHES)),
+        lambda: history.next_turn(how=r.choice(TURNS)),
         *2 * [lambda: history.next_task(how=r.choice(TASKS))],
         lambda: history.next_reset(how=r.choice(RESETS)),
         lambda: history.next_lock(how=r.choice(LOCKS)),

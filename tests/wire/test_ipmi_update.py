@@ -6,15 +6,20 @@ import hashlib
 import io
 import json
 import time
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, Times
+from baremetal_acc.bmc.ipmi import update
+from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BACK, ROLLBACK_STATUS, Ability, Times
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported
-from baremetal_acc.model.image import Upload
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskState
 from tests.cli.desk import Desk
 from tests.unit.emulator.ipmi.machines import AMC_IDENTITY, BMC_KEY, IDENTITY, LATER_KEY, hpm, image, upgrade
@@ -43,6 +48,14 @@ def uploading(content, size=None):
     return Upload(file='fpga.hpm', size_bytes=len(content) if size is None else size, open=lambda: io.BytesIO(content))
 
 
+def written(connection, place, upload):
+    """Turn by turn, to the task of what has been brought in force."""
+    found = connection.push(place, upload)
+    while isinstance(found, Progress):
+        found = connection.go_on(place, upload, found)
+    return found
+
+
 def ended(connection, place, seconds=20):
     """The task when it is over."""
     until = time.monotonic() + seconds
@@ -62,7 +75,7 @@ def test_a_card_is_written_over_the_bridge(lan):
     site = Site(lan, amc_more={'times': Times(erase=0.3, finish=0.2, activate=0.5)})
     content = image(NEW)
     with site.connect(username='admin') as connection:
-        task = connection.push(FPGA, uploading(upgrade(NEW, data=content)))
+        task = written(connection, FPGA, uploading(upgrade(NEW, data=content)))
         assert (FPGA, TaskState.ACTIVE) == (task.ref, task.state)
         done = ended(connection, FPGA)
         assert (TaskState.SUCCEEDED, 'Activate Firmware ended well') == (done.state, done.raw)
@@ -81,7 +94,7 @@ def test_what_is_lost_on_the_way_changes_nothing(lan):
         site.line.loss = 0.05
         # Not Activate itself: it is sent once, and where it is lost the version is not the wanted one.
         site.amc.guards.append(lambda request: setattr(site.line, 'loss', 0.0) if request.command == FINISH else None)
-        connection.push(FPGA, uploading(upgrade(NEW, data=content)))
+        written(connection, FPGA, uploading(upgrade(NEW, data=content)))
         assert TaskState.SUCCEEDED is ended(connection, FPGA).state
     assert f'sha256:{hashlib.sha256(content).hexdigest()}' == site.machine.components['host/FPGA_0'].active.digest
     assert 1 == site.amc_upgrades.activations
@@ -93,7 +106,7 @@ def test_a_bmc_that_restarts_with_its_new_firmware_is_waited_for(lan):
     place = ref('/ipmi/hpm/0')
     data = image('1.5', model='es2000', component='bmc')
     with site.connect(username='admin') as connection:
-        connection.push(place, uploading(upgrade('1.5', identity=IDENTITY, data=data)))
+        written(connection, place, uploading(upgrade('1.5', identity=IDENTITY, data=data)))
         state = ended(connection, place).state
         assert state in (TaskState.SUCCEEDED, TaskState.GONE)
         assert '1.05' == connection.component(place).version
@@ -104,7 +117,7 @@ def test_a_bmc_that_restarts_with_its_new_firmware_is_waited_for(lan):
 def test_what_needs_a_power_cycle_is_staged(site):
     """Activated, and not in force: the version that runs is the old one, and the other one is what waits."""
     with site.connect(username='admin') as connection:
-        connection.push(LATER, uploading(upgrade(NEW, number=1, data=image(NEW))))
+        written(connection, LATER, uploading(upgrade(NEW, number=1, data=image(NEW))))
         ended(connection, LATER)
         assert SHOWN_OLD == connection.component(LATER).version
     assert (OLD, NEW) == (site.versions(LATER_KEY)[0], site.versions(LATER_KEY)[2])
@@ -139,7 +152,7 @@ def test_what_speaks_against_an_image_is_found_before_anything_is_changed(site, 
         lambda request: initiated.append(1) if (request.netfn, request.command) == (0x2C, INITIATE) else None
     )
     with site.connect(username='admin') as connection, pytest.raises(BmcUnsupported) as caught:
-        connection.push(FPGA, uploading(content))
+        written(connection, FPGA, uploading(content))
     assert told in str(caught.value)
     assert [] == initiated
     assert (OLD, None, None, None) == site.versions()
@@ -151,13 +164,13 @@ def test_other_bytes_than_those_that_were_checked_are_not_sent(site):
     with site.connect(username='admin') as connection:
         for size in (len(content) - 1, len(content) + 1, 1 << 40):
             with pytest.raises(BmcUnsupported, match=r'image fpga\.hpm has '):
-                connection.push(FPGA, uploading(content, size))
+                written(connection, FPGA, uploading(content, size))
 
 
 def test_an_operator_writes_nothing(site):
     """The user may not be administrator: nothing is initiated."""
     with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user may not be administrator'):
-        connection.push(FPGA, uploading(upgrade(NEW)))
+        written(connection, FPGA, uploading(upgrade(NEW)))
     assert (OLD, None, None, None) == site.versions()
 
 
@@ -178,7 +191,7 @@ def test_a_controller_that_is_at_something_else_is_busy(lan):
     site = Site(lan, amc_more={'times': Times(erase=30)})
     assert b'\x80' == hpm(site.amc, INITIATE, b'\1\1', channel=0)[:1]
     with site.connect(username='admin') as connection, pytest.raises(BmcBusy) as caught:
-        connection.push(FPGA, uploading(upgrade(NEW)))
+        written(connection, FPGA, uploading(upgrade(NEW)))
     assert 'it is at something else: Initiate Upgrade Action goes on' in str(caught.value)
     assert (OLD, None, None, None) == site.versions()
 
@@ -187,7 +200,7 @@ def test_an_upload_that_is_refused_on_its_way_is_not_untouched(site):
     """Finish says that the firmware is not whole; nothing is activated, and nobody says that nothing was changed."""
     site.amc.guards.append(lambda request: 0x82 if (request.netfn, request.command) == (0x2C, 0x33) else None)
     with site.connect(username='admin') as connection, pytest.raises(BmcAnswerInvalid) as caught:
-        connection.push(FPGA, uploading(upgrade(NEW)))
+        written(connection, FPGA, uploading(upgrade(NEW)))
     assert 'Finish Firmware Upload ended with completion code 82h' in str(caught.value)
     assert 'nothing of it is activated' in str(caught.value)
     assert 0 == site.amc_upgrades.activations
@@ -205,7 +218,7 @@ def test_an_activation_whose_answer_is_lost_is_not_sent_again(site):
 
     site.amc.guards.append(lose)
     with site.connect(username='admin') as connection:
-        task = connection.push(FPGA, uploading(upgrade(NEW)))
+        task = written(connection, FPGA, uploading(upgrade(NEW)))
         assert 'nobody knows whether it began' in task.message
         site.line.loss = 0.0
         assert TaskState.SUCCEEDED is ended(connection, FPGA).state
@@ -218,13 +231,152 @@ def test_what_became_of_an_activation_is_read_anew_each_time(lan):
     site = Site(lan)
     with site.connect(username='admin') as connection:
         assert TaskState.GONE is connection.task(FPGA).state
-        connection.push(FPGA, uploading(upgrade(NEW)))
+        written(connection, FPGA, uploading(upgrade(NEW)))
     with site.connect() as connection:
         assert TaskState.SUCCEEDED is ended(connection, FPGA).state
     assert b'\0' == hpm(site.amc, 0x38, channel=0)[:1]
     with site.connect() as connection:
         assert TaskState.GONE is connection.task(FPGA).state
         assert SHOWN_OLD == connection.component(FPGA).version
+
+
+# ----------------------------------------------------------------------------------------------------------------- in turns
+
+
+def count(controller, *commands):
+    """How often commands of HPM.1 reach a controller, by command."""
+    seen = Counter()
+
+    def guard(request):
+        if request.netfn == 0x2C and request.command in commands:
+            seen[request.command] += 1
+
+    controller.guards.append(guard)
+    return seen
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Turns that end soon."""
+    monkeypatch.setattr(update, 'TURN', timedelta(seconds=0.03))
+
+
+def test_each_turn_may_be_in_another_session_of_another_process(site, short):
+    """What is stored in between is text; the same bytes arrive, each once, and it is activated once."""
+    content = image(NEW, size_bytes=40_000)
+    seen = count(site.amc, INITIATE)
+    upload = uploading(upgrade(NEW, data=content))
+    with site.connect(username='admin') as connection:
+        found = connection.push(FPGA, upload)
+    assert (0, False, {}) == (found.percent, found.whole, seen)
+    turns = []
+    while isinstance(found, Progress):
+        turns.append(found.percent)
+        with site.connect(username='admin') as connection:
+            found = connection.go_on(FPGA, upload, decode(Progress, json.loads(json.dumps(encode(found)))))
+    assert len(turns) > 3
+    assert sorted(turns) == turns
+    assert 100 == turns[-1]
+    with site.connect() as connection:
+        assert TaskState.SUCCEEDED is ended(connection, FPGA).state
+    assert f'sha256:{hashlib.sha256(content).hexdigest()}' == site.machine.components['host/FPGA_0'].active.digest
+    # Once to make ready, for which the image asks, and once for the upload.
+    assert (2, 1) == (seen[INITIATE], site.amc_upgrades.activations)
+
+
+def test_an_upload_of_which_nobody_knows_how_far_it_is_begins_anew(site, short):
+    """With Abort and the first block: what arrives is whole all the same."""
+    content = image(NEW, size_bytes=40_000)
+    upload = uploading(upgrade(NEW, data=content))
+    seen = count(site.amc, INITIATE)
+    with site.connect(username='admin') as connection:
+        found = connection.go_on(FPGA, upload, connection.push(FPGA, upload))
+        assert 0 < found.percent < 100
+        for lost in (None, 'something that another version has stored', '{"stage":"send"}', '[]'):
+            found = connection.go_on(FPGA, upload, replace(found, so_far=lost))
+            assert 0 < found.percent < 100
+        while isinstance(found, Progress):
+            found = connection.go_on(FPGA, upload, found)
+        assert TaskState.SUCCEEDED is ended(connection, FPGA).state
+    assert f'sha256:{hashlib.sha256(content).hexdigest()}' == site.machine.components['host/FPGA_0'].active.digest
+    assert (10, 1) == (seen[INITIATE], site.amc_upgrades.activations)
+
+
+def test_what_a_controller_is_at_between_turns_is_ours(site, short):
+    """Whoever asks what goes on there is told the place that the progress names, which is how a job knows its own."""
+    upload = uploading(upgrade(NEW, data=image(NEW, size_bytes=40_000)))
+    with site.connect(username='admin') as connection:
+        connection.look(NOW)
+        found = connection.push(FPGA, upload)
+        site.amc_upgrades.times = Times(erase=30)
+        assert b'\x80' == hpm(site.amc, INITIATE, b'\1\1', channel=0)[:1]
+        with pytest.raises(BmcBusy):
+            connection.go_on(FPGA, upload, replace(found, so_far=None))
+        assert [found.task] == [task.ref for task in connection.active_tasks()]
+
+
+# ------------------------------------------------------------------------------------------------------------- going back
+
+
+def test_what_a_component_has_kept_comes_back_without_an_upload(site):
+    """Manual Rollback, once; the reading of its task tells it from an activation, and the version is read."""
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        seen = count(site.amc, INITIATE, ROLL_BACK, ACTIVATE)
+        back = replace(uploading(upgrade(OLD)), goes_back=True)
+        found = connection.push(FPGA, back)
+        assert (True, {}) == (found.whole, seen)
+        task = connection.go_on(FPGA, back, found)
+        assert ('/ipmi/0-72/hpm/0/rollback', TaskState.ACTIVE, 'rolled back') == (task.ref.uri, task.state, task.message)
+        done = ended(connection, task.ref)
+        assert (TaskState.SUCCEEDED, 'Initiate Manual Rollback ended well') == (done.state, done.raw)
+        assert TaskState.GONE is connection.task(FPGA).state
+        assert SHOWN_OLD == connection.component(FPGA).version
+    assert {ROLL_BACK: 1} == seen
+    assert OLD == site.versions()[0]
+
+
+@pytest.mark.parametrize('why', ['not asked for', 'kept another', 'runs it', 'cannot', 'others have something to go back to'])
+def test_an_image_is_uploaded_where_going_back_is_not_it(lan, why):
+    """Where it is not the very version, or would change another component, the image is written."""
+    site = Site(lan, amc_more={'ability': Ability(manual_rollback=why != 'cannot')})
+    card = site.machine.components['host/FPGA_0']
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        if why == 'others have something to go back to':
+            site.machine.components[LATER_KEY].previous = replace(card.active, version='1.1')
+        elif why == 'kept another':
+            card.previous = replace(card.previous, version='1.1')
+        elif why == 'runs it':
+            card.active = replace(card.active, version=OLD)
+        back = replace(uploading(upgrade(OLD)), goes_back=why != 'not asked for')
+        found = connection.push(FPGA, back)
+        assert (0, False) == (found.percent, found.whole)
+        while isinstance(found, Progress):
+            found = connection.go_on(FPGA, back, found)
+        assert FPGA == found.ref
+    assert 0 == site.amc_upgrades.rollbacks
+
+
+def test_a_rollback_that_a_controller_refuses_or_fails_is_none(lan):
+    """It is sent once; what is refused has not begun, and what has failed is told as that."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        back = replace(uploading(upgrade(OLD)), goes_back=True)
+        found = connection.push(FPGA, back)
+        refused = lambda request: 0xD5 if (request.netfn, request.command) == (0x2C, ROLL_BACK) else None  # noqa: E731
+        site.amc.guards.append(refused)
+        with pytest.raises(BmcRefused, match='Initiate Manual Rollback'):
+            connection.go_on(FPGA, back, found)
+        site.amc.guards.remove(refused)
+        failed = lambda request: 0x81 if (request.netfn, request.command) == (0x2C, ROLLBACK_STATUS) else None  # noqa: E731
+        site.amc.guards.append(failed)
+        task = connection.go_on(FPGA, back, found)
+        assert (TaskState.FAILED, 'the rollback: failed') == ((got := ended(connection, task.ref)).state, got.raw)
 
 
 # --------------------------------------------------------------------------------------------------------- the command line
@@ -240,29 +392,25 @@ firmware = {{ FPGA = "{SHOWN_NEW}" }}
 block = []
 """
 
-CATALOGUE = """
-format = 1
-
+IMAGE = """
 [[image]]
-name = "fpga-new"
+name = "{name}"
 kind = "firmware"
 component = "FPGA"
 version = "{version}"
 security_version = 1
 fits = [{{ part_number = "PN-1" }}]
-source = "fpga-new.hpm"
+source = "{name}.hpm"
 size = {size}
 digest = "sha256:{digest}"
 apply = {{ reset = "none" }}
-restore = "none"
+restore = "{restore}"
 """
 
 
-def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path):
-    """plan, apply and verify: it is written once, the version is read back, and the second plan has nothing to do."""
-    site = Site(lan, amc_more={'times': Times(erase=0.2, activate=0.4)})
+def desk_of(site, tmp_path, images):
+    """A desk with this machine, and images by name with version and way back."""
     desk = Desk(folder=tmp_path, environ={'PW': PASSWORD})
-    content = upgrade(NEW)
     desk.bmcs(
         {
             'node-1': {
@@ -274,15 +422,25 @@ def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path)
             }
         }
     )
-    (tmp_path / 'fpga-new.hpm').write_bytes(content)
+    catalogue = 'format = 1\n'
+    for name, version, shown, restore in images:
+        content = upgrade(version)
+        (tmp_path / f'{name}.hpm').write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        catalogue += IMAGE.format(name=name, version=shown, size=len(content), digest=digest, restore=restore)
     desk.write('baseline.toml', BASELINE)
-    digest = hashlib.sha256(content).hexdigest()
-    desk.write('catalogue.toml', CATALOGUE.format(version=SHOWN_NEW, size=len(content), digest=digest))
+    desk.write('catalogue.toml', catalogue)
     desk.write(
         'acc.conf',
         '[baremetal_acc]\npoll_interval = 0.2\nsettle_timeout = 5\nreset_timeout = 20\njob_timeout = 60\nbmc_timeout = 5\n',
     )
-    files = ('--baseline', 'baseline.toml', '--catalogue', 'catalogue.toml', '--config-file', 'acc.conf')
+    return desk, ('--baseline', 'baseline.toml', '--catalogue', 'catalogue.toml', '--config-file', 'acc.conf')
+
+
+def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path):
+    """plan, apply and verify: it is written once, the version is read back, and the second plan has nothing to do."""
+    site = Site(lan, amc_more={'times': Times(erase=0.2, activate=0.4)})
+    desk, files = desk_of(site, tmp_path, [('fpga-new', NEW, SHOWN_NEW, 'none')])
     planned = desk.run('plan', *files, '-f', 'json')
     assert 3 == planned.code, planned
     actions = [(a['action'], a.get('uri')) for a in planned.document['targets'][0]['actions']]
@@ -295,3 +453,19 @@ def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path)
     assert 0 == verified.code, verified
     assert 0 == desk.run('plan', *files).code
     assert PASSWORD not in planned.out + planned.err + done.out + done.err
+
+
+@pytest.mark.parametrize('manual', [True, False])
+def test_a_card_that_fails_its_self_test_gets_back_what_it_ran(lan, tmp_path, manual):
+    """By Manual Rollback where the controller has it, else by writing the image that the catalogue names for that."""
+    site = Site(lan, amc_more={'ability': Ability(manual_rollback=manual)})
+    images = [('fpga-new', NEW, SHOWN_NEW, 'fpga-old'), ('fpga-old', OLD, SHOWN_OLD, 'none')]
+    desk, files = desk_of(site, tmp_path, images)
+    site.machine.add_fault({'name': 'self-test-fails', 'device': 'AMC_1', 'bits': 1, 'count': 1})
+    seen = count(site.amc, INITIATE, ROLL_BACK)
+    done = desk.run('apply', '--execute', '--target', 'node-1', *files)
+    assert 6 == done.code, done
+    assert 'the self-test failed with result 57h 01h' in done.out + done.err
+    assert f'is restored to {SHOWN_OLD} (image fpga-old)' in done.out + done.err
+    assert OLD == site.versions()[0]
+    assert ((1, 2, 1) if manual else (0, 4, 2)) == (seen[ROLL_BACK], seen[INITIATE], site.amc_upgrades.activations)

@@ -7,7 +7,8 @@ controllers over one or two bridges.
 How it is found: by the scheme of the BMC's address, ``ipmi``.
 What it can do: look, read and write components of HPM.1, tell and change the power of the machine, restart machine and BMC.
 Which write paths it blocks: none; it lets the lock ``ipmi_firmware_firewall`` read and write the firmware firewall.
-How an update behaves: uploaded and activated while the caller waits, then looked at (:mod:`baremetal_acc.bmc.ipmi.update`).
+How an update behaves: uploaded in turns and activated while the caller waits, then looked at
+(:mod:`baremetal_acc.bmc.ipmi.update`).
 What it was tried on: our emulator, and OpenIPMI's ipmi_sim; no hardware.
 
 Reading is done as an operator, and what writes firmware or restarts a BMC as an administrator, over a session of its own.
@@ -34,6 +35,7 @@ from baremetal_acc.bmc.ipmi.wire import NOT_THERE, NetFn, Raw, ask, refusal
 from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
@@ -232,7 +234,7 @@ class IpmiConnection:
                 body = resource.of_controller(device.identify(self._to(place.path)))
             case Place(part=Part.FRU, number=int(number)):
                 body = resource.of_fru(fru.parse(fru.read(self._to(place.path), number, lun=place.lun)))
-            case Place(part=Part.HPM, number=int(number)):
+            case Place(part=Part.HPM, number=int(number), back=False):
                 body = resource.of_component(hpm.component(self._to(place.path), number))
             case Place(part=Part.CHASSIS):
                 body = {'PowerState': self._chassis().value}
@@ -254,7 +256,7 @@ class IpmiConnection:
         :raises BmcError: it could not be read, or is none.
         """
         match resource.place(ref.uri):
-            case Place(part=Part.HPM, number=int(number)) as place:
+            case Place(part=Part.HPM, number=int(number), back=False) as place:
                 raw = self._to(place.path)
                 target = hpm.capabilities(raw)
                 if target is None or number not in target.components:
@@ -278,7 +280,7 @@ class IpmiConnection:
                 found = self._running(place.path)
                 return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
             case Place(part=Part.HPM, number=int(number)) as place:
-                return update.reading(self._to(place.path), ref, number)
+                return update.reading(self._to(place.path), ref, number, back=place.back)
             case _:
                 raise no_such(self.address.label, ref.uri)
 
@@ -325,18 +327,41 @@ class IpmiConnection:
         """For the lock: the firmware firewall is all that can be set."""
         return IpmiWriter(self.address, self._administrator())
 
-    def push(self, target: Ref, upload: Upload) -> TaskReading | None:
-        """Write an image to a component of HPM.1 and activate it, while the caller waits.
+    def push(self, target: Ref, upload: Upload) -> Progress:
+        """See whether an image can be written to a component of HPM.1: it is written by :meth:`go_on`.
 
         :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.push`.
         """
+        with self._administrator() as raw:
+            controller, number = self._component(raw, target)
+            found = update.push(controller, target, number, upload)
+        return replace(found, task=self._controller(target))
+
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
+        """Write so much of an image to a component of HPM.1 as a turn takes; the last turn activates it, or rolls it back.
+
+        :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.go_on`.
+        """
+        with self._administrator() as raw:
+            controller, number = self._component(raw, target)
+            return update.go_on(controller, target, number, upload, progress)
+
+    def _component(self, raw: Raw, target: Ref) -> tuple[Raw, int]:
+        """The controller of a component, and its number there.
+
+        :raises BmcUnsupported: it is none.
+        """
         match resource.place(target.uri):
-            case Place(part=Part.HPM, number=int(number)) as place:
-                with self._administrator() as raw:
-                    return update.push(bridged(raw, place.path), target, number, upload)
+            case Place(part=Part.HPM, number=int(number), back=False) as place:
+                return bridged(raw, place.path), number
             case _:
                 told = 'it is no component that takes an image over IPMI'
                 raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)
+
+    def _controller(self, target: Ref) -> Ref:
+        """What :meth:`active_tasks` calls what goes on in the controller of a component."""
+        place = resource.place(target.uri)
+        return target if place is None else self._ref(Place(path=place.path, part=Part.HPM))
 
     def set_power(self, system: Ref, wanted: PowerState) -> None:
         """Ask for On or Off, once.

@@ -12,7 +12,7 @@ IPMI has numbers for them. Plans, locks, gaps and messages name a resource by a 
 ``/ipmi/0-72/7-74``      the one at 74h on channel 7 of that controller
 ``/ipmi/0-72/fru/3``     FRU 3 of a controller (``fru/3-1``: on LUN 1)
 ``/ipmi/0-72/hpm``       firmware of a controller, and what is done to it
-``/ipmi/0-72/hpm/2``     component 2 of it, by HPM.1
+``/ipmi/0-72/hpm/2``     component 2 of it, by HPM.1 (``hpm/2/rollback``: its going back to what it has kept)
 =======================  =====================================================
 """
 
@@ -43,12 +43,14 @@ class Place:
 
     :ivar part: None: the controller as a whole.
     :ivar number: of an FRU or a component.
+    :ivar back: its going back to what it has kept, of a component.
     """
 
     path: Path = ()
     part: Part | None = None
     number: int | None = None
     lun: int = 0
+    back: bool = False
 
     @property
     def uri(self) -> str:
@@ -58,14 +60,14 @@ class Place:
             text += f'/{self.part}'
         if self.number is not None:
             text += f'/{self.number}' + (f'-{self.lun}' if self.lun else '')
-        return text
+        return text + ('/rollback' if self.back else '')
 
 
 CHASSIS = Place(part=Part.CHASSIS)
 FIREWALL = Place(part=Part.FIREWALL)
 
 _URI = re.compile(
-    rf'/ipmi((?:/[0-9a-f]-[0-9a-f]{{2}}){{0,{DEEPEST}}})(?:/(chassis|firewall/f)|/(fru)/(\d{{1,3}})(?:-([1-3]))?|/(hpm)(?:/([0-7]))?)?',
+    rf'/ipmi((?:/[0-9a-f]-[0-9a-f]{{2}}){{0,{DEEPEST}}})(?:/(chassis|firewall/f)|/(fru)/(\d{{1,3}})(?:-([1-3]))?|/(hpm)(?:/([0-7])(/rollback)?)?)?',
     re.ASCII,
 )
 
@@ -83,6 +85,7 @@ def place(uri: str) -> Place | None:
         part=Part(part) if part else None,
         number=int(number) if number else None,
         lun=int(found[5] or 0),
+        back=found[8] is not None,
     )
 
 

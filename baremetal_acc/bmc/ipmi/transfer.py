@@ -9,6 +9,7 @@ begin anew at any time, with Abort and the first block.
 Source: facts/ipmi.md, section 3.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -171,6 +172,37 @@ def begin(
         stages=tuple(stages[1:]),
         end=len(upload.firmware),
     )
+
+
+def paused(transfer: Transfer, now: float) -> str:
+    """How far an upload is, as text: whoever goes on with it needs the same firmware, and no more.
+
+    :param now: by the clock of :func:`turn`. The time that was waited in vain counts on, the time in between does not.
+    """
+    told = {name: getattr(transfer, name) for name in _KEPT}
+    told['patience'] = transfer.patience.total_seconds()
+    told['waited'] = None if transfer.since is None else now - transfer.since
+    return json.dumps(told, separators=(',', ':'))
+
+
+def resumed(upload: Upload, text: str, now: float) -> Transfer | None:
+    """The upload that :func:`paused` told of; None where nobody can go on with that, and it has to begin anew."""
+    try:
+        told = json.loads(text)
+        waited = told['waited']
+        return Transfer(
+            upload=upload,
+            patience=timedelta(seconds=told['patience']),
+            stage=Stage(told['stage']),
+            stages=tuple(Stage(stage) for stage in told['stages']),
+            since=None if waited is None else now - float(waited),
+            **{name: told[name] for name in _KEPT if name not in ('stage', 'stages')},
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+_KEPT = ('stage', 'stages', 'size', 'taken', 'refused', 'offset', 'end', 'number', 'sent', 'looking', 'doubt')
 
 
 def turn(

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How is an image written to one component of HPM.1, and what has become of it?
 
-An upload is done while the caller waits: HPM.1 has nobody who would take an image and write it later. It ends with Activate
-Firmware, which is sent once. From then on whoever wants to know looks: what the controller says of its last command, of its
-self-test and of rollbacks is a reading of a task, and that the version runs is read by the caller.
+An upload is done in turns while the caller waits: HPM.1 has nobody who would take an image and write it later. It ends with
+Activate Firmware, which is sent once and in a turn of its own. Where a component is to get back what it ran before, and has
+kept it, Manual Rollback takes the place of all that. From then on whoever wants to know looks: what the controller says of its
+last command, of its self-test and of rollbacks is a reading of a task, and that the version runs is read by the caller.
 
 Whatever speaks against an image is found before the first command that changes anything. An upload that has failed on its way
 has activated nothing, but may have erased what was there: then nobody says that the component is untouched.
@@ -14,18 +15,36 @@ Source: facts/ipmi.md, section 3.
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import device, hpm, hpm_image, transfer
 from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable, BmcUnsupported, ImageError, WriteFailed
-from baremetal_acc.model.image import Upload
+from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.ref import Ref
 
-LONGEST = timedelta(hours=1)
-"""For an upload. Over a slow bus (3 to 4 KB/s behind a bridge, an estimate) it is enough for 12 MB."""
+TURN = timedelta(seconds=15)
+"""Of an upload, which takes up to an hour over a slow bus: whoever turns it looks after others in between."""
+
+ROLLBACK = '/rollback'
+"""What the URI of a component ends with, as the place of a task: going back to what it has kept."""
+
+_BACK = 'roll back'
+"""In place of how far an upload is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fitting:
+    """An image, the part of it for a component, and that component of a controller that takes it now."""
+
+    image: hpm_image.Image
+    part: hpm_image.Upload
+    target: hpm.Capabilities
+    component: hpm.Component
+    can: hpm.Properties
 
 
 def facts() -> UpdateFacts:
@@ -33,22 +52,74 @@ def facts() -> UpdateFacts:
     return UpdateFacts(push=True, pull=False, parallel=1, max_size=hpm_image.MOST_BYTES)
 
 
-def push(
+def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:
+    """See whether an image can be written to one component. Nothing is changed.
+
+    :param raw: to its controller, as an administrator.
+    :returns: where :func:`go_on` begins.
+    :raises BmcUnsupported: the image is not for this component, or the controller has none of HPM.1.
+    :raises BmcBusy: it is at something else.
+    :raises BmcError: a command was refused, or not answered.
+    """
+    found = _fitting(raw, ref, number, upload)
+    if upload.goes_back and _goes_back(raw, found):
+        return Progress(task=ref, so_far=_BACK, whole=True, percent=100)
+    return Progress(task=ref, so_far=transfer.paused(_begun(raw, found), 0.0))
+
+
+def go_on(
     raw: Raw,
     ref: Ref,
     number: int,
     upload: Upload,
+    progress: Progress,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = wait.sleep,
-) -> TaskReading:
-    """Upload an image to one component, and activate it, once.
+) -> Progress | TaskReading:
+    """Go on with an upload for a turn; once it is whole, activate it, once.
 
-    :param raw: to its controller, as an administrator.
-    :raises BmcUnsupported: the image is not for this component, or the controller has none of HPM.1; nothing was changed.
-    :raises BmcBusy: it is at something else; nothing was changed.
+    :param ref: of the component.
+    :raises BmcUnsupported: as of :func:`push`, in the first turn. ``BmcBusy``: so, too.
     :raises BmcAnswerInvalid: the upload failed; nothing of it is activated.
     :raises BmcError: a command was refused, or not answered.
+    """
+    if progress.whole:
+        return _brought_in_force(raw, ref, back=progress.so_far == _BACK)
+    going = None
+    if progress.so_far is not None:
+        going = transfer.resumed(_image(raw, ref, number, upload)[1], progress.so_far, clock())
+    if going is None:
+        going = _begun(raw, _fitting(raw, ref, number, upload))
+    try:
+        going = transfer.turn(raw, going, clock=clock, sleep=sleep, within=TURN)
+    except WriteFailed as exc:
+        raise BmcAnswerInvalid(bmc=raw.label, uri=ref.uri, what='; '.join(exc.reasons), hint=exc.hint) from exc
+    return replace(progress, so_far=transfer.paused(going, clock()), percent=going.percent, whole=going.staged, turning=False)
+
+
+def _begun(raw: Raw, found: _Fitting) -> transfer.Transfer:
+    """The upload before its first command."""
+    return transfer.begin(found.image, found.part, found.target, found.can, transfer.block_size(raw))
+
+
+def _brought_in_force(raw: Raw, ref: Ref, *, back: bool) -> TaskReading:
+    """Activate what was uploaded, or go back to what was kept: sent once."""
+    command = hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE
+    done = hpm.roll_back(raw) if back else hpm.activate(raw)
+    said = 'rolled back' if back else 'activated'
+    return TaskReading(
+        ref=replace(ref, uri=f'{ref.uri}{ROLLBACK}') if back else ref,
+        state=TaskState.ACTIVE,
+        raw=hpm.NAMES[command],
+        message=said if done else f'{hpm.NAMES[command]} goes on, or nobody knows whether it began',
+    )
+
+
+def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> _Fitting:
+    """See that an image is for a component, and that its controller takes it now.
+
+    :raises BmcUnsupported: it does not fit. ``BmcBusy``: the controller is at something else.
     """
     image, part = _image(raw, ref, number, upload)
     target = hpm.capabilities(raw)
@@ -64,22 +135,20 @@ def push(
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
-    going = transfer.begin(image, part, target, seen.properties, transfer.block_size(raw))
-    until = clock() + LONGEST.total_seconds()
-    try:
-        while not going.staged:
-            if clock() >= until:
-                raise WriteFailed([f'BMC {raw.label}, component {number}: the upload took longer than {LONGEST}'])
-            going = transfer.turn(raw, going, clock=clock, sleep=sleep, within=timedelta(seconds=10))
-    except WriteFailed as exc:
-        raise BmcAnswerInvalid(bmc=raw.label, uri=ref.uri, what='; '.join(exc.reasons), hint=exc.hint) from exc
-    done = hpm.activate(raw)
-    return TaskReading(
-        ref=ref,
-        state=TaskState.ACTIVE,
-        raw=hpm.NAMES[hpm.Command.ACTIVATE],
-        message='activated' if done else 'the activation goes on, or nobody knows whether it began',
-    )
+    return _Fitting(image=image, part=part, target=target, component=seen, can=seen.properties)
+
+
+def _goes_back(raw: Raw, found: _Fitting) -> bool:
+    """Whether Manual Rollback brings the version of the image back, and changes nothing else.
+
+    It goes back with all components that were activated last, and nobody tells which these are: so no other one may have
+    something else to go back to.
+    """
+    this, wanted = found.component, found.part.version
+    if hpm.Feature.MANUAL_ROLLBACK not in found.target.features or this.rollback != wanted or this.current == wanted:
+        return False
+    others = [one for one in hpm.components(raw, found.target) if one.number != this.number]
+    return all(not one.unread and one.rollback in (None, one.current) for one in others)
 
 
 def _image(raw: Raw, ref: Ref, number: int, upload: Upload) -> tuple[hpm_image.Image, hpm_image.Upload]:
@@ -105,32 +174,42 @@ def _image(raw: Raw, ref: Ref, number: int, upload: Upload) -> tuple[hpm_image.I
     return image, image.uploads[0]
 
 
-def reading(raw: Raw, ref: Ref, number: int) -> TaskReading:
+def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReading:
     """What has become of the last command of a controller, as far as it still says.
 
+    :param back: of a rollback; else of an activation.
     :raises BmcUnreachable: it cannot be asked now: it may be restarting.
     :raises BmcError: its answers are none, or the user may not.
     """
     standing = hpm.look(raw, number)
     if standing.away is not None:
         raise BmcUnreachable(bmc=raw.label, uri=ref.uri, what=standing.away)
+    state, said = _state(standing, number, hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE)
+    percent = None if standing.status is None or state is not TaskState.ACTIVE else standing.status.percent
+    return TaskReading(ref=ref, state=state, raw=said, percent=percent, message=said if state is TaskState.FAILED else None)
+
+
+def _state(standing: hpm.Standing, number: int, command: hpm.Command) -> tuple[TaskState, str]:
+    """What a standing says of a command, in which order it counts."""
     status = standing.status
     if status is not None and status.code == hpm.IN_PROGRESS:
-        said = f'{_named(status.command)} goes on'
-        return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=said, percent=status.percent)
-    if standing.test is hpm.SelfTest.RUNNING or standing.back is hpm.Rollback.RUNNING:
-        said = standing.test_says if standing.test is hpm.SelfTest.RUNNING else 'a rollback goes on'
-        return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=said)
-    if status is None or status.command != hpm.Command.ACTIVATE:
-        return TaskReading(ref=ref, state=TaskState.GONE, raw='it does not say what became of an activation')
+        return TaskState.ACTIVE, f'{_named(status.command)} goes on'
+    if standing.test is hpm.SelfTest.RUNNING:
+        return TaskState.ACTIVE, standing.test_says
+    if standing.back is hpm.Rollback.RUNNING:
+        return TaskState.ACTIVE, 'a rollback goes on'
+    if command is hpm.Command.ROLLBACK and standing.back in (hpm.Rollback.FAILED, hpm.Rollback.DENIED):
+        return TaskState.FAILED, f'the rollback: {standing.back.value}'
+    if status is None or status.command != command:
+        what = 'a rollback' if command is hpm.Command.ROLLBACK else 'an activation'
+        return TaskState.GONE, f'it does not say what became of {what}'
     if status.code:
-        said = f'{_named(status.command)} ended with completion code {status.code:02X}h'
-        return TaskReading(ref=ref, state=TaskState.FAILED, raw=said)
-    if standing.test is hpm.SelfTest.FAILED:
-        return TaskReading(ref=ref, state=TaskState.FAILED, raw=standing.test_says)
-    if number in standing.rolled_back:
-        return TaskReading(ref=ref, state=TaskState.FAILED, raw='it was rolled back')
-    return TaskReading(ref=ref, state=TaskState.SUCCEEDED, raw=f'{_named(status.command)} ended well')
+        return TaskState.FAILED, f'{_named(status.command)} ended with completion code {status.code:02X}h'
+    if command is hpm.Command.ACTIVATE and standing.test is hpm.SelfTest.FAILED:
+        return TaskState.FAILED, standing.test_says
+    if command is hpm.Command.ACTIVATE and number in standing.rolled_back:
+        return TaskState.FAILED, 'it was rolled back'
+    return TaskState.SUCCEEDED, f'{_named(status.command)} ended well'
 
 
 def _named(command: int) -> str:

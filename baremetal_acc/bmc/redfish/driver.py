@@ -30,9 +30,10 @@ from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
+from baremetal_acc.model.image import Progress
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
@@ -187,6 +188,13 @@ class RedfishConnection:
         link = View.of(self._root, []).link('UpdateService')
         view = View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
         return update.push(self._connector, view, target, upload, self.address.images)
+
+    def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading:
+        """A BMC takes an image at once over Redfish: there is nothing to go on with.
+
+        :raises BmcUnsupported: always.
+        """
+        raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what='nothing is sent to it in turns')
 
     def task(self, ref: Ref) -> TaskReading:
         """Read one task.

@@ -11,7 +11,7 @@ from pathlib import Path
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.ipmi.driver import IpmiDriver, place_of
 from baremetal_acc.bmc.ipmi.session import Session
-from baremetal_acc.model.image import Upload
+from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import HOST, Ref
 
@@ -51,6 +51,8 @@ def main() -> None:
         ref = Ref(bmc=HOST, uri='/ipmi/hpm/0')
         with IpmiDriver().connect(address) as connection:
             task = connection.push(ref, upload)
+            while isinstance(task, Progress):
+                task = connection.go_on(ref, upload, task)
             while task is not None and task.state is TaskState.ACTIVE:
                 task = connection.task(ref)
             found = {'version': connection.component(ref).version}

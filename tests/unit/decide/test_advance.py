@@ -20,8 +20,10 @@ from baremetal_acc.decide.advance import (
     expire,
     sent,
     stalls,
+    taken_up,
 )
 from baremetal_acc.decide.flash import Seen
+from baremetal_acc.model.image import Progress
 from baremetal_acc.model.job import (
     CheckImage,
     Engage,
@@ -742,3 +744,61 @@ def test_a_failure_of_another_stage_is_a_way_that_cannot_be_gone():
     check = Item(action=CheckImage(image='i'), since=v.NOW, state=ItemState.FAILED, restoring=True)
     back = Item(action=flash(0), since=v.NOW, restoring=True)
     assert ['failed', 'failed', 'skipped'] == states(see(replace(value, items=(*value.items, check, back))))
+
+
+# ------------------------------------------------------------------------------------------------------- sent in turns
+
+
+UPLOAD = Progress(task=v.ref('Uploads/0'), so_far='half', percent=50)
+
+
+def on_its_way(progress=UPLOAD, *actions):
+    """A job whose first write is sent in turns."""
+    value = sent(job(flash(0), *actions), [0], v.NOW)
+    return replace(value, items=(replace(value.items[0], progress=progress, moved=v.NOW), *value.items[1:]))
+
+
+def test_what_is_sent_in_turns_goes_on_while_nothing_else_of_its_bmc_begins():
+    """It is due each time, before what is planned, and beside an update that is not ours; it keeps the BMC's only place."""
+    value = on_its_way(UPLOAD, flash(1), flash(2, bmc=DPU))
+    assert (0, 2) == advance(value, Sight(), v.NOW, PATIENCE).perform
+    assert (0, 2) == advance(value, Sight(foreign={HOST: 1}), v.NOW, PATIENCE).perform
+
+
+def test_a_turn_is_stored_as_begun_before_it_is_taken():
+    """Where it was, and since when, stays."""
+    value = on_its_way()
+    marked = sent(value, [0], v.NOW + timedelta(seconds=9)).items[0]
+    assert replace(value.items[0], progress=replace(UPLOAD, turning=True)) == marked
+
+
+@pytest.mark.parametrize(
+    ('progress', 'expected'),
+    [
+        # Between two turns: as it was.
+        (UPLOAD, UPLOAD),
+        # Whoever took the turn has died: nobody knows how much has arrived, and nothing of it is in force.
+        (replace(UPLOAD, turning=True), replace(UPLOAD, so_far=None)),
+        # It may have been brought in force: that is looked for, and not repeated.
+        (replace(UPLOAD, whole=True, turning=True), None),
+        (replace(UPLOAD, whole=True), replace(UPLOAD, whole=True)),
+    ],
+)
+def test_a_turn_that_was_interrupted_is_begun_anew_unless_it_was_the_last(progress, expected):
+    """What was whole may be in force."""
+    item = taken_up(on_its_way(progress)).items[0]
+    assert (ItemState.SENT, expected) == (item.state, item.progress)
+
+
+def test_what_may_be_in_force_is_looked_for_only():
+    """It is not sent again, whatever the BMC shows."""
+    value = taken_up(on_its_way(replace(UPLOAD, whole=True, turning=True)))
+    seen = Sight(writes={0: WriteSight(seen=Seen.NOTHING)}, foreign={HOST: 0})
+    assert () == advance(value, seen, v.NOW, PATIENCE).perform
+
+
+def test_an_upload_that_is_not_through_by_the_deadline_has_failed():
+    """As one that was begun: what it has left is put back."""
+    value = expire(on_its_way(), v.NOW + timedelta(days=1))
+    item = value.items[0]
+    assert (ItemState.FAILED, False, None) == (item.state, item.untouched, item.progress)

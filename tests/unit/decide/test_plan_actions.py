@@ -197,10 +197,29 @@ def test_steps_are_written_one_after_the_other():
     found = made(catalogue=(first, middle, last), rules=OPEN)
     assert (
         flash(first, v.OLD, order=4),
-        flash(middle, '1.2', order=9, restore='first', restore_content=first.content),
-        flash(last, '1.5', order=10, restore='middle', restore_content=middle.content),
+        flash(middle, '1.2', order=9, restore='first', restore_content=first.content, goes_back=True),
+        flash(last, '1.5', order=10, restore='middle', restore_content=middle.content, goes_back=True),
     ) == writes(found)
     assert (reset('H100 GPU_0 firmware GPU_0'),) == resets(found)
+
+
+@pytest.mark.parametrize(
+    ('kept', 'restore', 'again', 'expected'),
+    [
+        (v.OLD, 'gpu-old', (), True),
+        # Another version than what would be put back, or nothing that would be.
+        ('0.9', 'gpu-old', (), False),
+        (v.OLD, None, (), False),
+        # Whoever had it may have written what it calls by that version.
+        (v.OLD, 'gpu-old', (v.GPU,), False),
+    ],
+)
+def test_a_device_may_go_back_to_what_is_in_no_doubt(kept, restore, again, expected):
+    """What ran when it was planned has to be the very version that would be put back, and nobody doubts the device."""
+    images = (v.image(restore=restore), v.image('gpu-old', version=v.OLD))
+    card = v.gpu(firmware=(v.component(version=kept),), locks=())
+    (found,) = writes(made(card, catalogue=images, rules=OPEN, again=frozenset(again)))
+    assert expected is found.goes_back
 
 
 @pytest.mark.parametrize('version', [v.NEW, 'v2.0 '])

@@ -26,7 +26,7 @@ from baremetal_acc.errors import (
     ImageMismatch,
 )
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.image import Upload
+from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import BmcFacts, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
@@ -71,6 +71,9 @@ TASKS = (
 )
 """How a write goes on, once it was taken: what its task says, and what becomes of the card."""
 
+TURNS = ('ok', 'busy', 'silent', 'silent, arrived', 'fails', 'garbage')
+"""How a BMC that takes images in turns takes one of them."""
+
 RESETS = ('ok', 'answer lost', 'ignored', 'slow', 'refused', 'stays off')
 """How a System takes a reset or a change of power."""
 
@@ -88,7 +91,11 @@ AWAY = {
 
 @dataclass
 class Card:
-    """The truth of one card."""
+    """The truth of one card.
+
+    :ivar kept: the version that it can go back to.
+    :ivar arrived: turns of an image that have arrived; None: no upload was begun.
+    """
 
     number: int
     bmc: BmcName
@@ -101,6 +108,8 @@ class Card:
     touched: bool = False
     released: bool = False
     renamed: bool = False
+    kept: str | None = None
+    arrived: int | None = None
 
     @property
     def id(self) -> AcceleratorId:
@@ -174,6 +183,8 @@ class Crash(BaseException):
 class World:
     """Everything, and a clock.
 
+    :ivar turns: in how many an image is sent; 0: at once.
+    :ivar keeps: a card keeps the version before, and can go back to it.
     :ivar crash_in: after how many more savings the shell dies; ``crash_stored`` whether that one is still stored.
     """
 
@@ -183,6 +194,8 @@ class World:
     reset_needed: bool = True
     lock_needs: ResetKind = ResetKind.NONE
     has_restore: bool = True
+    turns: int = 0
+    keeps: bool = False
     now: datetime = v.NOW
     systems: dict = field(default_factory=dict)
     tasks: list = field(default_factory=list)
@@ -196,9 +209,11 @@ class World:
     crash_in: int | None = None
     crash_stored: bool = True
     held: bool = False
+    uploaded: int = 0
     sessions: itertools.count = field(default_factory=itertools.count)
     names: itertools.count = field(default_factory=itertools.count)
     next_push: deque = field(default_factory=deque)
+    next_turn: deque = field(default_factory=deque)
     next_task: deque = field(default_factory=deque)
     next_reset: deque = field(default_factory=deque)
     next_lock: deque = field(default_factory=deque)
@@ -286,6 +301,8 @@ class World:
     def _ends(self, task: Task) -> None:
         task.over = True
         card, what = task.card, task.how.partition(', ')[2]
+        if self.keeps and not self.reset_needed and what != 'unchanged':
+            card.kept = card.version
         match what:
             case 'unchanged':
                 pass
@@ -401,6 +418,48 @@ class Connection:
     def push(self, target, upload):
         world = self.world
         card = next(c for c in world.cards if c.item == target)
+        if not world.turns:
+            return self._take(card, upload)
+        if world.next_push and world.next_push[0] in ('busy', 'refused'):
+            return self._take(card, upload)
+        if card.closed and world.protects_all:
+            raise BmcRefused(bmc=self.bmc, what='no', status=400)
+        place = Ref(bmc=self.bmc, uri=f'/uploads/{card.number}')
+        if upload.goes_back and card.kept == world.versions[upload.file] != card.version:
+            return Progress(task=place, so_far='back', whole=True, percent=100)
+        return Progress(task=place)
+
+    def go_on(self, target, upload, progress):
+        """One turn; only the last one changes what runs."""
+        world = self.world
+        card = next(c for c in world.cards if c.item == target)
+        world.uploaded += 1
+        if world.held and world.systems[HOST].power is not PowerState.OFF:
+            world.wrong.append(f'{card.id}: {upload.file} goes on while the host is not off')
+        if progress.so_far not in (None, 'back', f'{upload.file} {card.arrived}'):
+            world.wrong.append(f'{card.id}: {progress.so_far} goes on where {card.arrived} turns have arrived')
+        if progress.whole:
+            card.arrived = card.arrived if world.next_push and world.next_push[0] == 'busy' else None
+            return self._take(card, upload)
+        how = _next(world.next_turn)
+        if how == 'busy':
+            raise BmcBusy(bmc=self.bmc, what='busy')
+        card.touched = True
+        if progress.so_far is None:
+            card.arrived = 0
+        if how != 'silent':
+            card.arrived += 1
+        if how.startswith('silent'):
+            raise BmcUnreachable(bmc=self.bmc, what=how)
+        if how in ('fails', 'garbage'):
+            raise (BmcAnswerInvalid if how == 'garbage' else BmcRefused)(bmc=self.bmc, what=how)
+        whole = card.arrived == world.turns
+        so_far = f'{upload.file} {card.arrived}'
+        return replace(progress, so_far=so_far, percent=100 * card.arrived // world.turns, whole=whole, turning=False)
+
+    def _take(self, card, upload):
+        """What is sent at once, or brought in force: a task of the BMC."""
+        world = self.world
         how = _next(world.next_push)
         if how == 'busy':
             raise BmcBusy(bmc=self.bmc, what='busy')
