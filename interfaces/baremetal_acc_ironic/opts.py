@@ -69,8 +69,8 @@ TURNS = [
         min=1,
         help=(
             'Seconds after which a turn of a job ends and gives its worker and the node back, though there is more to do: the '
-            'next turn goes on. An upload over Redfish that has begun is not cut off; one over IPMI is done in turns of its own. '
-            'A silent BMC costs a turn one bmc_timeout.'
+            'next turn goes on. An upload over Redfish that has begun is not cut off, and one over IPMI goes on with the next '
+            'turn. A silent BMC costs a turn one bmc_timeout.'
         ),
     ),
 ]

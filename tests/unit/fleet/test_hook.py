@@ -286,7 +286,7 @@ def test_nobody_holds_a_connection_by_sending_slowly(desk: Desk, token: Path, mo
 
 
 def full(hook: Hook, slow: list[socket.socket]) -> bool:
-    """Whether there is room for nobody before long: who was served just now may still have his place when the last one comes."""
+    """Whether there is no room before long: who was served just now may still have his place when the last one comes."""
     for _ in range(20):
         slow.append(socket.create_connection(place(hook), timeout=10))
         time.sleep(0.05)
