@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,11 +18,17 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.emulator.image import build_image
+from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
 from tests.journey.api import Node, Services
 
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
 FPGA_OLD, FPGA_NEW = '2.0.0', '2.1.0'
 DPU_OLD, DPU_NEW = '32.39.2048', '32.43.1014'
+HPM_OLD, HPM_NEW = '2.0.0', '2.1.4'
+SHOWN_OLD, SHOWN_NEW = '2.00', '2.01.04000000'
+"""As HPM.1 tells these two."""
+
 TENANT = '6.6.6'
 
 BASELINE = f"""\
@@ -73,6 +80,13 @@ name = "flash what is damaged"
 match = {{ resource_class = "damaged", kind = "GPU" }}
 firmware = {{ "*_FW_GPU_*" = "97.damaged" }}
 
+# spoken to by IPMI alone
+[[rule]]
+name = "over IPMI"
+match = {{ resource_class = "ipmi" }}
+firmware = {{ "FPGA1_FW" = "{SHOWN_NEW}" }}
+block = ["host-bmc-ipmi"]
+
 # all others ("locks"): nothing but closed
 [[rule]]
 name = "closed to tenants"
@@ -97,6 +111,22 @@ sync_power_state_interval = 300
 automated_cleaning_step_source = hybrid
 automated_cleaning_runbook_by_resource_class = direct:CUSTOM_OUT_OF_BAND_CLEANING
 """
+
+IPMI_CONF = """\
+devices = {folder}/devices.d
+[DEFAULT]
+enabled_hardware_types = redfish-acc,ipmi-acc,redfish
+enabled_firmware_interfaces = redfish-acc,ipmi-acc,no-firmware,redfish
+enabled_inspect_interfaces = redfish-acc,ipmi-acc,redfish,no-inspect
+enabled_management_interfaces = redfish,ipmitool,noop
+enabled_power_interfaces = redfish-acc,ipmi-acc,redfish
+[ipmi]
+# Between two runs of ipmitool for one BMC.
+min_command_interval = 1
+"""
+"""Where ipmitool is on this machine: without it no conductor of this type starts."""
+
+DEVICES = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
 
 _numbers = itertools.count(1)
 
@@ -147,10 +177,27 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build(folder, 'tenant-slot', kind='function', model='d5005', component='slot', version=TENANT, function='miner')
     path = build(folder, 'damaged', model='h100', component='gpu', version='97.damaged')
     text.append(entry(path, version='97.damaged', restore='gpu-old', digest='0' * 64, **gpu))
+    text += (_upgrade(folder, version, other) for version, other in ((HPM_OLD, HPM_NEW), (HPM_NEW, HPM_OLD)))
     (folder / 'catalogue.toml').write_text(''.join(text))
     (folder / 'baseline.toml').write_text(BASELINE)
-    (folder / 'ironic.conf').write_text(CONF.format(folder=folder))
+    (folder / 'devices.d').mkdir()
+    (folder / 'devices.d' / '10-ours.toml').write_text(DEVICES)
+    conf = CONF.replace('[redfish]\n', f'{IPMI_CONF}[redfish]\n') if shutil.which('ipmitool') else CONF
+    (folder / 'ironic.conf').write_text(conf.format(folder=folder))
     return folder
+
+
+def _upgrade(folder: Path, version: str, other: str) -> str:
+    """An upgrade image of HPM.1 for the FPGA card, and its ``[[image]]``."""
+    path = folder / f'hpm-{version}.img'
+    data = build_image(model='d5005', component='fpga', version=version, size_bytes=2000)
+    uploaded = Upload(component=0, version=version, data=data, description='FPGA')
+    path.write_bytes(build_upgrade_image([uploaded], device_id=0x31, manufacturer=0, product=0))
+    shown = {HPM_OLD: SHOWN_OLD, HPM_NEW: SHOWN_NEW}[version]
+    fits = 'part_number = "BD-ACD-D5005"'
+    return entry(
+        path, kind='firmware', component='FPGA1_FW', version=shown, restore=f'hpm-{other}', fits=fits, reset='power-cycle'
+    )
 
 
 @contextlib.contextmanager
@@ -233,13 +280,24 @@ def enrol_node(services: Services, machine: Any, resource_class: str, *, root: b
         for name, b in machine.bmcs.items()
         if b is not host
     }
-    info = {
+    own = {
         'redfish_address': host.address,
         'redfish_username': host.username,
         'redfish_password': host.password,
         'redfish_verify_ca': host.verify_ca,
         'redfish_system_id': host.system,
         'acc_parallel_updates': 4,
+    }
+    if fields.get('driver') == 'ipmi-acc':
+        own = {
+            'ipmi_address': '127.0.0.1',
+            'ipmi_port': host.ipmi_port,
+            'ipmi_username': host.username,
+            'ipmi_password': host.password,
+            'ipmi_cipher_suite': 17,
+        }
+    info = {
+        **own,
         **({'acc_bmcs': further} if further else {}),
         **fields.pop('driver_info', {}),
     }

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A machine that is spoken to by IPMI alone, beside one that speaks Redfish, in one real Ironic with both hardware types."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from baremetal_acc.emulator.ipmi.site import IpmiOptions
+from tests.emulator_ipmi.programs import program
+from tests.journey.api import Node
+from tests.journey.conftest import HPM_NEW, HPM_OLD, SHOWN_NEW, SHOWN_OLD, Enrol
+from tests.unit.emulator.ipmi.test_system import Host
+
+pytestmark = pytest.mark.journey
+
+FPGA = 'host/FPGA1_FW'
+REFUSED = b'\xd4'
+INITIATE = (0x2C, 0x31, b'\0\1\1')
+"""An upgrade by HPM.1 begins with it."""
+
+
+@contextmanager
+def host_of(machine: Any) -> Iterator[Host]:
+    """A program of the tenant, at the system interface."""
+    with socket.create_connection(('127.0.0.1', machine.bmcs['host'].system_interface_port), 10) as connected:
+        host = Host(connected)
+        host.frame()
+        yield host
+
+
+def closed(node: Node) -> list[str]:
+    """What the host may not say, as the machine knows it."""
+    found: list[str] = node.machine.truth()['ipmi']['host']['disabled']['host']['F']
+    return found
+
+
+def test_the_whole_life_of_a_machine_that_speaks_ipmi(enrol: Enrol) -> None:
+    """Inspect, clean with a flash, offer, deploy, a tenant that is refused, unlock, clean; beside a node of the other type."""
+    program('ipmitool')
+    node = enrol('fpga-server', 'ipmi', driver='ipmi-acc', parameters={'ipmi': IpmiOptions()})
+    other = enrol('gpu-server', 'flash', parameters={'gpus': 1})
+    node.to('inspect', 'manageable')
+    (card,) = node.accelerators()
+    assert ('FPGA', 'FPGA PAC D5005', HPM_OLD) == (card['kind'], card['model'], node.versions()[FPGA])
+    assert {'fpga:FPGA1_FW': SHOWN_OLD} == node.firmware()
+    with host_of(node.machine) as host:
+        assert REFUSED != host.ask(*INITIATE)[:1]
+    before = closed(node)
+
+    for one in (node, other):
+        one.provision('provide')
+    for one in (node, other):
+        found = one.settle()
+        assert 'available' == found['provision_state'], found['last_error']
+    assert (HPM_NEW, {'fpga:FPGA1_FW': SHOWN_NEW}) == (node.versions()[FPGA], node.firmware())
+    assert (['FPGA'], ['PGPU']) == (node.offers(), other.offers())
+    assert 1 == node.machine.truth()['ipmi']['host']['upgrades']['FPGA1']['activations']
+    assert 1 == sum('reconcile_accelerators begins' in event for event in node.history())
+
+    found = node.deploy()
+    assert ('active', 'power on') == (found['provision_state'], found['power_state']), found['last_error']
+    with host_of(node.machine) as host:
+        assert REFUSED == host.ask(*INITIATE)[:1]
+    node.serve('unlock_accelerators')
+    found = node.settle()
+    assert ('active', 'power off') == (found['provision_state'], found['power_state']), found['last_error']
+    assert before == closed(node)
+    assert 202 == node.power('power on').status_code
+    end = time.monotonic() + 30
+    while 'locks of its accelerators are open' not in (node.show()['last_error'] or ''):
+        assert time.monotonic() < end, node.show()
+        time.sleep(0.2)
+    assert 'Off' == node.machine.truth()['systems']['host']['power']
+    node.provision('deleted')
+    found = node.settle()
+    assert 'available' == found['provision_state'], found['last_error']
+    assert set(closed(node)) > set(before)
+    assert ['FPGA'] == node.offers()
+
+
+def test_what_no_session_could_be_opened_with_is_refused_when_the_node_is_managed(enrol: Enrol) -> None:
+    """Before anything is asked of a BMC; the node says the key, and no secret."""
+    program('ipmitool')
+    node = enrol('fpga-server', 'ipmi', manage=False, driver='ipmi-acc', parameters={'ipmi': IpmiOptions()})
+    node.patch(driver_info__ipmi_cipher_suite=1)
+    told = node.services.ironic.take('GET', f'{node.path}/validate')['firmware']
+    assert (False, True) == (told['result'], 'ipmi_cipher_suite is 1: too weak' in told['reason'])
+    node.patch(driver_info__ipmi_cipher_suite=17)
+    assert True is node.services.ironic.take('GET', f'{node.path}/validate')['firmware']['result']
+    assert node.machine.bmcs['host'].password not in str(node.show())
