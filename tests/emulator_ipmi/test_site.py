@@ -148,6 +148,18 @@ def test_a_lock_over_the_lan_stops_the_host_of_the_product(both):
     assert (['2C/30', '2C/31', '2C/32', '2C/33', '2C/35', '2C/38'], []) == (disabled['host']['F'], disabled['FPGA1']['0'])
 
 
+def test_the_host_reaches_the_eeproms_of_board_and_card_by_master_write_read(both):
+    """Round the commands for FRU data, and round the controller of the card; what it writes the FRU commands show."""
+    one = both('fpga-server')
+    with socket.create_connection(('127.0.0.1', one.bmc.system_interface_port), 10) as connected:
+        host = Host(connected)
+        host.frame()
+        for bus, address, way in ((1, 0xA0, ()), (3, 0xA0, CARD)):
+            assert b'\0' == host.ask(APP, 0x52, bytes((bus, address, 0, 0, 0xF0)) + b'mine')
+            assert '04 6d 69 6e 65' == one.ipmitool.right(*way, 'raw', '0x0a', '0x11', '0', '0xf0', '0', '4').out.strip()
+        assert b'\x83' == host.ask(APP, 0x52, bytes((3, 0xA2, 0, 0, 0xF0)) + b'mine')
+
+
 def test_faults_are_set_over_the_control_of_the_emulator(both):
     """A command of the card is refused once; a card that is gone is gone for IPMI."""
     one = both('fpga-server')

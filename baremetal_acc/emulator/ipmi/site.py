@@ -22,7 +22,7 @@ from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, Code, Control
 from baremetal_acc.emulator.ipmi.firewall import Firewall
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
 from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Times, Upgrades
-from baremetal_acc.emulator.ipmi.i2c import Buses, Eeprom
+from baremetal_acc.emulator.ipmi.i2c import Buses, Device, Eeprom
 from baremetal_acc.emulator.ipmi.lan import LOOPBACK, Line, listen
 from baremetal_acc.emulator.ipmi.messaging import Messages
 from baremetal_acc.emulator.ipmi.presence import Presence
@@ -43,7 +43,7 @@ _FIRST_CARD = 0x72
 _FIRST_INSTANCE = 0x61
 _SYSTEM_BOARD = 0x07
 _NAME_BYTES = 11
-_EEPROM_BUS, _EEPROM = 0x03, 0xA0
+_OWN_BUS, _EEPROM_BUS, _EEPROM = 0x01, 0x03, 0xA0
 _DEVICE_ID, _CARD_DEVICE_ID, _CARD_SUPPORT = 0x20, 0x31, 0x08
 
 _PRIVILEGES = {
@@ -151,10 +151,13 @@ class IpmiSite:
     # -- what it consists of ------------------------------------------------------------------------------------------
 
     def _add_inventory(self, boards: Mapping[str, Board]) -> None:
-        """FRU devices and locators; each card is a controller of its own."""
+        """FRU devices and locators; each card is a controller of its own, whose EEPROM the BMC reaches, too, by I2C."""
         locators: list[FruLocator | ControllerLocator] = []
+        buses: dict[tuple[int, int], Device] = {}
         if BMC_BOARD in boards:
-            FruDevices({0: inventory(board=boards[BMC_BOARD])}).join(self.controller)
+            own = FruDevices({0: inventory(board=boards[BMC_BOARD])})
+            own.join(self.controller)
+            buses[_OWN_BUS, _EEPROM] = Eeprom(own.contents[0])
             locators.append(FruLocator(name='System board', fru_id=0, entity=_SYSTEM_BOARD, instance=1))
         for number, (device, board) in enumerate((device, board) for device, board in boards.items() if device != BMC_BOARD):
             address = _FIRST_CARD + 2 * number
@@ -166,10 +169,13 @@ class IpmiSite:
             )
             devices = FruDevices({0: inventory(board=board)}, longest=20)
             devices.join(card)
-            Buses({(_EEPROM_BUS, _EEPROM): Eeprom(devices.contents[0])}).join(card)
+            eeprom = Eeprom(devices.contents[0])
+            Buses({(_EEPROM_BUS, _EEPROM): eeprom}).join(card)
+            buses[_EEPROM_BUS, _EEPROM + 2 * number] = eeprom
             self.controller.behind[IPMB, address] = self.cards[device] = card
             self._furnish(card, device)
             locators.append(ControllerLocator(name=device[:16], address=address, instance=_FIRST_INSTANCE + number))
+        Buses(buses).join(self.controller)
         Repository(tuple(locators), writable=True).join(self.controller)
 
     def _furnish(self, controller: Controller, device: str) -> None:
