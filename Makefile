@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation soak-qemu mariadb postgresql ipmitool qemu
+.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -45,7 +45,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-qemu soak-flood soak-guards soak-mutation
+soak: soak-hostile soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -75,6 +75,10 @@ soak-mutation: .venv/.installed-test
 # The host's way to an emulated BMC, with QEMU's devices at its other end.
 soak-qemu: .venv/.installed-test qemu
 	$(BIN)/python -m tests.emulator_ipmi.qemu
+
+# A Linux guest is the tenant: what its root tries is done, refused when locked, and done when unlocked (see doc/source/soak.rst).
+soak-guest: .venv/.installed-test ipmitool qemu guest
+	$(BIN)/python -m tests.emulator_ipmi.guest
 
 # A thousand demands for twenty regions of ten machines: each is programmed once (make test has three machines).
 soak-flood: .venv/.installed-test
@@ -108,13 +112,31 @@ ipmitool:
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ipmitool freeipmi-tools openipmi >/dev/null; \
 	else echo 'ipmitool, bmc-info or ipmi_sim is not here: apt-get install ipmitool freeipmi-tools openipmi' >&2; fi
 
-# For the emulated BMC at the other end of its ipmi-bmc-extern; no guest, so no firmware for one.
+# For the emulated BMC at the other end of its ipmi-bmc-extern. The package brings SeaBIOS along, which a guest boots by.
 qemu:
 	@if command -v qemu-system-x86_64 >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo 'Installing qemu-system-x86'; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86 >/dev/null; \
 	else echo 'qemu-system-x86_64 is not here: apt-get install qemu-system-x86' >&2; exit 1; fi
+
+# What a guest boots, and its shell. The kernel is unpacked and not installed: this machine boots what it has always booted.
+guest:
+	@if command -v busybox >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing busybox-static'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends busybox-static >/dev/null; \
+	else echo 'busybox is not here: apt-get install busybox-static' >&2; exit 1; fi
+	@if ls .guest/boot/vmlinuz-* >/dev/null 2>&1; then :; \
+	elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
+		[ "$$(id -u)" != 0 ] || apt-get update -qq; \
+		package=$$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: //p' | head -n 1); \
+		echo "Unpacking $${package:-no kernel that apt knows} into .guest"; \
+		rm -rf .guest .guest-new && mkdir .guest-new && cd .guest-new && \
+		apt-get download -qq -o APT::Sandbox::User=root "$$package" && \
+		dpkg-deb --fsys-tarfile linux-image-*.deb | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*/kernel/drivers/char/ipmi/*' && \
+		rm linux-image-*.deb && mv ../.guest-new ../.guest; \
+	else echo 'apt-get and dpkg-deb are not here: unpack a linux-image of Debian into .guest' >&2; exit 1; fi
 
 # Debian's package makes a cluster and starts it, unless it is told not to.
 postgresql:
@@ -188,5 +210,5 @@ bench-clean:
 	rm -rf .bench
 
 clean:
-	rm -rf .venv build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .guest .guest-new build dist doc/build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,7 +11,7 @@ Which write paths it blocks: ``host-bmc-ipmi``.
 How an update behaves: ours comes by the LAN channel, whose firewall is never written.
 What it cannot prove: that commands of the vendor that the BMC does not let be closed write nothing; and nothing of the host's
 own way to a card.
-What it was tried on: the emulator, with QEMU's system interface as the host; no hardware.
+What it was tried on: the emulator, with a Linux guest under QEMU as the host; no hardware.
 
 Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21).
 """
