@@ -93,3 +93,27 @@ def test_what_no_session_could_be_opened_with_is_refused_when_the_node_is_manage
     node.patch(driver_info__ipmi_cipher_suite=17)
     assert True is node.services.ironic.take('GET', f'{node.path}/validate')['firmware']['result']
     assert node.machine.bmcs['host'].password not in str(node.show())
+
+
+def test_firmware_that_fails_its_self_test_gives_way_to_what_ran_before(enrol: Enrol) -> None:
+    """The cleaning fails and says so, the host's way is closed, and after the repair the node is offered.
+
+    Up to a power cycle it runs the old one, so that there is nothing to go back to: that is written over the new one.
+    """
+    program('ipmitool')
+    node = enrol('fpga-server', 'ipmi', driver='ipmi-acc', parameters={'ipmi': IpmiOptions()})
+    node.to('inspect', 'manageable')
+    before = closed(node)
+    node.machine.fault('self-test-fails', device='FPGA1', count=1)
+    node.provision('provide')
+    found = node.settle()
+    assert ('clean failed', True) == (found['provision_state'], found['maintenance'])
+    words = ('the self-test failed', f'FPGA1_FW is restored to {SHOWN_OLD} (image hpm-{HPM_OLD})')
+    assert [] == [word for word in words if word not in found['last_error']], found['last_error']
+    upgrades = node.machine.truth()['ipmi']['host']['upgrades']['FPGA1']
+    assert (HPM_OLD, 2, 0) == (node.versions()[FPGA], upgrades['activations'], upgrades['rollbacks'])
+    assert set(closed(node)) > set(before)
+    assert [] == node.offers()
+    node.recover()
+    node.to('provide', 'available')
+    assert (HPM_NEW, ['FPGA']) == (node.versions()[FPGA], node.offers())
