@@ -182,6 +182,7 @@ class TestInterrupted(IpmiCase):
         ):
             task.driver.power.set_power_state(task, states.POWER_ON)
         self.lose_the_step()
+        work.TURNS = 20  # what is closed and that all is read back come in one turn
         self.until(lambda: self.mind.job is None)
         assert (True, None) == (self.node.maintenance, self.mind.opened)
         assert 'all locks are engaged again' in self.node.maintenance_reason
@@ -198,6 +199,18 @@ class TestInterrupted(IpmiCase):
         self.until(lambda: set(self.closed()) >= WRITES)
         self.lose_the_step()
         self.until(lambda: self.mind.job is None)
+        self.unlocked_in_the_end()
+
+    def test_what_a_job_has_closed_that_cleaning_takes_over_is_known(self) -> None:
+        """The node is undeployed in the middle of it."""
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        self.serve('lock_accelerators')
+        self.until(lambda: set(self.closed()) >= WRITES)
+        work.TURNS = 20
+        self.service.do_node_tear_down(self.context, self.node.uuid)
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert any('takes over from lock_accelerators' in e for e in self.history())
         self.unlocked_in_the_end()
 
 
