@@ -102,6 +102,17 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {'code': 0xC0, 'after': False},
         'an IPMI command (its method: 2C/32) is answered by this completion code; with after, once it has been carried out',
     ),
+    'ipmi-lost': (
+        {'share': 0.02, 'seed': 0},
+        'this share of the datagrams of IPMI is lost, each way; with method login or session only those of a login, or of a '
+        'session',
+    ),
+    'ipmi-malformed': (
+        {'how': 'integrity'},
+        'answers over IPMI (their method: login or session) are malformed: integrity, truncated, lengths, sha1, session, '
+        'sequence, plain, huge or garbage',
+    ),
+    'ipmi-session-lost': ({}, 'an IPMI command (its method: 0A/11) finds its session ended, and is not answered'),
     'wrong-etag': ({}, 'the ETag shown is not the one that If-Match is compared with'),
 }
 
@@ -112,6 +123,11 @@ MEASURED = frozenset(
 
 STRANGE = frozenset({'duplicate-keys', 'huge', 'nan', 'many-members', 'endless-next', 'deep'})
 """What ``strange-json`` knows as ``how``."""
+
+MALFORMED = frozenset({'integrity', 'truncated', 'lengths', 'sha1', 'session', 'sequence', 'plain', 'huge', 'garbage'})
+"""What ``ipmi-malformed`` knows as ``how``."""
+
+_HOW = {'measurement-wrong': MEASURED, 'strange-json': STRANGE, 'ipmi-malformed': MALFORMED}
 
 # What a parameter takes whose default is None, by its name.
 _OPTIONAL: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -235,6 +251,5 @@ def _check(name: str, key: str, default: Any, value: Any) -> None:
         raise BadFault(f'fault {name}: {key} must be a number, not {value!r}')
     if isinstance(default, str) and not isinstance(value, str):
         raise BadFault(f'fault {name}: {key} must be a text, not {value!r}')
-    ways = MEASURED if name == 'measurement-wrong' else STRANGE
-    if key == 'how' and value not in ways:
-        raise BadFault(f'fault {name}: how must be one of {", ".join(sorted(ways))}, not {value!r}')
+    if key == 'how' and value not in _HOW[name]:
+        raise BadFault(f'fault {name}: how must be one of {", ".join(sorted(_HOW[name]))}, not {value!r}')

@@ -78,6 +78,9 @@ class Session(Protocol):
     def close(self, session_id: int) -> bool:
         """End a session, of this console or another; False when there is none of that id."""
 
+    def forget(self) -> None:
+        """The BMC does not know this session any more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

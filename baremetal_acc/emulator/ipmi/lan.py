@@ -7,13 +7,19 @@ import random
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
-from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.ipmi.system import SystemDoor
 
 LOOPBACK = '127.0.0.1'
 START_SECONDS = 30
+
+
+class Endpoint(Protocol):
+    """One BMC on the LAN: :class:`~baremetal_acc.emulator.ipmi.session.Endpoint`, or what stands before it."""
+
+    def receive(self, datagram: bytes) -> list[bytes]:
+        """What is answered to a datagram."""
 
 
 @dataclass(slots=True, kw_only=True)

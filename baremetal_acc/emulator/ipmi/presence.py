@@ -58,13 +58,16 @@ class Presence:
         return gone is not None or self._machine.now() < self._back
 
     def _around(self, request: Request, execute: Callable[[Request], Answer]) -> Answer:
-        """What becomes of a command, by the faults ``hang``, ``ipmi-code`` and ``bmc-restart-on-request``."""
+        """What becomes of a command, by the faults that are about commands."""
         self._machine.settle()
         faults, method, data = self._machine.faults, f'{request.netfn:02X}/{request.command:02X}', request.data.hex(' ')
         if (
             rule := faults.find('bmc-restart-on-request', bmc=self._bmc, device=self._device, uri=data, method=method)
         ) is not None:
             self.restart(rule.parameters['seconds'])
+            return Answer(Code.OK, reach=Reach.UNHEARD)
+        if request.session is not None and faults.find('ipmi-session-lost', bmc=self._bmc, uri=data, method=method) is not None:
+            request.session.forget()
             return Answer(Code.OK, reach=Reach.UNHEARD)
         if (rule := faults.find('hang', bmc=self._bmc, device=self._device, uri=data, method=method)) is not None:
             return replace(execute(request), reach=Reach.LOST) if rule.parameters['after'] else Answer(0, reach=Reach.UNHEARD)

@@ -154,6 +154,10 @@ class _Active:
         """End a session, of this console or another; False when there is none of that id."""
         return self.end(session_id)
 
+    def forget(self) -> None:
+        """The BMC does not know this session any more."""
+        self.end(self.handshake.id)
+
     def takes(self, sequence: int) -> bool:
         """Whether a packet of this number is new and within the window; then it is not new any more.
 
@@ -174,6 +178,7 @@ class Endpoint:
     :param kg: key of the BMC (K_G); empty: passwords serve for it.
     :param idle_seconds: a session that is not used ends.
     :param reset_seconds: how long it is silent after it was told to restart; sessions do not survive that.
+    :ivar said: what becomes of a message of a session before it is encrypted.
     """
 
     def __init__(
@@ -194,6 +199,7 @@ class Endpoint:
         self.channel.join(controller)
         self.idle_seconds = idle_seconds
         self.reset_seconds = reset_seconds
+        self.said: Callable[[Message], Message] = lambda message: message
         self._clock = clock or Clock()
         self._handshakes: OrderedDict[int, _Handshake] = OrderedDict()
         self._active: dict[int, _Active] = {}
@@ -219,6 +225,10 @@ class Endpoint:
     def close(self, session_id: int) -> bool:
         """End a session; False when there is none of that id."""
         return self._active.pop(session_id, None) is not None
+
+    def forget_sessions(self) -> None:
+        """End all of them, without a word."""
+        self._active.clear()
 
     def receive(self, datagram: bytes) -> list[bytes]:
         """What is answered to a datagram; mostly one, none where silence is the answer."""
@@ -345,7 +355,7 @@ class Endpoint:
 
     def _wrapped(self, active: _Active, message: Message) -> bytes:
         active.sent += 1
-        payload = _encrypted(active.k2, message.encoded())
+        payload = _encrypted(active.k2, self.said(message).encoded())
         head = struct.pack(
             '<BB4sIH', _RMCP_PLUS, _ENCRYPTED | _AUTHENTICATED, active.handshake.console, active.sent, len(payload)
         )

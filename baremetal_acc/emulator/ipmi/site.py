@@ -31,6 +31,7 @@ from baremetal_acc.emulator.ipmi.session import SUITES, Endpoint
 from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterface
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
 from baremetal_acc.emulator.ipmi.users import Users
+from baremetal_acc.emulator.ipmi.wire import Wire
 from baremetal_acc.emulator.machine import Machine
 from baremetal_acc.emulator.parts import Power, Refused
 
@@ -103,6 +104,7 @@ class IpmiSite:
     :param users: accounts; those whose password is longer than IPMI can hold are left out.
     :param boards: what the FRU inventories say, by device; :data:`BMC_BOARD` for the BMC's own.
     :ivar cards: the controllers behind the BMC, by device, and ``firewalls`` and ``upgrades`` by device or :data:`BMC_BOARD`.
+    :ivar wire: its LAN side, with what goes wrong there.
     :ivar port: UDP port of the LAN, and ``system_port`` TCP port of the system interface; 0 until they are served.
     """
 
@@ -138,6 +140,7 @@ class IpmiSite:
             idle_seconds=self.options.idle_seconds,
             reset_seconds=0,
         )
+        self.wire = Wire(self.endpoint, machine, bmc)
         self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
         if self._system:
@@ -285,7 +288,7 @@ class IpmiSite:
         :param port: UDP port of the LAN; 0: a free one.
         :raises OSError: the port is taken.
         """
-        self._transport, self.port = await listen(self.endpoint, host, port, self.options.line)
+        self._transport, self.port = await listen(self.wire, host, port, self.options.line)
         self.system_port = await self.door.listen()
 
     async def stop(self) -> None:
