@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -65,7 +66,6 @@ class Tenant:
         path = folder / 'tenant'
         self._listening.bind(str(path))
         self._listening.listen()
-        self._listening.settimeout(BOOT_SECONDS)
         self._command = [
             *(*ENDS_WITH_US, PROGRAM, '-accel', accel, '-m', '512'),
             *('-nodefaults', '-display', 'none', '-serial', f'file:{self._console}', '-serial', f'unix:{path}'),
@@ -73,13 +73,12 @@ class Tenant:
             *('-device', 'ipmi-bmc-extern,id=bmc0,chardev=bmc', '-device', 'isa-ipmi-kcs,bmc=bmc0'),
             *('-kernel', str(kernel), '-initrd', str(initramfs), '-append', 'console=ttyS0 panic=1'),
         ]
-        self.boots = 0
 
     def __enter__(self) -> 'Tenant':
         with self._errors.open('wb') as errors:
             self._qemu = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stderr=errors)
         try:
-            self._connected, _ = self._listening.accept()
+            self._connected = self._accepted()
             self._lines = self._connected.makefile('r', encoding='utf-8', errors='replace')
             self._booted()
         except BaseException:
@@ -100,6 +99,17 @@ class Tenant:
             self._qemu.kill()
             self._qemu.wait()
 
+    def _accepted(self) -> socket.socket:
+        """Its serial port: QEMU connects when it starts."""
+        end = time.monotonic() + SECONDS
+        self._listening.settimeout(1)
+        while True:
+            try:
+                return self._listening.accept()[0]
+            except TimeoutError as error:
+                if self._qemu.poll() is not None or time.monotonic() > end:
+                    raise self._gone('QEMU did not start') from error
+
     def _booted(self) -> None:
         self._connected.settimeout(BOOT_SECONDS)
         try:
@@ -108,7 +118,12 @@ class Tenant:
             raise self._gone(f'it is not up after {BOOT_SECONDS} s') from error
         if not is_up:
             raise self._gone('QEMU has ended')
-        self.boots += 1
+
+    def _say(self, line: str) -> None:
+        try:
+            self._connected.sendall(f'{line}\n'.encode())
+        except OSError as error:
+            raise self._gone('QEMU has ended') from error
 
     def _answer(self, seconds: float) -> Said:
         self._connected.settimeout(seconds)
@@ -129,7 +144,7 @@ class Tenant:
 
         :raises TenantGone: there is no answer.
         """
-        self._connected.sendall(f'{command}\n'.encode())
+        self._say(command)
         return self._answer(seconds)
 
     def ipmitool(self, words: str, seconds: float = SECONDS) -> Said:
@@ -141,5 +156,5 @@ class Tenant:
 
         Not by ``reboot``: QEMU 7.2 resets the machine then, and tells the BMC nothing of it.
         """
-        self._connected.sendall(b'ipmitool -I open chassis power reset\n')
+        self._say('ipmitool -I open chassis power reset')
         self._booted()

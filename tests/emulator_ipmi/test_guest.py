@@ -23,7 +23,7 @@ from tests.emulator_ipmi.attacks import (
 from tests.emulator_ipmi.guest import COMMANDS
 from tests.emulator_ipmi.initramfs import Entry, Missing, archive, libraries
 from tests.emulator_ipmi.programs import Said
-from tests.emulator_ipmi.tenant import answer
+from tests.emulator_ipmi.tenant import accelerator, answer
 
 ATTACK = Attack(name='Write FRU Data', command='0A/12', act=None, seen=None, makes=None)
 LDD = """\
@@ -96,6 +96,13 @@ def test_an_answer_of_the_guest_ends_with_its_exit_code():
     assert Said(3, 'the first\n === 1', '') == answer(lines)
     assert Said(0, 'another', '') == answer(lines)
     assert answer(lines) is None
+
+
+def test_a_processor_that_cannot_does_not_run_a_guest(tmp_path):
+    """Whatever there is in /dev: such a guest would never come up."""
+    cpus = tmp_path / 'cpuinfo'
+    cpus.write_text('model name\t: AMD EPYC\nflags\t\t: fpu vme topoext vmmcall\nvmx\t\t: no\n')
+    assert 'tcg' == accelerator(cpus)
 
 
 @pytest.mark.parametrize(
