@@ -19,6 +19,7 @@ from baremetal_acc_ironic import record, watch, work
 from baremetal_acc_ironic.firmware import IpmiAccFirmware, RedfishAccFirmware
 from baremetal_acc_ironic.power import PowerRefused
 from tests.emulator_ipmi.programs import Ipmitool
+from tests.ironic.case import TYPE
 from tests.ironic.ipmi_case import APP, LOCK, WRITES, IpmiCase
 from tests.ironic.test_watch import STEP, WatchCase
 
@@ -43,6 +44,20 @@ class TestNode(IpmiCase):
                     {'acc_bmcs'} if interface is task.driver.power else set()
                 )
             assert isinstance(task.driver.firmware, IpmiAccFirmware)
+
+    def test_the_interfaces_of_the_other_type_are_not_for_it(self) -> None:
+        """Ironic refuses to load such a node, so nobody turns it by the wrong one."""
+        for name in ('firmware', 'inspect', 'power'):
+            self.node.refresh()
+            setattr(self.node, f'{name}_interface', TYPE)
+            self.node.save()
+            with (
+                pytest.raises(exception.IncompatibleInterface, match='not supported by hardware type IpmiAccHardware'),
+                task_manager.acquire(self.context, self.node.uuid, shared=True),
+            ):
+                pass
+            setattr(self.node, f'{name}_interface', self.hardware_type)
+            self.node.save()
 
     def test_it_has_the_steps_of_the_other_type_and_ironics_own_update_is_none_of_them(self) -> None:
         """Same names, arguments and priorities; an update by Ironic itself is not supported, and says so."""
