@@ -68,6 +68,15 @@ class FlashCase(IpmiCase):
 class TestMainJob(FlashCase):
     """As an operator does it."""
 
+    @pytest.mark.shows(
+        'inventory',
+        'flash',
+        'lock BMC path',
+        'verify',
+        hardware=('fpga',),
+        how='ironic',
+        mechanisms=('ipmi_firmware_firewall',),
+    )
     def test_a_card_is_written_locked_given_to_a_tenant_unlocked_and_put_back(self) -> None:
         """Each image is activated once; the firmware list says what runs."""
         before = self.closed()
