@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A conductor dies while it closes a firewall: whoever goes on closes it, and a later unlock opens all of it, and no more."""
+"""A conductor dies while it closes a firewall, or writes a card by HPM.1: whoever goes on leaves nothing half done.
+
+What was closed is known, so that a later unlock opens all of it, and no more; the card runs what it has to in the end.
+"""
 
 import os
 
@@ -10,13 +13,39 @@ from ironic.conductor import manager as conductor_manager
 from baremetal_acc_ironic import work
 from tests.ironic.case import POLLS
 from tests.ironic.crashing import WAITS, Mortal
-from tests.ironic.ipmi_case import WRITES, IpmiCase
+from tests.ironic.ipmi_case import BASELINE, WRITES, IpmiCase
+from tests.ironic.test_ipmi_flash import FPGA, NEW, OLD, RULE, SHOWN, FlashCase
 
-STEP = 1 if 'BAREMETAL_ACC_SOAK' in os.environ else 4
+SOAK = 'BAREMETAL_ACC_SOAK' in os.environ
+STEP = 1 if SOAK else 4
 """Every fourth save, but all of them in the soak."""
 
 
-class TestCrash(IpmiCase):
+class Dying(IpmiCase):
+    """A node whose conductor dies, and is followed by another one."""
+
+    def another_one(self) -> None:
+        """A new conductor of the same name, as Ironic starts one."""
+        known = self.service.conductor
+        self.service = conductor_manager.ConductorManager(self.hostname, 'test-topic')
+        self.service.conductor = known
+        self._start_service()
+        self.service._correct_stuck_states()
+        rpc.set_global_manager(None)
+        rpc.set_global_manager(self.service)
+
+    def until_dead(self, mortal: Mortal) -> None:
+        """Or until nothing of the node waits any more."""
+        for _ in range(POLLS):
+            self.node.refresh()
+            job = self.mind.job
+            if mortal.dead or (self.node.provision_state not in WAITS and (job is None or job.ended)):
+                return
+            self.poll()
+        raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
+
+
+class TestLocked(Dying):
     """An active node whose locks were opened, and are closed again by a service step."""
 
     def setUp(self) -> None:
@@ -32,22 +61,7 @@ class TestCrash(IpmiCase):
         work.TURNS = 1
         with mortal.alive():
             self.serve('lock_accelerators')
-            for _ in range(POLLS):
-                self.node.refresh()
-                if mortal.dead or (self.node.provision_state not in WAITS and self.mind.job is None):
-                    return
-                self.poll()
-
-    def another_one(self) -> None:
-        """A new conductor of the same name, as Ironic starts one."""
-        work.TURNS = 20
-        known = self.service.conductor
-        self.service = conductor_manager.ConductorManager(self.hostname, 'test-topic')
-        self.service.conductor = known
-        self._start_service()
-        self.service._correct_stuck_states()
-        rpc.set_global_manager(None)
-        rpc.set_global_manager(self.service)
+            self.until_dead(mortal)
 
     def opened_in_the_end(self) -> None:
         """An operator puts the node right, and unlocks it."""
@@ -70,6 +84,7 @@ class TestCrash(IpmiCase):
             for after in (False, True):
                 self.lock(Mortal(number, after=after))
                 told = set(self.undone())
+                work.TURNS = 20
                 self.another_one()
                 self.settle()
                 assert self.mind.job is None or self.mind.job.ended
@@ -79,3 +94,42 @@ class TestCrash(IpmiCase):
                 locked += bool(told)
                 self.opened_in_the_end()
         assert locked
+
+
+class TestWritten(Dying, FlashCase):
+    """Automated cleaning that writes the card, to and fro."""
+
+    def write(self, mortal: Mortal, version: str) -> None:
+        """Until the process dies, or the cleaning is over."""
+        (self._folder / 'baseline.toml').write_text(BASELINE + RULE % SHOWN[version])
+        self.node.refresh()
+        self.node.provision_state = states.MANAGEABLE
+        self.node.save()
+        with mortal.alive():
+            self.service.do_provisioning_action(self.context, self.node.uuid, 'provide')
+            self.until_dead(mortal)
+
+    def right(self, version: str) -> None:
+        """The card is, and so is its lock, and nobody has to look after anything."""
+        assert (states.AVAILABLE, version) == (self.node.provision_state, self.version(FPGA)), self.node.last_error
+        assert set(self.closed()) >= WRITES
+        assert (False, None, ()) == (self.node.maintenance, self.mind.opened, self.mind.quarantined)
+
+    def test_whenever_it_dies_the_card_runs_what_it_has_to_in_the_end(self) -> None:
+        """By itself, or the node fails with its locks closed and one retry finishes it."""
+        nobody = Mortal()
+        self.write(nobody, NEW)
+        self.right(NEW)
+        first, wanted = nobody.saves.index('WRITE'), OLD
+        points = range(first + 1, len(nobody.saves) + 1) if SOAK else range(first + 1, first + 14, 6)
+        for number in points:
+            for after in (False, True):
+                self.write(Mortal(number, after=after), wanted)
+                self.another_one()
+                if self.settle() != states.AVAILABLE:
+                    assert set(self.closed()) >= WRITES, (number, after)
+                    self.clear()
+                    self.clean()
+                    self.settle()
+                self.right(wanted)
+                wanted = NEW if wanted == OLD else OLD
