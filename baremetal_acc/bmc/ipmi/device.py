@@ -147,6 +147,17 @@ def identify(raw: Raw) -> DeviceId:
         raise BmcAnswerInvalid(bmc=raw.label, what=f'Get Device ID: {exc}') from exc
 
 
+def check(raw: Raw, exc: BmcError) -> None:
+    """After silence, or what is no answer: whether the BMC itself can still be spoken to, lest each of many be waited for.
+
+    :param raw: to the BMC.
+    :param exc: what went wrong there, or behind it.
+    :raises BmcError: it cannot.
+    """
+    if isinstance(exc, BmcUnreachable | BmcAnswerInvalid):
+        identify(raw)
+
+
 def parse(data: bytes) -> DeviceId:
     """What an answer to Get Device ID says.
 
@@ -203,7 +214,7 @@ class _Counted:
         self.label = raw.label
         self.longest = raw.longest
         self._raw = raw
-        self._left = MOST_COMMANDS
+        self.left = MOST_COMMANDS
 
     def __call__(
         self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
@@ -212,10 +223,10 @@ class _Counted:
 
         :raises BmcAnswerInvalid: it would be one too many.
         """
-        if not self._left:
+        if not self.left:
             told = f'{MOST_COMMANDS} commands were not enough to read all that it speaks of'
             raise BmcAnswerInvalid(bmc=self.label, what=told)
-        self._left -= 1
+        self.left -= 1
         return self._raw(netfn, command, data, lun=lun, once=once, within=within)
 
 
@@ -223,7 +234,8 @@ class _Looking:
     """One look: what is known so far, and whom to ask next."""
 
     def __init__(self, raw: Raw) -> None:
-        self._raws: dict[Path, Raw] = {(): _Counted(raw)}
+        self._counted = _Counted(raw)
+        self._raws: dict[Path, Raw] = {(): self._counted}
         self._known: dict[Path, Controller] = {}
         self._frus: dict[tuple[Path, int], Fru] = {}
         self._next: deque[Path] = deque()
@@ -347,12 +359,8 @@ class _Looking:
         return replace(found, contents=fru.parse(data))
 
     def _check(self, exc: BmcError) -> None:
-        """After silence: whether the BMC itself is still there, lest each of many be waited for.
-
-        :raises BmcError: it is not.
-        """
-        if isinstance(exc, BmcUnreachable):
-            identify(self._raws[()])
+        if self._counted.left:
+            check(self._counted, exc)
 
     def _miss(self, path: Path, what: str, reason: str, *, hides: bool = False) -> None:
         self._unread.append(Unread(path=path, what=what, reason=reason, hides=hides))

@@ -8,8 +8,9 @@ cannot be read: that of an account which is expected may be another one than the
 Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get User Name).
 """
 
+from baremetal_acc.bmc.ipmi import device
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, ask
-from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcError, BmcRefused
 from baremetal_acc.model.inventory import Accounts, BmcUser
 
 _GET_ACCESS, _GET_NAME = 0x44, 0x46
@@ -27,7 +28,7 @@ def read(raw: Raw) -> Accounts:
 
     One counts that is enabled, on whatever channel; and of a BMC that does not say so, one that has access on ours.
 
-    :raises BmcUnreachable: no answer.
+    :raises BmcError: it can be spoken to no more.
     """
     found: list[BmcUser] = []
     try:
@@ -36,9 +37,8 @@ def read(raw: Raw) -> Accounts:
             user = _user(raw, number)
             if user is not None:
                 found.append(user)
-    except BmcUnreachable:
-        raise
     except BmcError as exc:
+        device.check(raw, exc)
         return Accounts(users=tuple(found), unread=exc.what)
     return Accounts(users=tuple(found))
 

@@ -23,6 +23,10 @@ class Bmc:
 
     def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
         assert (0x06, False) == (netfn, once)
+        if self.refused.get('silent') == 'for all':
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+        if command == 0x01:
+            return Reply(0, bytes(15))
         self.asked.append((command, bytes(data)))
         number = data[-1]
         if command == 0x44:
@@ -31,9 +35,9 @@ class Bmc:
                 return Reply(self.refused['numbers'][number])
             state, privilege, _ = self.accounts.get(number, (DISABLED, 0x0F, ''))
             return Reply(self.refused.get('access', 0), bytes([self.most, state | 1, 1, 0x10 | privilege]))
-        assert 0x46 == command
         if 'silent' in self.refused:
             raise BmcUnreachable(bmc=self.label, what='no answer')
+        assert 0x46 == command
         return Reply(self.refused.get('name', 0), self.accounts[number][2].encode('latin-1').ljust(16, b'\0'))
 
 
@@ -87,4 +91,10 @@ def test_what_cannot_be_read_is_told_and_fails_no_look(refused, what):
 def test_a_bmc_that_has_gone_is_no_bmc_without_accounts():
     """The look ends as any other."""
     with pytest.raises(BmcUnreachable):
-        users.read(Bmc({2: (ENABLED, 4, 'admin')}, silent=True))
+        users.read(Bmc({2: (ENABLED, 4, 'admin')}, silent='for all'))
+
+
+def test_a_bmc_that_leaves_one_command_unanswered_fails_no_look():
+    """It answers what every BMC does: then it is there, and who else may log in is what nobody knows."""
+    found = users.read(Bmc({2: (ENABLED, 4, 'admin')}, silent='for names'))
+    assert Accounts(users=(), unread='no answer') == found
