@@ -10,7 +10,7 @@ from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.ipmi import firewall, resource
 from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import Raw
-from baremetal_acc.errors import BmcRefused
+from baremetal_acc.errors import BmcRefused, BmcUnreachable
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -78,8 +78,9 @@ class IpmiWriter:
     def patch(self, document: Document, body: JsonObject) -> None:
         """Close what must not be open to the host, or open again what was closed. What cannot be done whole is told.
 
-        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then. ``StateError``: a record
-            cannot be read. ``BmcError``: it has no firewall, or could not be read.
+        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then.
+        :raises BmcUnreachable: a write, or the look after it, was not answered. ``StateError``: a record cannot be read.
+        :raises BmcError: it has no firewall, or could not be read.
         """
         uri = document.ref.uri
         if resource.place(uri) != resource.FIREWALL:
@@ -95,7 +96,8 @@ class IpmiWriter:
             trouble = firewall.perform(raw, writes)
         if trouble is not None:
             more = '' if trouble.repaired else '; what it changed could not be taken back'
-            raise BmcRefused(bmc=self._label, uri=uri, what=trouble.says + more)
+            error = BmcUnreachable if trouble.silent else BmcRefused
+            raise error(bmc=self._label, uri=uri, what=trouble.says + more)
         LOG.info('%s: %d masks of the firmware firewall written', self._label, len(writes))
 
     def post(self, uri: str, body: JsonObject) -> None:

@@ -14,6 +14,7 @@ Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from baremetal_acc.bmc.ipmi.wire import GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, Refused, StateError
@@ -506,11 +507,20 @@ class Trouble:
     """The write that stopped it, and what it left.
 
     :ivar repaired: the masks are as they were before that write.
+    :ivar silent: the controller did not answer.
     """
 
     write: Write
     says: str
     repaired: bool
+    silent: bool = False
+
+
+class _Failure(NamedTuple):
+    """Why a write failed."""
+
+    says: str
+    silent: bool = False
 
 
 def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
@@ -527,33 +537,35 @@ def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
             own = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
         except BmcError as exc:
             says = f'what is open on our own channel cannot be read, so that nothing is written: {exc.what}'
-            return Trouble(write=write, says=says, repaired=True)
+            return Trouble(write=write, says=says, repaired=True, silent=isinstance(exc, BmcUnreachable))
         failed = _send(raw, write, write.after)
         try:
             now = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation)
             ours = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
         except BmcError as exc:
-            says = f'{failed or "it was accepted"}, and what it did cannot be read: {exc.what}'
-            return Trouble(write=write, says=says, repaired=False)
+            says = f'{failed.says if failed else "it was accepted"}, and what it did cannot be read: {exc.what}'
+            return Trouble(write=write, says=says, repaired=False, silent=isinstance(exc, BmcUnreachable))
         if ours != own:
             says = f'Set Command Enables of {write.subset.text} for channel Fh changed our own channel, too'
             return Trouble(write=write, says=says, repaired=_repair(raw, write) and _is_own(raw, write, own))
         if now == write.after:
             continue
-        says = failed or f'Set Command Enables of {write.subset.text} was accepted, and is not what is read back'
-        return Trouble(write=write, says=says, repaired=now == write.before or _repair(raw, write))
+        says, silent = failed or _Failure(
+            f'Set Command Enables of {write.subset.text} was accepted, and is not what is read back'
+        )
+        return Trouble(write=write, says=says, repaired=now == write.before or _repair(raw, write), silent=silent)
     return None
 
 
-def _send(raw: Raw, write: Write, enabled: frozenset[int]) -> str | None:
+def _send(raw: Raw, write: Write, enabled: frozenset[int]) -> _Failure | None:
     """Send one Set Command Enables, once; why it failed, or None."""
     data = encode_enables(SYSTEM_INTERFACE, write.subset, write.operation, enabled)
     what = f'Set Command Enables of {write.subset.text}'
     try:
         reply = raw(NetFn.APP, SET_COMMAND_ENABLES, data, once=True)
     except BmcError as exc:
-        return f'{what}: {exc.what}'
-    return None if reply.ok else f'{what}: {_why(reply)}'
+        return _Failure(f'{what}: {exc.what}', silent=isinstance(exc, BmcUnreachable))
+    return None if reply.ok else _Failure(f'{what}: {_why(reply)}')
 
 
 def _why(reply: Reply) -> str:

@@ -492,8 +492,23 @@ def test_a_controller_that_falls_silent_after_a_write_leaves_something_unknown()
     """Nothing is claimed to be repaired."""
     trouble, _ = locked(Controller(silent_after_writes=3))
     assert trouble is not None
-    assert not trouble.repaired
+    assert (False, True) == (trouble.repaired, trouble.silent)
     assert 'what it did cannot be read: no answer' in trouble.says
+
+
+def test_a_write_that_gets_lost_is_silence_and_no_refusal():
+    """Whoever waits for a BMC that restarts may try again later."""
+
+    class Deaf(Controller):
+        def write(self, channel, subset, half, mask, operation):
+            raise BmcUnreachable(bmc=self.label, what='no answer')
+
+    trouble, _ = locked(Deaf())
+    assert trouble is not None
+    assert (True, True, True) == (trouble.repaired, trouble.silent, 'no answer' in trouble.says)
+    refused, _ = locked(Controller(fails={0: 0x80}))
+    assert refused is not None
+    assert not refused.silent
 
 
 def test_a_controller_that_does_not_keep_channels_apart_is_left_as_it_was():
