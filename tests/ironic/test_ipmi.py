@@ -39,11 +39,10 @@ class TestNode(IpmiCase):
             task.driver.power.validate(task)
             task.driver.inspect.validate(task)
             task.driver.firmware.validate(task)
-            for interface in (task.driver.firmware, task.driver.inspect, task.driver.power):
-                assert {'ipmi_address', 'acc_bmcs'} - interface.get_properties().keys() <= (
-                    {'acc_bmcs'} if interface is task.driver.power else set()
-                )
             assert isinstance(task.driver.firmware, IpmiAccFirmware)
+        told = self.service.get_driver_properties(self.context, self.hardware_type)
+        assert {'ipmi_address', 'ipmi_cipher_suite', 'acc_bmcs', 'acc_exposure'} <= told.keys()
+        assert [] == [key for key in told if key.startswith('redfish_')]
 
     def test_the_interfaces_of_the_other_type_are_not_for_it(self) -> None:
         """Ironic refuses to load such a node, so nobody turns it by the wrong one."""
