@@ -164,6 +164,9 @@ def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
             raise exception.InvalidParameterValue(f'{where}: {key} is {given[key]!r}; it must be {only!r}, or not set: {why}')
     if given.get(PARALLEL) is not None:
         raise exception.InvalidParameterValue(f'{where}: {PARALLEL} is not for a BMC that speaks IPMI')
+    # Before Ironic's own code looks at them, whose words do not name the key, and which stumbles over a key that is no text.
+    suite = _suite(f'{where}: ipmi_cipher_suite', given.get('ipmi_cipher_suite'))
+    secret = _kg(f'{where}: ipmi_hex_kg_key', given.get('ipmi_hex_kg_key'))
     info = ipmitool._parse_driver_info(node)
     host = str(info['address'])
     address = ipmi_address(host, info['dest_port'])
@@ -173,8 +176,8 @@ def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
         name,
         address=address,
         **_login(where, {key: f'ipmi_{key}' for key in ('username', 'password')}, info),
-        cipher_suite=_suite(f'{where}: ipmi_cipher_suite', info['cipher_suite']),
-        key=_kg(f'{where}: ipmi_hex_kg_key', info['hex_kg_key']),
+        cipher_suite=suite,
+        key=secret,
     )
 
 
@@ -276,8 +279,10 @@ def _suite(where: str, value: object) -> int:
 
 
 def _kg(where: str, value: object) -> bytes | None:
+    if value is not None and not isinstance(value, str):
+        raise exception.InvalidParameterValue(f'{where} is no text')
     try:
-        return None if value is None else ipmi_key(str(value))
+        return None if value is None else ipmi_key(value)
     except ValueError as exc:
         raise exception.InvalidParameterValue(f'{where}: {exc}') from None
 
