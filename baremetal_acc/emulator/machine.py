@@ -33,6 +33,8 @@ from baremetal_acc.emulator.parts import (
     message,
 )
 
+_ELSEWHERE = 'elsewhere'
+
 # A BMC keeps what it can: bmcweb forgets the oldest of its tasks when it holds more than a hundred.
 MAX_TASKS = 100
 
@@ -47,6 +49,17 @@ FATES = (
     'bmc-restart',
     'power-lost',
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What somebody else keeps together with the state of the machine: as JSON, and back.
+
+    ``load`` raises ValueError, KeyError, TypeError or AttributeError where that cannot be.
+    """
+
+    dump: Callable[[], Any]
+    load: Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -92,6 +105,8 @@ class Machine:
         self.on_bmc_down: list[Callable[[str], None]] = []
         self.elsewhere: dict[str, Callable[[str], None]] = {}
         self.also: dict[str, dict[str, Callable[[], Any]]] = {}
+        self.keepers: dict[str, Keeper] = {}
+        self._unclaimed: dict[str, Any] = {}
         self._events: list[_Event] = []
         self._happening: float | None = None
         self._order = itertools.count()
@@ -166,7 +181,7 @@ class Machine:
 
     def later(self, seconds: float, who: str, detail: str = '') -> None:
         """Let ``elsewhere[who]`` be called with that detail once the time has come, if it is there then."""
-        self._later(seconds, 'elsewhere', who, detail)
+        self._later(seconds, _ELSEWHERE, who, detail)
 
     def _happen_elsewhere(self, event: _Event) -> None:
         happen = self.elsewhere.get(event.subject)
@@ -857,6 +872,10 @@ class Machine:
 
     # -- a restart of the emulator ------------------------------------------------------------------------------------
 
+    def kept(self) -> dict[str, Any]:
+        """What the keepers keep, by their names, with what was stored by those that are not there this time."""
+        return self._unclaimed | {name: keeper.dump() for name, keeper in self.keepers.items()}
+
     def dump(self) -> dict[str, Any]:
         """The state as JSON. Image bytes are not in it: their digests and versions are. Times count from now."""
         now = self.clock.now()
@@ -898,10 +917,12 @@ class Machine:
                 for name, bmc in self.bmcs.items()
             },
             'events': [[event.due - now, event.kind, event.subject, event.detail] for event in sorted(self._events)],
+            'kept': self.kept(),
         }
 
     def load(self, document: Mapping[str, Any]) -> None:
-        """Take over what :meth:`dump` wrote. A task whose image was still on its way has failed.
+        """Take over what :meth:`dump` wrote. A task whose image was still on its way has failed; what was to happen elsewhere
+        does not: who waited for it is gone.
 
         :raises ValueError: the document is of another product or another format.
         """
@@ -941,7 +962,12 @@ class Machine:
                         bmc.tasks[task.id] = task
         self._events = []
         for due, kind, subject, detail in document['events']:
-            self._later(due, kind, subject, detail)
+            if kind != _ELSEWHERE:
+                self._later(due, kind, subject, detail)
+        self._unclaimed = dict(document.get('kept', {}))
+        for name, keeper in self.keepers.items():
+            if name in self._unclaimed:
+                keeper.load(self._unclaimed.pop(name))
         for bmc in self.bmcs.values():
             for task in bmc.tasks.values():
                 if task.state is TaskState.NEW:

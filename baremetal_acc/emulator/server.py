@@ -127,6 +127,9 @@ class Emulator:
         machine: Machine | None = None
         if self.product is not None:
             machine = self.product.machine
+            # What was stored finds all that keeps something, and the components of HPM.1 numbered as they were.
+            if self.serving.ipmi is not None:
+                self._ipmi = {name: self._ipmi_site(name, self.serving.ipmi) for name in self.product.views}
             if self.serving.state is not None:
                 self._store = Store(self.serving.state, machine)
                 self._store.load()
@@ -138,7 +141,7 @@ class Emulator:
                 user = User(name=account.name, password=account.secret, role=account.role)
                 await self._serve_bmc(name, Front(site, self.serving.knobs), number, user, self.product.systems[name])
                 if self.serving.ipmi is not None:
-                    await self._serve_ipmi(name, number, self.serving.ipmi)
+                    await self._serve_ipmi(name, number)
         elif self.recording is not None:
             recorded = RecordingSite(
                 self.recording, self._users, self.journal, needs_login=self._needs_login, expand=self._expand
@@ -172,12 +175,15 @@ class Emulator:
             system=system,
         )
 
-    async def _serve_ipmi(self, name: str, number: int, options: IpmiOptions) -> None:
+    def _ipmi_site(self, name: str, options: IpmiOptions) -> IpmiSite:
         assert self.product is not None  # noqa: S101 a recording speaks no IPMI
         accounts = self.product.views[name].access.accounts.values()
         users = [User(name=one.name, password=one.secret, role=one.role) for one in accounts if one.enabled]
-        site = IpmiSite(self.product.machine, name, users=users, boards=self.product.boards.get(name, {}), options=options)
-        self._ipmi[name] = site
+        boards = self.product.boards.get(name, {})
+        return IpmiSite(self.product.machine, name, users=users, boards=boards, options=options, changed=self._changed)
+
+    async def _serve_ipmi(self, name: str, number: int) -> None:
+        site = self._ipmi[name]
         await site.start(self.serving.listen, self.serving.port + number if self.serving.port else 0)
         self.bmcs[name] = replace(self.bmcs[name], ipmi_port=site.port, system_interface_port=site.system_port)
 

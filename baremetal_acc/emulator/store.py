@@ -22,6 +22,7 @@ class Store:
         self._path = directory / 'machine.json'
         self._machine = machine
         self._saved = -1
+        self._kept: dict[str, Any] = {}
 
     def load(self) -> bool:
         """Take over what was stored; False when nothing was.
@@ -34,11 +35,13 @@ class Store:
             document: Any = json.loads(self._path.read_text())
             self._machine.load(document)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise BadState(f'{self._path}: {exc}; use another directory or remove the file') from exc
+            why = f'{exc} is missing, or is not of this machine' if isinstance(exc, KeyError) else exc
+            raise BadState(f'{self._path}: {why}; use another directory or remove the file') from exc
         return True
 
     def save(self) -> None:
         """Store the state, if it has changed."""
-        if self._machine.revision != self._saved:
+        kept = self._machine.kept()
+        if self._machine.revision != self._saved or kept != self._kept:
             write_private(self._path, json.dumps(self._machine.dump()).encode())
-            self._saved = self._machine.revision
+            self._saved, self._kept = self._machine.revision, kept

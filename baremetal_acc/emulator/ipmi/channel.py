@@ -9,6 +9,7 @@ Source: IPMI 2.0 revision 1.1, sections 22.22, 22.23, 22.25, 23.1 and 23.2.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from baremetal_acc.emulator.ipmi.controller import APP, LAN, MANY, TRANSPORT, Code, Controller, Privilege, Refusal, Request
 
@@ -73,6 +74,28 @@ class LanChannel:
     def restart(self) -> None:
         """What is stored takes the place of what was set for the time being."""
         self.now = self.stored
+
+    def dump(self) -> Any:
+        """What outlives the emulator, as JSON."""
+        return {
+            'kg': self.kg.hex(),
+            'kg_locked': self.kg_locked,
+            'access': [[access.bits, access.limit] for access in (self.stored, self.now)],
+            'parameters': {str(n): data.hex() for n, data in self.parameters.items() if n not in self.read_only},
+        }
+
+    def load(self, stored: Any) -> None:
+        """Take it over.
+
+        :raises ValueError: it is none.
+        """
+        kg = bytes.fromhex(stored['kg'])
+        parameters = {int(number): bytes.fromhex(data) for number, data in stored['parameters'].items()}
+        if len(kg) > KEY_BYTES or any(len(data) != len(self.parameters[number]) for number, data in parameters.items()):
+            raise ValueError('the LAN channel of IPMI is none')
+        self.stored, self.now = (Access(bits=int(bits), limit=Privilege(limit)) for bits, limit in stored['access'])
+        self.kg, self.kg_locked = kg, bool(stored['kg_locked'])
+        self.parameters |= parameters
 
     def join(self, controller: Controller) -> None:
         """Let a controller answer for this channel."""

@@ -15,6 +15,7 @@ Source: IPMI 2.0 revision 1.1, section 21; the layouts are those of facts/ipmi.m
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
@@ -135,6 +136,38 @@ class Firewall:
         add(SET_SUB_ENABLES, self._set_sub_enables, administrator, 4 + _SUB_MASK_BYTES)
         add(GET_SUB_ENABLES, self._sub_enables, user, 4)
         controller.add(APP, GET_OEM, self._oem, privilege=user, least=3)
+
+    # -- what outlives the emulator -----------------------------------------------------------------------------------
+
+    def dump(self) -> Any:
+        """What is disabled, by channel, as JSON."""
+
+        def told(place: Place) -> list[Any]:
+            return [place.netfn, place.lun, place.qualifier.hex(), place.command]
+
+        return {
+            'commands': {f'{channel:X}': sorted(map(told, places)) for channel, places in self.disabled.items()},
+            'parts': {
+                f'{channel:X}': sorted([told(place), number] for place, number in parts)
+                for channel, parts in self.disabled_parts.items()
+            },
+        }
+
+    def load(self, stored: Any) -> None:
+        """Take it over.
+
+        :raises ValueError: it is of other channels, or none.
+        """
+
+        def place(told: Any) -> Place:
+            netfn, lun, qualifier, command = told
+            return Place(int(netfn), int(lun), bytes.fromhex(qualifier), int(command))
+
+        commands = {int(channel, 16): set(map(place, told)) for channel, told in stored['commands'].items()}
+        parts = {int(c, 16): {(place(one), int(number)) for one, number in told} for c, told in stored['parts'].items()}
+        if not set(commands) == set(parts) == set(self.disabled):
+            raise ValueError('the firewall of IPMI is of other channels')
+        self.disabled, self.disabled_parts = commands, parts
 
     # -- obeying ------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ PICMG AMC.0 R2.0, section 3.6 for the records of a card.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from baremetal_acc.emulator.ipmi.controller import MANY, STORAGE, Code, Controller, Privilege, Refusal, Request
 from baremetal_acc.emulator.ipmi.message import checksum
@@ -155,6 +156,21 @@ class FruDevices:
         self.contents = {number: bytearray(content) for number, content in contents.items()}
         self.protected: set[int] = set()
         self.longest = longest
+
+    def dump(self) -> Any:
+        """What is written, as JSON."""
+        return {str(number): content.hex() for number, content in self.contents.items()}
+
+    def load(self, stored: Any) -> None:
+        """Take it over, in the very bytes that others may have, too.
+
+        :raises ValueError: it is of other devices.
+        """
+        contents = {int(number): bytes.fromhex(content) for number, content in stored.items()}
+        if {n: len(content) for n, content in contents.items()} != {n: len(c) for n, c in self.contents.items()}:
+            raise ValueError('the FRU inventories of IPMI are of another number or size')
+        for number, content in contents.items():
+            self.contents[number][:] = content
 
     def join(self, controller: Controller) -> None:
         """Let a controller answer for these devices."""

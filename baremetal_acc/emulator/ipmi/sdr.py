@@ -6,6 +6,7 @@ Source: IPMI 2.0 revision 1.1, sections 33.9 to 33.16, 43.8 and 43.9.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from baremetal_acc.emulator.ipmi.controller import STORAGE, Code, Controller, Privilege, Refusal, Request
 from baremetal_acc.emulator.ipmi.message import BMC
@@ -117,6 +118,22 @@ class Repository:
             controller.add(STORAGE, 0x25, self._add_part, privilege=operator, least=7, most=6 + _HEADER_BYTES + 0xFF)
             controller.add(STORAGE, 0x26, self._delete, privilege=operator, least=4)
             controller.add(STORAGE, 0x27, self._clear, privilege=operator, least=6)
+
+    def dump(self) -> Any:
+        """The records as JSON."""
+        raw = {str(number): record.hex() for number, record in self.raw.items()}
+        return {'raw': raw, 'next': self._next, 'added': self._added, 'erased': self._erased}
+
+    def load(self, stored: Any) -> None:
+        """Take them over.
+
+        :raises ValueError: they are none.
+        """
+        raw = {int(number): bytes.fromhex(record) for number, record in stored['raw'].items()}
+        if any(len(record) < _HEADER_BYTES - 2 or not 0 < number < stored['next'] for number, record in raw.items()):
+            raise ValueError('the sensor data records of IPMI are none')
+        self.raw, self._next = raw, int(stored['next'])
+        self._added, self._erased = int(stored['added']), int(stored['erased'])
 
     def _cancel(self) -> None:
         self._reservation = None

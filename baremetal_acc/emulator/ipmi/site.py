@@ -11,14 +11,26 @@ Accounts begin as those of Redfish, and are apart from then on: what is changed 
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.image import Kind
 from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
-from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, Code, Controller, Identity, Privilege, Refusal
+from baremetal_acc.emulator.ipmi.controller import (
+    APP,
+    IPMB,
+    LAN,
+    Answer,
+    Around,
+    Code,
+    Controller,
+    Identity,
+    Privilege,
+    Refusal,
+    Request,
+)
 from baremetal_acc.emulator.ipmi.firewall import Firewall
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
 from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Times, Upgrades
@@ -32,7 +44,7 @@ from baremetal_acc.emulator.ipmi.system import Signal, SystemDoor, SystemInterfa
 from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_bytes
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.emulator.ipmi.wire import Wire
-from baremetal_acc.emulator.machine import Machine
+from baremetal_acc.emulator.machine import Keeper, Machine
 from baremetal_acc.emulator.parts import Power, Refused
 
 BMC_BOARD = ''
@@ -98,11 +110,22 @@ class IpmiOptions:
     line: Line = field(default_factory=Line)
 
 
+class _Keeps(Protocol):
+    """A part of a BMC that is not the machine's, and outlives the emulator with it."""
+
+    def dump(self) -> Any:
+        """As JSON."""
+
+    def load(self, stored: Any) -> None:
+        """Take it over."""
+
+
 class IpmiSite:
     """One BMC of a machine, over IPMI.
 
     :param users: accounts; those whose password is longer than IPMI can hold are left out.
     :param boards: what the FRU inventories say, by device; :data:`BMC_BOARD` for the BMC's own.
+    :param changed: called after each command, before it is answered, so that the state can be stored.
     :ivar cards: the controllers behind the BMC, by device, and ``firewalls`` and ``upgrades`` by device or :data:`BMC_BOARD`.
     :ivar wire: its LAN side, with what goes wrong there.
     :ivar port: UDP port of the LAN, and ``system_port`` TCP port of the system interface; 0 until they are served.
@@ -116,6 +139,7 @@ class IpmiSite:
         users: Iterable[User],
         boards: Mapping[str, Board],
         options: IpmiOptions | None = None,
+        changed: Callable[[], None] | None = None,
     ) -> None:
         self._machine = machine
         self._bmc = bmc
@@ -125,6 +149,8 @@ class IpmiSite:
         for number, user in enumerate((one for one in users if len(one.password.encode()) <= LONGEST_PASSWORD), 2):
             self.users.put(number, user.name, user.password.encode(), _PRIVILEGES[user.role])
         self.users.join(self.controller)
+        self._changed = changed
+        self._keeps: dict[str, _Keeps] = {'users': self.users}
         self.firewalls: dict[str, Firewall] = {}
         self.upgrades: dict[str, Upgrades] = {}
         self.cards: dict[str, Controller] = {}
@@ -140,6 +166,7 @@ class IpmiSite:
             idle_seconds=self.options.idle_seconds,
             reset_seconds=0,
         )
+        self._keeps['lan'] = self.endpoint.channel
         self.wire = Wire(self.endpoint, machine, bmc)
         self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
@@ -148,6 +175,7 @@ class IpmiSite:
         self._add_inventory(boards)
         self._furnish(self.controller, BMC_BOARD)
         machine.also.setdefault('ipmi', {})[bmc] = self.describe
+        machine.keepers[f'ipmi of {bmc}'] = Keeper(self._dump, self._load)
         self._transport: asyncio.DatagramTransport | None = None
         self.port = self.system_port = 0
 
@@ -160,6 +188,7 @@ class IpmiSite:
         if BMC_BOARD in boards:
             own = FruDevices({0: inventory(board=boards[BMC_BOARD])})
             own.join(self.controller)
+            self._keeps['frus'] = own
             buses[_OWN_BUS, _EEPROM] = Eeprom(own.contents[0])
             locators.append(FruLocator(name='System board', fru_id=0, entity=_SYSTEM_BOARD, instance=1))
         for number, (device, board) in enumerate((device, board) for device, board in boards.items() if device != BMC_BOARD):
@@ -172,6 +201,7 @@ class IpmiSite:
             )
             devices = FruDevices({0: inventory(board=board)}, longest=20)
             devices.join(card)
+            self._keeps[f'frus of {device}'] = devices
             eeprom = Eeprom(devices.contents[0])
             Buses({(_EEPROM_BUS, _EEPROM): eeprom}).join(card)
             buses[_EEPROM_BUS, _EEPROM + 2 * number] = eeprom
@@ -179,7 +209,9 @@ class IpmiSite:
             self._furnish(card, device)
             locators.append(ControllerLocator(name=device[:16], address=address, instance=_FIRST_INSTANCE + number))
         Buses(buses).join(self.controller)
-        Repository(tuple(locators), writable=True).join(self.controller)
+        records = Repository(tuple(locators), writable=True)
+        records.join(self.controller)
+        self._keeps['records'] = records
 
     def _furnish(self, controller: Controller, device: str) -> None:
         """What the BMC and a card have alike: a presence, firmware, a firewall."""
@@ -208,6 +240,9 @@ class IpmiSite:
                 reads_qualifier=options.firewall_reads_qualifier,
             )
             self.firewalls[device].join()
+            self._keeps[f'firewall of {device}' if device else 'firewall'] = self.firewalls[device]
+        if self._changed is not None:
+            controller.around = _storing(controller.around, self._changed)
 
     def _parts(self, device: str) -> dict[int, Part]:
         found = []
@@ -256,6 +291,16 @@ class IpmiSite:
             with contextlib.suppress(Refused):
                 self._machine.reset_system(self._system, 'ForceRestart')
 
+    # -- what outlives the emulator -----------------------------------------------------------------------------------
+
+    def _dump(self) -> dict[str, Any]:
+        return {name: part.dump() for name, part in self._keeps.items()}
+
+    def _load(self, stored: Mapping[str, Any]) -> None:
+        for name, part in self._keeps.items():
+            if name in stored:
+                part.load(stored[name])
+
     # -- the oracle ---------------------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
@@ -297,6 +342,17 @@ class IpmiSite:
             self._transport.close()
             self._transport = None
         await self.door.close()
+
+
+def _storing(around: Around | None, changed: Callable[[], None]) -> Around:
+    """What stands between a controller and who asks it, and lets the state be stored before it answers."""
+
+    def answered(request: Request, execute: Callable[[Request], Answer]) -> Answer:
+        answer = execute(request) if around is None else around(request, execute)
+        changed()
+        return answer
+
+    return answered
 
 
 def _guid(machine: Machine, bmc: str, boards: Mapping[str, Board]) -> bytes:

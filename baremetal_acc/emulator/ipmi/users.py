@@ -9,6 +9,7 @@ Source: IPMI 2.0 revision 1.1, sections 22.26 to 22.30.
 
 import hmac
 from dataclasses import dataclass, field
+from typing import Any
 
 from baremetal_acc.emulator.ipmi.controller import APP, LAN, Code, Controller, Privilege, Refusal, Request
 
@@ -44,6 +45,7 @@ class Users:
 
     def __init__(self) -> None:
         self._users = {number: User() for number in range(1, CAPACITY + 1)}
+        self._begun = self._table()
 
     def put(self, number: int, name: str, password: bytes, privilege: Privilege) -> None:
         """Make a user who can log in.
@@ -70,8 +72,41 @@ class Users:
         """Somebody who has a name can log in."""
         return any(user.enabled and user.name for user in self._users.values())
 
+    # -- what outlives the emulator -----------------------------------------------------------------------------------
+
+    def _table(self) -> list[list[Any]]:
+        return [
+            [number, user.name.hex(), user.password.hex(), user.enabled, user.access, user.limit]
+            for number, user in self._users.items()
+        ]
+
+    def dump(self) -> Any:
+        """The table as JSON, and the one that it began with."""
+        return {'begun': self._begun, 'now': self._table()}
+
+    def load(self, stored: Any) -> None:
+        """Take over a table, if it began as this one: where other accounts are given now, these count.
+
+        :raises ValueError: it is none.
+        """
+        if stored['begun'] != self._begun:
+            return
+        users = {}
+        for number, name, password, enabled, access, limit in stored['now']:
+            user = User(
+                name=bytes.fromhex(name), password=bytes.fromhex(password), enabled=bool(enabled), access=access, limit=limit
+            )
+            known = number in self._users and limit in (*Privilege, NO_ACCESS) and access & ~_ACCESS_BITS == 0
+            if not known or len(user.name) > NAME_BYTES or len(user.password) not in (_SHORT, _LONG):
+                raise ValueError(f'IPMI user {number} is none')
+            users[number] = user
+        self._users |= users
+
+    # -- commands -----------------------------------------------------------------------------------------------------
+
     def join(self, controller: Controller) -> None:
-        """Let a controller answer for these users."""
+        """Let a controller answer for these users, with whom it begins."""
+        self._begun = self._table()
         operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
         controller.add(
             APP, 0x43, lambda request: self._set_access(controller, request), privilege=administrator, least=3, most=4
