@@ -54,7 +54,10 @@ class TestBothTypes(IpmiCase):
         assert dict.fromkeys(((c, n) for c in (RedfishAccFirmware, IpmiAccFirmware) for n in PERIODICS), 1) == owners
 
     def test_each_node_is_turned_and_looked_after_once_in_a_round(self) -> None:
-        """Whichever interface's periodic comes first."""
+        """Whichever interface's periodic comes first. One that was given another interface is none of ours any more."""
+        other = self.waiting(4, IPMI)
+        other.firmware_interface = 'no-firmware'
+        other.save()
         names = sorted(node.name for node in self.nodes)
         turned: list[str] = []
         with (
@@ -64,7 +67,7 @@ class TestBothTypes(IpmiCase):
             self.rounds('turn_jobs')
             assert names == sorted(turned)
             turned.clear()
-            for node in self.nodes:
+            for node in (*self.nodes, other):
                 node.refresh()
                 node.provision_state = states.AVAILABLE
                 node.save()

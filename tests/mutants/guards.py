@@ -1410,4 +1410,11 @@ GUARDS = (
         gone='',
         tests='tests/ironic/test_requester.py::test_what_is_nobodys_but_the_operators',
     ),
+    Guard(
+        name='turn nodes that have another firmware interface',
+        file='interfaces/baremetal_acc_ironic/workers.py',
+        guard='if task.node.firmware_interface not in opts.HARDWARE_TYPES:',
+        gone='if False:',
+        tests='tests/ironic/test_both_types.py::TestBothTypes::test_each_node_is_turned_and_looked_after_once_in_a_round',
+    ),
 )
