@@ -59,6 +59,8 @@ _SERVE = (
     'address at which BMCs reach it'
 )
 
+_TAKES_NONE = 'takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI)'
+
 NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
 """Why a plan that holds the host is refused where nobody can."""
 
@@ -261,7 +263,7 @@ def _no_component(draft: _Draft, accelerator: Accelerator, pattern: str) -> None
     facts = draft.inventory.bmc(accelerator.primary.bmc)
     reason = 'the BMC reports no such component'
     if facts is not None and facts.update is None:
-        reason = f'BMC {facts.name} has no UpdateService'
+        reason = f'BMC {facts.name} {_TAKES_NONE}'
     draft.refuse(accelerator, f'firmware {pattern}', reason)
 
 
@@ -566,7 +568,7 @@ def _unsafe_target(draft: _Draft, item: Component, image: Image) -> Iterator[str
     if facts is None:
         yield f'its BMC {item.ref.bmc} was not read'
     elif facts.update is None:
-        yield f'BMC {facts.name} has no UpdateService'
+        yield f'BMC {facts.name} {_TAKES_NONE}'
     elif not facts.update.push:
         if facts.update.pull:
             yield f'BMC {facts.name} can only fetch images itself (SimpleUpdate): {_SERVE}'

@@ -146,7 +146,7 @@ class Accounts:
 class BmcFacts:
     """What was learnt of one BMC.
 
-    :ivar update: None when it has no UpdateService.
+    :ivar update: None when it takes no firmware: by Redfish, without UpdateService; by IPMI, without HPM.1.
     :ivar power: of the System that the target hands out (of the DPU's own System for a DPU's BMC).
     :ivar system: that System.
     :ivar active_tasks: tasks that still run.

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from tests.cli.desk import Desk, target_of
+from tests.cli.desk import CONF, Desk, target_of
 
 PASSWORD = 'wrong-Password-4711'
 
@@ -213,8 +213,29 @@ def test_a_bmc_without_update_service_is_refused(desk, emulated_machine):
     done = desk.run('apply', '--execute', *desk.options)
     assert 4 == done.code, done.err
     assert 1 == len(done.errors)
-    assert 'firmware HGX_FW_GPU_*: BMC host has no UpdateService' in done.errors[0]
+    assert 'firmware HGX_FW_GPU_*: BMC host takes no firmware: it has no UpdateService (Redfish), or' in done.errors[0]
     assert [] == machine.log()
+
+
+def test_a_bmc_without_hpm_1_is_refused(desk, emulated_machine):
+    """By IPMI: its card is found, and nothing that could be written; the words are right for it, too."""
+    from baremetal_acc.emulator.ipmi.site import IpmiOptions
+
+    bmc = emulated_machine('fpga-server', ipmi=IpmiOptions(hpm=False)).bmcs['host']
+    desk.prepare(emulated_machine('fpga-server'))
+    keys = {'address': f'ipmi://127.0.0.1:{bmc.ipmi_port}', 'username': bmc.username, 'password': bmc.password}
+    desk.bmcs({'node-1': {'resource_class': 'gold', 'bmcs': {'host': keys}}})
+    (desk.folder / 'devices.d').mkdir()
+    devices = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
+    desk.write('devices.d/10-ours.toml', devices)
+    desk.write('acc.conf', f'{CONF}devices = {desk.folder}/devices.d\n')
+    desk.write('baseline.toml', 'format = 1\n[[rule]]\nmatch = { kind = "FPGA" }\nfirmware = { "*" = "2.1" }\nblock = []\n')
+    done = desk.run('plan', *desk.options)
+    assert 4 == done.code, done
+    (error,) = done.errors
+    assert (
+        'firmware *: BMC host takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1' in error
+    )
 
 
 def test_a_bmc_that_only_pulls_is_refused(desk, emulated_machine):

@@ -275,7 +275,7 @@ def test_a_device_that_is_not_safe_to_write_is_refused(change, reason):
 @pytest.mark.parametrize(
     ('update', 'reason'),
     [
-        (None, 'has no UpdateService'),
+        (None, v.NO_FIRMWARE),
         (UpdateFacts(push=False, pull=True), 'can only fetch images itself (SimpleUpdate)'),
         (UpdateFacts(push=False, pull=True), 'for that set option [baremetal_acc] image_server_host, in the configuration of'),
         (UpdateFacts(push=False, pull=False), 'offers no way to send an image'),
@@ -425,7 +425,7 @@ def test_a_rule_of_a_job_can_name_one_device():
 def test_a_bmc_without_an_update_service_is_named():
     """It shows no component either, and that is why."""
     blind = v.inventory(v.gpu(firmware=()), bmcs=(v.facts(update=None),))
-    assert ['BMC host has no UpdateService'] == reasons(blind)
+    assert [v.NO_FIRMWARE] == reasons(blind)
 
 
 def flashes(*args, **how):

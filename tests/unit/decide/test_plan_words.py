@@ -159,7 +159,7 @@ SCENES = {
     'no such component, since there is no UpdateService': (
         (v.gpu(firmware=()),),
         {'bmc': {'update': None}},
-        (of_gpu('firmware GPU_*', 'BMC host has no UpdateService'),),
+        (of_gpu('firmware GPU_*', v.NO_FIRMWARE),),
     ),
     'a component without an Id': (
         (v.gpu(firmware=(replace(v.component(), id=None),)), v.baseline(firmware=(('*', v.NEW),))),
@@ -349,7 +349,7 @@ SCENES = {
     'a way back, and a BMC that takes no images': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE, restore='back'), BACK)),
         {'bmc': {'update': None}},
-        firmware('BMC host has no UpdateService'),
+        firmware(v.NO_FIRMWARE),
     ),
     'a way back for a name': (
         (v.gpu(), None, (v.image(restore='back'), replace(BACK, fits=(Fit(model='H100'),)))),
@@ -381,7 +381,7 @@ SCENES = {
     'a BMC that takes no images': (
         (v.gpu(),),
         {'bmc': {'update': None}},
-        firmware('BMC host has no UpdateService'),
+        firmware(v.NO_FIRMWARE),
     ),
     'a BMC that only fetches': (
         (v.gpu(),),
