@@ -304,6 +304,35 @@ class TestNoFirewall(IpmiCase):
         assert ((), ()) == (self.mind.evidence, self.undone())
 
 
+class TestNoAnswer(IpmiCase):
+    """Somebody else's password, another key, nobody there: the node says which BMC, and why."""
+
+    def failed(self, **info: Any) -> str:
+        """Why taking stock failed."""
+        before = dict(self.node.driver_info)
+        self.clear()
+        self.node.driver_info = before | info
+        self.node.save()
+        self.clean('inventory_accelerators')
+        assert states.CLEANFAIL == self.settle()
+        self.node.driver_info = before
+        self.node.save()
+        assert f'BMC host (ipmi://127.0.0.1:{self.machine.bmcs["host"].ipmi_port})' in self.node.last_error
+        return str(self.node.last_error)
+
+    def test_the_node_says_so(self) -> None:
+        """No secret, and no trace."""
+        told = self.failed(ipmi_password='hunter2hunter2')
+        assert 'the password is wrong' in told
+        assert 'hunter2' not in told
+        told = self.failed(ipmi_hex_kg_key='0b' * 20)
+        assert 'check the K_G of the BMC' in told
+        assert '0b0b' not in told
+        self.config(group='baremetal_acc', bmc_timeout=1)
+        self.machine.stop()
+        assert 'it cannot be reached' in self.failed()
+
+
 class TestForgetful(IpmiCase):
     """A BMC whose firewall is open after a restart."""
 
