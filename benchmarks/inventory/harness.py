@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 TOP = Path(__file__).resolve().parents[2]
 WORK = TOP / '.bench'
@@ -36,7 +36,39 @@ def recording(name: str) -> Path:
     return folder
 
 
-class Served:
+class Server:
+    """A server in a process of its own, which tells in a line of JSON where it is, and ends with its input.
+
+    :ivar told: that line.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        """Start it.
+
+        :raises SystemExit: it did not.
+        """
+        self._process = subprocess.Popen(arguments, cwd=TOP, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._command = ' '.join(arguments)
+        self.told: dict[str, Any] = self._line()
+
+    def _line(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f'the server did not start: {self._command}')
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+class Served(Server):
     """BMCs served by a process of their own."""
 
     def __init__(self, tree: Path, **options: float | str | bool) -> None:
@@ -44,22 +76,17 @@ class Served:
 
         :param options: of ``served.py``; a flag that is False is left out.
         """
-        arguments = [sys.executable, str(SERVED), str(tree)]
+        arguments = [sys.executable, str(SERVED), str(tree.resolve())]
         for name, value in options.items():
             option = f'--{name.replace("_", "-")}'
             if value is True:
                 arguments.append(option)
             elif value is not False:
                 arguments += [option, str(value)]
-        self._process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f'the server did not start: {" ".join(arguments)}')
-        told = json.loads(line)
-        self.ports: list[int] = told['ports']
-        self.kinds: list[str] = told['kinds']
-        self.control: int = told['control']
+        super().__init__(arguments)
+        self.ports: list[int] = self.told['ports']
+        self.kinds: list[str] = self.told['kinds']
+        self.control: int = self.told['control']
         self._cpu = 0.0
         self.counts()
 
@@ -72,14 +99,6 @@ class Served:
         total = found['cpu']
         found['cpu'], self._cpu = total - self._cpu, total
         return found
-
-    def __enter__(self) -> 'Served':
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

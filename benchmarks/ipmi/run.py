@@ -19,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from benchmarks.inventory import harness, peers
@@ -58,42 +57,21 @@ class Found:
     asked: int
 
 
-class Served:
+class Served(harness.Server):
     """The BMCs, in a process of their own."""
 
     def __init__(self, delay: float) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, '-m', 'benchmarks.ipmi.served', '--delay', str(delay)],
-            cwd=TOP,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.ports: dict[str, int] = json.loads(self._line())
+        super().__init__([sys.executable, '-m', 'benchmarks.ipmi.served', '--delay', str(delay)])
+        self.ports: dict[str, int] = self.told
         self.counts()
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit('the emulated BMCs did not start')
-        return line
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Commands by BMC, since the last time."""
         assert self._process.stdin is not None
         self._process.stdin.write('\n')
         self._process.stdin.flush()
-        found: dict[str, dict[str, int]] = json.loads(self._line())['counts']
+        found: dict[str, dict[str, int]] = self._line()['counts']
         return found
-
-    def __enter__(self) -> 'Served':
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
 
 
 class Desk:
