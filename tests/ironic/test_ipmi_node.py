@@ -5,12 +5,13 @@
 from typing import Any, ClassVar
 
 import pytest
-from ironic.common import exception
+from ironic.common import exception, states
 from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.tests.unit.objects import utils as obj_utils
 
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc_ironic import record
 from baremetal_acc_ironic.target import target
 from tests.ironic.case import TYPE, IronicCase
 from tests.ironic.ipmi_case import IPMI, IpmiCase
@@ -101,6 +102,46 @@ class TestOfIpmi(AddressCase, IpmiCase):
         assert ('ipmi://192.0.2.7', 3, bytes.fromhex(KEY)) == (other.address, other.cipher_suite, other.key)
         self.config(verify_ca='/etc/bmc-ca.pem', group=IPMI)
         assert '/etc/bmc-ca.pem' == self.bmcs()['dpu'].verify_ca
+
+
+class TestMixed(IpmiCase):
+    """A machine whose BMCs are spoken to in two ways."""
+
+    product = 'acc-server'
+
+    def driver_info(self, machine: Any) -> dict[str, Any]:
+        """The host by IPMI, and the DPU by Redfish."""
+        dpu = machine.bmcs['dpu']
+        further = {k: getattr(dpu, k) for k in ('address', 'username', 'password', 'verify_ca', 'system')}
+        return super().driver_info(machine) | {'acc_bmcs': {'dpu': further}}
+
+    def seen(self) -> dict[str, set[str]]:
+        """Which kinds of cards each BMC shows, when stock is taken."""
+        self.clean('inventory_accelerators')
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            found = record.stored(task)
+        assert found is not None
+        kinds: dict[str, set[str]] = {}
+        for one in found.accelerators:
+            kinds.setdefault(str(one.primary.bmc), set()).add(str(one.kind))
+        return kinds
+
+    def test_each_shows_its_cards(self) -> None:
+        """The DPU by Redfish and the FPGA by IPMI; and the other way round, on a node of the other type."""
+        found = self.seen()
+        assert ({'DPU'}, True) == (found['dpu'], 'FPGA' in found['host'])
+        host, dpu = self.machine.bmcs['host'], self.machine.bmcs['dpu']
+        self.node.refresh()
+        self.node.driver = TYPE
+        for name in ('firmware', 'inspect', 'power'):
+            setattr(self.node, f'{name}_interface', TYPE)
+        over_ipmi = {'address': f'ipmi://127.0.0.1:{dpu.ipmi_port}', 'username': dpu.username, 'password': dpu.password}
+        own = {f'redfish_{k}': getattr(host, k) for k in ('address', 'username', 'password', 'verify_ca')}
+        self.node.driver_info = own | {'redfish_system_id': host.system, 'acc_bmcs': {'dpu': over_ipmi}}
+        self.node.save()
+        found = self.seen()
+        assert {'GPU', 'FPGA'} <= found['host']
 
 
 class TestOfRedfish(AddressCase):
