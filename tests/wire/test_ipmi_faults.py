@@ -8,11 +8,13 @@ and locks. What the other nine are asked is counted where they are: as much as i
 
 import contextlib
 import io
+import re
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -473,3 +475,13 @@ def test_the_inventory_of_ten_has_nine_and_says_what_is_wrong_with_one(lan, tmp_
     assert expected == {name: sorted(a['serial'] for a in target['accelerators']) for name, target in found.items()}
     assert {None} == {target['error'] for target in found.values()}
     assert [1] * BOXES == [box.asked['logins'] for number, box in enumerate(boxes) if number != ILL] + [1]
+
+
+def test_the_page_about_faults_lists_these_rows():
+    """All of them, in this order, with the errors that they ask for."""
+    page = (Path(__file__).parents[2] / 'doc' / 'source' / 'faults.rst').read_text()
+    table = page.split('Over IPMI, one of ten\n')[1].split('Two per cent are lost')[0]
+    lines = [re.split('  +', line) for line in table.splitlines() if '  ' in line and not line.startswith('=')]
+    assert ['what is wrong', *ROWS] == [line[0] for line in lines]
+    errors = {line[0]: re.findall('``(.+)``', line[2]) for line in lines[1:]}
+    assert {name: [row.error.__name__] if row.error else [] for name, row in ROWS.items()} == errors
