@@ -32,13 +32,17 @@ def release(
     if reading.value != action.expects and reading.state is not LockState.UNLOCKED:
         found = f'{action.expects} was planned with, {reading.value} is there now'
         return ended(job, position, ItemState.FAILED, now, found)
+    closed = closed_by_us(job.undos, reading.place)
+    if isinstance(mechanism, Remembering) and not closed and reading.state is LockState.PARTIAL:
+        # The way that it blocks is open. What is closed of it is the vendor's, or somebody else's.
+        return ended(job, position, ItemState.DONE, now, 'nothing of it was closed by us')
     # Whatever we proved before is void from here on, also if we die before the answer.
     job = replace(job, engagements=tuple(e for e in job.engagements if e.place != reading.place))
     tools.save(job)
     try:
         writer = bmcs[action.ref.bmc].writer()
         if isinstance(mechanism, Remembering):
-            mechanism.reopen(writer, reading, closed_by_us(job.undos, reading.place))
+            mechanism.reopen(writer, reading, closed)
         else:
             mechanism.release(writer, reading)
     except AccError as exc:

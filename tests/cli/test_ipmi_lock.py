@@ -116,12 +116,15 @@ def test_what_the_vendor_has_closed_stays_closed(desk, rented):
         assert b'\0' == code(host, APP, 0x60, b'\x0f\x06\0' + bytes(mask))
     before = closed(machine)
     assert ['06/02', '06/47'] == before
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    assert before == closed(machine)
     for verb in (('lock',), ('apply', '--new-lifecycle')):
         done = desk.run(*verb, '--execute', *desk.options)
         assert 0 == done.code, done.err
         assert {'06/02', '06/47', '06/60', '0A/12', '2C/31'} <= set(closed(machine))
-    assert 0 == desk.run('unlock', '--execute', *desk.options).code
-    assert before == closed(machine)
+    for _ in range(2):
+        assert 0 == desk.run('unlock', '--execute', *desk.options).code
+        assert before == closed(machine)
 
 
 def test_a_bmc_without_one_blocks_nothing_and_fails_nothing(desk, rented):

@@ -4,11 +4,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import BmcRefused
 from baremetal_acc.locks.ipmi_firmware_firewall import FirmwareFirewall
 from baremetal_acc.model.codec import decode
 from baremetal_acc.model.job import Done, Failed, Job
+from baremetal_acc.model.lock import LockState
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Machine, Mechanism
 
@@ -22,10 +25,12 @@ class Walled(Mechanism):
     about = FirmwareFirewall.about
     opened = ()
     refuses = False
+    shows = None
 
     def read(self, accelerator, readers, now):
         return tuple(
-            replace(r, closes='' if self.machine.closed else '06/0:34') for r in super().read(accelerator, readers, now)
+            replace(r, closes='' if self.machine.closed else '06/0:34', state=self.shows or r.state)
+            for r in super().read(accelerator, readers, now)
         )
 
     def engage(self, writer, reading):
@@ -83,6 +88,17 @@ def test_another_job_opens_what_was_closed_and_forgets_it():
     assert isinstance(outcome, Done)
     assert (('06/0:34',), []) == (lock.opened, kept(third))
     assert 'release' not in made.machine.log
+
+
+@pytest.mark.parametrize(('state', 'done', 'log'), [('partial', True, []), ('locked-reported', False, ['reopen'])])
+def test_what_we_have_not_closed_is_opened_only_where_it_blocks(state, done, log):
+    """A vendor closes parts of it, and the way is open all the same; where it is not, somebody has to say what he closed."""
+    made, lock = bench()
+    lock.shows = LockState(state)
+    lock.refuses = True
+    _, outcome = made.run(made.job(parts=UNLOCK, demands_met=False))
+    assert (done, log) == (isinstance(outcome, Done), made.machine.log)
+    assert lock.opened == ()
 
 
 def test_what_could_not_be_opened_is_remembered():
