@@ -70,7 +70,7 @@ class IpmiDriver:
         where = place_of(address)
         raw = Sessions(where, Privilege.OPERATOR)
         raw.ready()
-        return IpmiConnection(address, where, raw, self._devices or table.shipped())
+        return IpmiConnection(address, where, raw, self._devices)
 
 
 def place_of(address: BmcAddress) -> place.Place:
@@ -103,7 +103,7 @@ def place_of(address: BmcAddress) -> place.Place:
 class IpmiConnection:
     """A session with one BMC; another one after it has idled, or the BMC has restarted."""
 
-    def __init__(self, address: BmcAddress, where: place.Place, raw: Sessions, devices: Devices) -> None:
+    def __init__(self, address: BmcAddress, where: place.Place, raw: Sessions, devices: Devices | None) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'
         self._where = where
@@ -111,6 +111,7 @@ class IpmiConnection:
         self._devices = devices
         self._targets: tuple[Path, ...] = ((),)
         self._others: list[Sessions] = []
+        self._uploading: Sessions | None = None
 
     def __enter__(self) -> 'IpmiConnection':
         return self
@@ -120,7 +121,8 @@ class IpmiConnection:
 
     def close(self) -> None:
         """Log out."""
-        self._raw.close()
+        for raw in filter(None, (self._uploading, self._raw)):
+            raw.close()
 
     def stop(self) -> None:
         """Let every command from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
@@ -143,7 +145,7 @@ class IpmiConnection:
             accounts = users.read(self._raw)
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
-        found = inventory.found(seen, targets, self.address.name, self._devices, system, gaps)
+        found = inventory.found(seen, targets, self.address.name, self._devices or table.shipped(), system, gaps)
         LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), len(seen.frus))
         return Look(
             facts=replace(self._facts(seen, targets, system, power), accounts=accounts),
@@ -332,9 +334,8 @@ class IpmiConnection:
 
         :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.push`.
         """
-        with self._administrator() as raw:
-            controller, number = self._component(raw, target)
-            found = update.push(controller, target, number, upload)
+        controller, number = self._component(target)
+        found = update.push(controller, target, number, upload)
         return replace(found, task=self._controller(target))
 
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
@@ -342,18 +343,18 @@ class IpmiConnection:
 
         :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.go_on`.
         """
-        with self._administrator() as raw:
-            controller, number = self._component(raw, target)
-            return update.go_on(controller, target, number, upload, progress)
+        controller, number = self._component(target)
+        return update.go_on(controller, target, number, upload, progress)
 
-    def _component(self, raw: Raw, target: Ref) -> tuple[Raw, int]:
-        """The controller of a component, and its number there.
+    def _component(self, target: Ref) -> tuple[Raw, int]:
+        """The controller of a component, as an administrator in one session for all turns, and its number there.
 
         :raises BmcUnsupported: it is none.
         """
         match resource.place(target.uri):
             case Place(part=Part.HPM, number=int(number), back=False) as place:
-                return bridged(raw, place.path), number
+                self._uploading = self._uploading or self._administrator()
+                return bridged(self._uploading, place.path), number
             case _:
                 told = 'it is no component that takes an image over IPMI'
                 raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)

@@ -3,7 +3,7 @@
 """How is firmware listed, activated and rolled back by HPM.1? Uploads are in :mod:`baremetal_acc.bmc.ipmi.transfer`.
 
 Activate and Manual Rollback are sent once. Whatever is answered, or nothing, it is followed by :func:`look`, which can be
-repeated at will and after any restart, and :func:`judge`.
+repeated at will and after any restart, and :func:`became`.
 
 Source: facts/ipmi.md, section 3 (HPM.1 as ipmitool 1.8.19, Wireshark and python-ipmi 0.6.1 have it).
 """
@@ -14,7 +14,7 @@ from datetime import timedelta
 from enum import Enum, Flag, IntEnum
 from typing import TypeVar
 
-from baremetal_acc.bmc.ipmi.hpm_image import UNIT, ActionKind, Image, Version, bits, listed, text, version
+from baremetal_acc.bmc.ipmi.hpm_image import UNIT, ActionKind, Version, bits, listed, text, version
 from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, Code, NetFn, Raw, Reply, ask, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import TaskState
@@ -410,7 +410,7 @@ def _once(raw: Raw, command: Command, data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a component stands after an activation or a rollback.
+    """How a controller stands after an activation or a rollback.
 
     :ivar away: why it could not be asked now, None where it could.
     :ivar rolled_back: the components of the last rollback.
@@ -422,11 +422,10 @@ class Standing:
     test_says: str = ''
     back: Rollback = Rollback.NONE
     rolled_back: frozenset[int] = frozenset()
-    component: Component | None = None
 
 
-def look(raw: Raw, number: int) -> Standing:
-    """Look how a component stands, as often as wanted: at least 0.1 s apart, and again after a restart of this process.
+def look(raw: Raw) -> Standing:
+    """Look how a controller stands, as often as wanted: at least 0.1 s apart, and again after a restart of this process.
 
     :raises BmcError: an answer is none, or the user may not. That it is away is a reading.
     """
@@ -435,13 +434,12 @@ def look(raw: Raw, number: int) -> Standing:
             raw(NetFn.GROUP, command, encode_plain())
             for command in (Command.STATUS, Command.SELF_TEST, Command.ROLLBACK_STATUS)
         ]
-        away = next((reply.code for reply in answers if reply.code == Code.BUSY or reply.code in AWAY), None)
-        if away is not None:
-            return Standing(away=f'it answers {away:02X}h')
-        status, test, back = answers
-        seen = component(raw, number)
     except BmcUnreachable as exc:
         return Standing(away=exc.what)
+    away = next((reply.code for reply in answers if reply.code == Code.BUSY or reply.code in AWAY), None)
+    if away is not None:
+        return Standing(away=f'it answers {away:02X}h')
+    status, test, back = answers
     if status.code == Code.PRIVILEGE:
         raise refusal(raw, NAMES[Command.STATUS], status)
     result, says = parse_self_test(test, raw.label)
@@ -452,75 +450,35 @@ def look(raw: Raw, number: int) -> Standing:
         test_says=says,
         back=what,
         rolled_back=which,
-        component=seen,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a standing means.
+def became(standing: Standing, number: int, command: Command) -> tuple[TaskState, str]:
+    """What a standing says of the last Activate or Manual Rollback, of one component, and for people.
 
-    :ivar waits: the firmware is staged for good and comes into force with a reset of the payload or a power cycle: it is not
-        verified before that.
+    Only the version that runs is success; that is for whoever asks to read.
     """
-
-    state: TaskState
-    says: str
-    waits: bool = False
-
-
-def judge(standing: Standing, wanted: Version, command: Command, *, late: bool) -> Outcome:
-    """Has this version come to run, by Activate or by Manual Rollback?
-
-    Success is the version that is read. Another one may still be running where the controller restarts only after it has
-    answered, so that it is a failure only when it is late.
-
-    :param late: the time that :func:`settles` gives has passed.
-    """
-    if standing.away is not None:
-        return _late(late, f'it cannot be asked: {standing.away}')
-    status, seen = standing.status, standing.component
+    status = standing.status
     if status is not None and status.code == IN_PROGRESS:
-        return _late(late, 'the controller is still at it')
+        return TaskState.ACTIVE, f'{named(status.command)} goes on'
     if standing.test is SelfTest.RUNNING:
-        return _late(late, standing.test_says)
+        return TaskState.ACTIVE, standing.test_says
     if standing.back is Rollback.RUNNING:
-        return _late(late, 'a rollback goes on')
-    if status is not None and status.command == command and status.code != Code.OK:
-        return Outcome(state=TaskState.FAILED, says=f'{NAMES[command]} ended with completion code {status.code:02X}h')
-    if command is Command.ACTIVATE and standing.test is SelfTest.FAILED:
-        return Outcome(state=TaskState.FAILED, says=standing.test_says)
+        return TaskState.ACTIVE, 'a rollback goes on'
     if command is Command.ROLLBACK and standing.back in (Rollback.FAILED, Rollback.DENIED):
-        return Outcome(state=TaskState.FAILED, says=f'the rollback: {standing.back.value}')
-    current = None if seen is None else seen.current
-    if current == wanted:
-        return Outcome(state=TaskState.SUCCEEDED, says=f'version {wanted.text} runs')
-    runs = 'no version is told' if current is None else f'version {current.text} runs'
-    if seen is None or command is not Command.ACTIVATE:
-        return _late(late, f'{runs}, not {wanted.text}')
-    ended = status is not None and status.command == command
-    if seen.properties is not None and seen.properties.cold_reset and (ended or (late and seen.deferred != wanted)):
-        says = f'{runs}; {wanted.text} waits for a reset of the payload or a power cycle'
-        return Outcome(state=TaskState.SUCCEEDED, says=says, waits=True)
-    if seen.deferred == wanted and not ended:
-        return _late(late, f'{runs}; {wanted.text} is staged and was not activated')
-    if seen.number in standing.rolled_back:
-        return _late(late, f'{runs}, not {wanted.text}: it was rolled back')
-    return _late(late, f'{runs}, not {wanted.text}')
+        return TaskState.FAILED, f'the rollback: {standing.back.value}'
+    if status is None or status.command != command:
+        what = 'a rollback' if command is Command.ROLLBACK else 'an activation'
+        return TaskState.GONE, f'it does not say what became of {what}'
+    if status.code:
+        return TaskState.FAILED, f'{named(status.command)} ended with completion code {status.code:02X}h'
+    if command is Command.ACTIVATE and standing.test is SelfTest.FAILED:
+        return TaskState.FAILED, standing.test_says
+    if command is Command.ACTIVATE and number in standing.rolled_back:
+        return TaskState.FAILED, 'it was rolled back'
+    return TaskState.SUCCEEDED, f'{named(status.command)} ended well'
 
 
-def _late(late: bool, says: str) -> Outcome:
-    """What may still change for the better, until it is late."""
-    return Outcome(state=TaskState.FAILED if late else TaskState.ACTIVE, says=says)
-
-
-def settles(target: Capabilities, image: Image | None = None) -> timedelta:
-    """How long after Activate or Manual Rollback it may stay away and go on, before it is called lost.
-
-    :param image: whose own word counts where it asks for more time.
-    """
-    told = [(target.inaccessible, target.self_test, target.rollback)]
-    if image is not None:
-        told.append((image.inaccessible, image.self_test, image.rollback))
-    phases = [max(times) for times in zip(*told, strict=True)]
-    return max(sum(phases, timedelta(0)), LEAST_PATIENCE)
+def named(command: int) -> str:
+    """A command, for people."""
+    return NAMES[Command(command)] if command in tuple(Command) else f'command {command:02X}h'

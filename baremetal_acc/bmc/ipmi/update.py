@@ -181,37 +181,9 @@ def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReadi
     :raises BmcUnreachable: it cannot be asked now: it may be restarting.
     :raises BmcError: its answers are none, or the user may not.
     """
-    standing = hpm.look(raw, number)
+    standing = hpm.look(raw)
     if standing.away is not None:
         raise BmcUnreachable(bmc=raw.label, uri=ref.uri, what=standing.away)
-    state, said = _state(standing, number, hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE)
+    state, said = hpm.became(standing, number, hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE)
     percent = None if standing.status is None or state is not TaskState.ACTIVE else standing.status.percent
     return TaskReading(ref=ref, state=state, raw=said, percent=percent, message=said if state is TaskState.FAILED else None)
-
-
-def _state(standing: hpm.Standing, number: int, command: hpm.Command) -> tuple[TaskState, str]:
-    """What a standing says of a command, in which order it counts."""
-    status = standing.status
-    if status is not None and status.code == hpm.IN_PROGRESS:
-        return TaskState.ACTIVE, f'{_named(status.command)} goes on'
-    if standing.test is hpm.SelfTest.RUNNING:
-        return TaskState.ACTIVE, standing.test_says
-    if standing.back is hpm.Rollback.RUNNING:
-        return TaskState.ACTIVE, 'a rollback goes on'
-    if command is hpm.Command.ROLLBACK and standing.back in (hpm.Rollback.FAILED, hpm.Rollback.DENIED):
-        return TaskState.FAILED, f'the rollback: {standing.back.value}'
-    if status is None or status.command != command:
-        what = 'a rollback' if command is hpm.Command.ROLLBACK else 'an activation'
-        return TaskState.GONE, f'it does not say what became of {what}'
-    if status.code:
-        return TaskState.FAILED, f'{_named(status.command)} ended with completion code {status.code:02X}h'
-    if command is hpm.Command.ACTIVATE and standing.test is hpm.SelfTest.FAILED:
-        return TaskState.FAILED, standing.test_says
-    if command is hpm.Command.ACTIVATE and number in standing.rolled_back:
-        return TaskState.FAILED, 'it was rolled back'
-    return TaskState.SUCCEEDED, f'{_named(status.command)} ended well'
-
-
-def _named(command: int) -> str:
-    """A command, for people."""
-    return hpm.NAMES[hpm.Command(command)] if command in tuple(hpm.Command) else f'command {command:02X}h'
