@@ -262,6 +262,7 @@ ROWS = {
         faults=(fault('password-rotated'),), since='0A/23', address=SHORT, error=BmcNotAuthorised, words='the password is wrong'
     ),
     'it has a key that was not given': Row(ill=keyed, error=BmcNotAuthorised, words='it has a key of its own (K_G)'),
+    'it has another key': Row(ill=keyed, address={'key': b'another'}, error=BmcNotAuthorised, words='check the K_G of the BMC'),
     'it has no room': Row(ill=full, error=BmcBusy, words='it has no room for another session'),
     'silence in the middle of a look': Row(faults=(restarts('0A/11'),), address=SHORT, error=BmcUnreachable, words='no answer'),
     'silence in the middle of a lock': Row(
