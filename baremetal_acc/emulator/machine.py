@@ -103,6 +103,7 @@ class Machine:
         self.cut_writes: list[dict[str, str]] = []
         self.revision = 0
         self.on_bmc_down: list[Callable[[str], None]] = []
+        self.on_system_reset: list[Callable[[str, str], None]] = []
         self.elsewhere: dict[str, Callable[[str], None]] = {}
         self.also: dict[str, dict[str, Callable[[], Any]]] = {}
         self.keepers: dict[str, Keeper] = {}
@@ -327,6 +328,8 @@ class Machine:
             case _:
                 raise Refused('unknown-reset', f'{name} knows no reset {reset_type}')
         self.revision += 1
+        for listener in self.on_system_reset:
+            listener(name, reset_type)
 
     def _note_cut(self, name: str, reset_type: str) -> None:
         """Remember a change of power under a card that is being written: real cards do not survive every one."""

@@ -157,6 +157,18 @@ class Operator:
         wanted = [(netfn, 0) for netfn in (0x00, 0x06, 0x0A, 0x0C)] + [(0x2C, 0, 0)]
         return tuple(self.raw(0x06, 0x61, 0x0F, *one) for one in wanted)
 
+    def is_on(self) -> bool:
+        """Whether the host has power, as the BMC sees it."""
+        return self._own.right('chassis', 'status', level='OPERATOR').fields['System Power'] == 'on'
+
+    def power_on(self) -> None:
+        """Give it power, and wait until the BMC sees that it has."""
+        self._own.right('chassis', 'power', 'on', level='OPERATOR')
+        end = time.monotonic() + BACK_SECONDS
+        while not self.is_on():
+            assert time.monotonic() < end, f'the host is still off after {BACK_SECONDS} s'
+            time.sleep(0.2)
+
     def whose_password(self) -> str:
         """Which one opens a session."""
         opens = [one('mc', 'guid', tries=('1', '1')).code == 0 for one in (self._own, self._tenants)]

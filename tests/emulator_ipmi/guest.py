@@ -90,6 +90,19 @@ def turn(when: Round, desk: Desk) -> list[str]:
     return wrong
 
 
+def give_power(when: Round, host: Tenant, operator: Operator) -> list[str]:
+    """Switch the host on where it was switched off, as an operator has to; gives what is wrong with that."""
+    is_off = not operator.is_on()
+    if is_off:
+        host.wait_off()
+        operator.power_on()
+        host.start()
+        print('  the host is off, and QEMU has ended; the operator switches it on', flush=True)
+    if is_off is not (when is Round.UNLOCKED):
+        return [f'{when.value}: expected the host to be off after unlock alone, and it is {"off" if is_off else "on"}']
+    return []
+
+
 def attack(when: Round, host: Tenant, operator: Operator) -> list[str]:
     """Try everything once; gives what is wrong with what came of it."""
     wrong = []
@@ -123,7 +136,8 @@ def play(folder: Path, kernel: Kernel, accel: str, left_open: Iterable[str] = ()
             before = operator.firewall()
             for when in Round:
                 print(f'{when.value}:', flush=True)
-                wrong += turn(when, desk) + attack(when, host, operator) + read(when, host)
+                wrong += turn(when, desk) + give_power(when, host, operator)
+                wrong += attack(when, host, operator) + read(when, host)
             if (after := operator.firewall()) != before:
                 wrong.append(f'expected the firewall to be as it was before the lock, {before}: {after}')
     return wrong

@@ -54,7 +54,7 @@ def answer(lines: Iterable[str]) -> Said | None:
 
 
 class Tenant:
-    """The guest, from start to end; a context manager.
+    """The guest, from start to end; a context manager. QEMU runs as long as the host has power.
 
     :param folder: for its console and its socket, and nothing that it would keep.
     :param port: of the system interface of the BMC, on loopback.
@@ -63,6 +63,7 @@ class Tenant:
 
     def __init__(self, folder: Path, port: int, kernel: Path, initramfs: Path, accel: str) -> None:
         self._console, self._errors = folder / 'console', folder / 'qemu'
+        self._connected = socket.socket(socket.AF_UNIX)
         self._listening = socket.socket(socket.AF_UNIX)
         path = folder / 'tenant'
         self._listening.bind(str(path))
@@ -76,6 +77,22 @@ class Tenant:
         ]
 
     def __enter__(self) -> 'Tenant':
+        try:
+            self.start()
+        except BaseException:
+            self._listening.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._end()
+        self._listening.close()
+
+    def start(self) -> None:
+        """What a host does that gets power.
+
+        :raises TenantGone: it does not come up.
+        """
         with self._errors.open('wb') as errors:
             self._qemu = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stderr=errors)
         try:
@@ -85,14 +102,20 @@ class Tenant:
         except BaseException:
             self._end()
             raise
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def wait_off(self) -> None:
+        """Until its power is gone, which somebody else has taken.
+
+        :raises TenantGone: it runs on.
+        """
+        try:
+            self._qemu.wait(_GONE_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise self._gone('its BMC says that it is off, and it runs') from error
         self._connected.close()
-        self._end()
 
     def _end(self) -> None:
-        self._listening.close()
+        self._connected.close()
         self._qemu.terminate()
         try:
             self._qemu.wait(_GONE_SECONDS)
@@ -113,12 +136,17 @@ class Tenant:
 
     def _booted(self) -> None:
         self._connected.settimeout(BOOT_SECONDS)
+        said = []
         try:
-            last = next((text for line in self._lines if (text := line.strip()) == _UP or _END.fullmatch(text)), None)
+            for line in self._lines:
+                if (text := line.strip()) == _UP:
+                    return
+                said.append(text)
+                if _END.fullmatch(text):
+                    raise self._gone(f'it goes on without a restart: {" ".join(said)}')
         except OSError as error:
             raise self._gone(f'it is not up after {BOOT_SECONDS} s') from error
-        if last != _UP:
-            raise self._gone('QEMU has ended' if last is None else 'it goes on without a restart')
+        raise self._gone('QEMU has ended')
 
     def _say(self, line: str) -> None:
         try:
@@ -155,11 +183,9 @@ class Tenant:
     def restart(self) -> None:
         """Have the BMC restart the host, and wait until it is up.
 
-        Not by ``reboot``: QEMU 7.2 resets the machine then, and tells the BMC nothing of it. The BMC is asked again where
-        nothing happens: one reset of some thirty was lost. QEMU forgets what comes in one piece after a command of the BMC,
-        such as the end of attention; whether that was it nobody saw.
+        Not by ``reboot``: QEMU 7.2 resets the machine then, and tells the BMC nothing of it.
 
         :raises TenantGone: it did not restart.
         """
-        self._say(f'for try in 1 2 3; do ipmitool -I open chassis power reset; sleep {_RESET_SECONDS}; done')
+        self._say(f'ipmitool -I open chassis power reset && sleep {_RESET_SECONDS}')
         self._booted()

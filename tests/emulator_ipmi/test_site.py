@@ -131,6 +131,47 @@ def test_power_is_one(both):
     assert wait(lambda: 'on' == one.ipmitool.right('chassis', 'status').fields['System Power'])
 
 
+RESET, OFF, SHUT_DOWN, DIAGNOSE = (0xA1, b'\4'), (0xA1, b'\3'), (0xA1, b'\x09'), (0xA1, b'\7')
+"""What ipmi-bmc-extern of QEMU 7.2 understands: 09h asks the guest, and is not answered by one that does not listen."""
+
+
+@pytest.mark.parametrize(
+    ('words', 'reset_type', 'told', 'power'),
+    [
+        ('reset', 'ForceRestart', RESET, 'On'),
+        ('cycle', 'PowerCycle', RESET, 'On'),
+        ('off', 'ForceOff', OFF, 'Off'),
+        ('soft', 'GracefulShutdown', SHUT_DOWN, 'Off'),
+    ],
+)
+def test_a_machine_at_the_system_interface_is_told_of_power_either_way(both, words, reset_type, told, power):
+    """By Chassis Control and by ComputerSystem.Reset; NMI by IPMI alone. What it restarts by itself is not told back to it."""
+    one = both('fpga-server')
+    reset = {'ResetType': reset_type}
+    ways = {
+        'ipmi': lambda: one.ipmitool.right('chassis', 'power', words),
+        'redfish': lambda: one.post(f'{one.bmc.system}/Actions/ComputerSystem.Reset', reset),
+    }
+
+    def settled(power):
+        system = one.machine.truth()['systems']['host']
+        return (power, False) == (system['power'], system['booting'])
+
+    with socket.create_connection(('127.0.0.1', one.bmc.system_interface_port), 20) as connected:
+        host = Host(connected)
+        assert (0xA1, b'\xff\1') == host.frame()
+        for way, ask in ways.items():
+            ask()
+            assert told == host.frame(), way
+            wait(lambda: settled(power))
+            one.ipmitool.right('chassis', 'power', 'on')
+            wait(lambda: settled('On'))
+        connected.sendall(b'\x04\xa1')
+        assert b'\0' == host.ask(APP, 0x01)[:1]
+        one.ipmitool.right('chassis', 'power', 'diag')
+        assert DIAGNOSE == host.frame()
+
+
 def test_a_lock_over_the_lan_stops_the_host_of_the_product(both):
     """System interface of the product; the truth tells what is disabled there."""
     one = both('fpga-server')

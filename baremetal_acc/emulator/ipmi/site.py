@@ -74,13 +74,13 @@ _RESETS = {
 }
 
 _SIGNALS = {
-    Control.OFF: Signal.FORCE_OFF,
-    Control.CYCLE: Signal.RESET,
-    Control.RESET: Signal.RESET,
-    Control.DIAGNOSE: Signal.DIAGNOSE,
-    Control.SOFT_OFF: Signal.POWER_OFF,
+    'ForceOff': Signal.POWER_OFF,
+    'GracefulShutdown': Signal.SHUT_DOWN,
+    'ForceRestart': Signal.RESET,
+    'GracefulRestart': Signal.RESET,
+    'PowerCycle': Signal.RESET,
 }
-"""What a machine at the system interface is told."""
+"""What a machine at the system interface is told of resets, whichever way they are asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +158,7 @@ class IpmiSite:
         self.messages.join(self.controller)
         interface = SystemInterface(self.controller, self.messages, on_host_reset=self._host_was_reset)
         self.door = SystemDoor(interface, self.messages)
+        self._host_resets = False
         self.endpoint = Endpoint(
             self.controller,
             self.users,
@@ -172,6 +173,7 @@ class IpmiSite:
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
         if self._system:
             Chassis(lambda: machine.systems[self._system].power is Power.ON, self._control).join(self.controller)
+            machine.on_system_reset.append(self._tell_host)
         self._add_inventory(boards)
         self._furnish(self.controller, BMC_BOARD)
         machine.also.setdefault('ipmi', {})[bmc] = self.describe
@@ -273,23 +275,33 @@ class IpmiSite:
     # -- the host -----------------------------------------------------------------------------------------------------
 
     def _control(self, wanted: Control) -> None:
-        """Chassis Control. A machine at the system interface is told as well.
+        """Chassis Control.
 
         :raises Refusal: D5h: its power is changing already.
         """
+        if wanted is Control.DIAGNOSE:
+            self.door.signal(Signal.DIAGNOSE)
+            return
         try:
-            if wanted in _RESETS:
-                self._machine.reset_system(self._system, _RESETS[wanted])
+            self._machine.reset_system(self._system, _RESETS[wanted])
         except Refused as why:
             raise Refusal(Code.NOT_IN_STATE) from why
-        if wanted in _SIGNALS:
-            self.door.signal(_SIGNALS[wanted])
+
+    def _tell_host(self, system: str, reset_type: str) -> None:
+        """A machine at the system interface does what happens to the host, over Redfish as well."""
+        if system == self._system and reset_type in _SIGNALS and not self._host_resets:
+            self.door.signal(_SIGNALS[reset_type])
 
     def _host_was_reset(self) -> None:
         """The machine at the system interface restarted by itself, or because it was told to: then it restarts already."""
-        if self._system:
+        if not self._system:
+            return
+        self._host_resets = True
+        try:
             with contextlib.suppress(Refused):
                 self._machine.reset_system(self._system, 'ForceRestart')
+        finally:
+            self._host_resets = False
 
     # -- what outlives the emulator -----------------------------------------------------------------------------------
 

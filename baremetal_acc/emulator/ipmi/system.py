@@ -36,7 +36,10 @@ _LEAST = 4
 
 
 class Signal(IntEnum):
-    """Commands of the wire: what the BMC does to the machine, or tells it, and RESET also the other way."""
+    """Commands of the wire: what the BMC does to the machine, or tells it, and RESET also the other way.
+
+    POWER_OFF ends QEMU at once. SHUT_DOWN asks the guest by ACPI; QEMU of 2016 called it "force off", and took it for that.
+    """
 
     QUIET = 0x00
     ATTENTION = 0x01
@@ -47,7 +50,7 @@ class Signal(IntEnum):
     INTERRUPT_OFF = 0x06
     DIAGNOSE = 0x07
     CAPABILITIES = 0x08
-    FORCE_OFF = 0x09
+    SHUT_DOWN = 0x09
 
 
 @dataclass(frozen=True, slots=True)

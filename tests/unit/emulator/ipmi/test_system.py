@@ -241,8 +241,8 @@ def test_resets_go_both_ways(rig, host):
     host.socket.sendall(b'\x04\xa1')
     host.ask(APP, 1)
     assert [1] == rig.resets
-    assert [True, True] == [rig.door.signal(what) for what in (Signal.RESET, Signal.FORCE_OFF)]
-    assert [(0xA1, b'\4'), (0xA1, b'\x09')] == [host.frame(), host.frame()]
+    assert [True] * 3 == [rig.door.signal(what) for what in (Signal.RESET, Signal.POWER_OFF, Signal.SHUT_DOWN)]
+    assert [(0xA1, b'\4'), (0xA1, b'\3'), (0xA1, b'\x09')] == [host.frame() for _ in range(3)]
 
 
 def test_a_machine_that_connects_anew_takes_the_place_of_the_old(rig):
