@@ -92,7 +92,26 @@ def _stage(node: Any) -> str:
     return 'end' if stage is None else stage.name
 
 
-class CrashCase(IronicCase):
+class Reborn(IronicCase):
+    """A node whose conductor dies, and is followed by another one."""
+
+    def rests(self) -> bool:
+        """Nothing of the node waits any more."""
+        job = self.mind.job
+        return self.node.provision_state not in WAITS and (job is None or job.ended)
+
+    def restart(self) -> None:
+        """A new conductor of the same name, as :meth:`ironic.conductor.base_manager.BaseConductorManager.init_host` does it."""
+        known = self.service.conductor
+        self.service = conductor_manager.ConductorManager(self.hostname, 'test-topic')
+        self.service.conductor = known
+        self._start_service()
+        self.service._correct_stuck_states()
+        rpc.set_global_manager(None)
+        rpc.set_global_manager(self.service)
+
+
+class CrashCase(Reborn):
     """A flow that flashes one card, whose locks are closed, and dies.
 
     :cvar points: how often the node is saved in it.
@@ -182,21 +201,6 @@ class CrashCase(IronicCase):
                     return
                 self.poll()
             raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
-
-    def rests(self) -> bool:
-        """Nothing of the node waits any more."""
-        job = self.mind.job
-        return self.node.provision_state not in WAITS and (job is None or job.ended)
-
-    def restart(self) -> None:
-        """A new conductor of the same name, as :meth:`ironic.conductor.base_manager.BaseConductorManager.init_host` does it."""
-        known = self.service.conductor
-        self.service = conductor_manager.ConductorManager(self.hostname, 'test-topic')
-        self.service.conductor = known
-        self._start_service()
-        self.service._correct_stuck_states()
-        rpc.set_global_manager(None)
-        rpc.set_global_manager(self.service)
 
     # ------------------------------------------------------------------------------------------------------ the truth
 

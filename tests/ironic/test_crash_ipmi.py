@@ -7,12 +7,11 @@ What was closed is known, so that a later unlock opens all of it, and no more; t
 
 import os
 
-from ironic.common import rpc, states
-from ironic.conductor import manager as conductor_manager
+from ironic.common import states
 
 from baremetal_acc_ironic import work
 from tests.ironic.case import POLLS
-from tests.ironic.crashing import WAITS, Mortal
+from tests.ironic.crashing import Mortal, Reborn
 from tests.ironic.ipmi_case import BASELINE, WRITES, IpmiCase
 from tests.ironic.test_ipmi_flash import FPGA, NEW, OLD, RULE, SHOWN, FlashCase
 
@@ -21,25 +20,14 @@ STEP = 1 if SOAK else 4
 """Every fourth save, but all of them in the soak."""
 
 
-class Dying(IpmiCase):
-    """A node whose conductor dies, and is followed by another one."""
-
-    def another_one(self) -> None:
-        """A new conductor of the same name, as Ironic starts one."""
-        known = self.service.conductor
-        self.service = conductor_manager.ConductorManager(self.hostname, 'test-topic')
-        self.service.conductor = known
-        self._start_service()
-        self.service._correct_stuck_states()
-        rpc.set_global_manager(None)
-        rpc.set_global_manager(self.service)
+class Dying(Reborn, IpmiCase):
+    """One that speaks IPMI."""
 
     def until_dead(self, mortal: Mortal) -> None:
         """Or until nothing of the node waits any more."""
         for _ in range(POLLS):
             self.node.refresh()
-            job = self.mind.job
-            if mortal.dead or (self.node.provision_state not in WAITS and (job is None or job.ended)):
+            if mortal.dead or self.rests():
                 return
             self.poll()
         raise AssertionError(f'still {self.node.provision_state}: {self.mind}')
@@ -85,7 +73,7 @@ class TestLocked(Dying):
                 self.lock(Mortal(number, after=after))
                 told = set(self.undone())
                 work.TURNS = 20
-                self.another_one()
+                self.restart()
                 self.settle()
                 assert self.mind.job is None or self.mind.job.ended
                 assert set(self.closed()) >= WRITES or self.closed() == self.before, (number, after)
@@ -125,7 +113,7 @@ class TestWritten(Dying, FlashCase):
         for number in points:
             for after in (False, True):
                 self.write(Mortal(number, after=after), wanted)
-                self.another_one()
+                self.restart()
                 if self.settle() != states.AVAILABLE:
                     assert set(self.closed()) >= WRITES, (number, after)
                     self.clear()

@@ -26,7 +26,7 @@ from baremetal_acc.model.job import Done, Flash, ItemState, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from tests.unit.decide import values as v
-from tests.unit.run.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, TURNS, Card, World
+from tests.unit.run.world import AWAY, DPU, LOCKS, PATIENCE, PUSHES, RESETS, TASKS, TURNS, Card, Foreign, World
 
 SLACK = 25 * PATIENCE.poll
 """For the ticks themselves: each waits for a poll at most."""
@@ -128,7 +128,8 @@ class History(RuleBasedStateMachine):
     @precondition(running)
     @rule(bmc=st.sampled_from([HOST, DPU]), time=SECONDS)
     def somebody_elses_update(self, bmc, time):
-        self.world.foreign.append((Ref(bmc=bmc, uri=f'/tasks/of/others/{len(self.world.foreign)}'), self.world.now + time))
+        ref = Ref(bmc=bmc, uri=f'/tasks/of/others/{len(self.world.foreign)}')
+        self.world.foreign.append(Foreign(ref=ref, began=self.world.now, ends=self.world.now + time))
 
     @precondition(running)
     @rule()

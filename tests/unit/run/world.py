@@ -95,6 +95,7 @@ class Card:
 
     :ivar kept: the version that it can go back to.
     :ivar arrived: turns of an image that have arrived; None: no upload was begun.
+    :ivar pushed: when the last upload in turns was begun.
     """
 
     number: int
@@ -110,6 +111,7 @@ class Card:
     renamed: bool = False
     kept: str | None = None
     arrived: int | None = None
+    pushed: datetime | None = None
 
     @property
     def id(self) -> AcceleratorId:
@@ -139,6 +141,15 @@ class Card:
     def seen(self):
         uri = Ref(bmc=self.bmc, uri=f'/redfish/v1/Systems/1/Processors/GPU_{self.number}')
         return v.gpu(id=self.told, primary=uri, refs=(uri,), firmware=(self.component(),), locks=())
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """An update of somebody else."""
+
+    ref: Ref
+    began: datetime
+    ends: datetime
 
 
 @dataclass
@@ -342,8 +353,11 @@ class World:
             if card.loses_lock:
                 card.closed, card.loses_lock = False, False
 
-    def active(self, bmc: BmcName) -> list[Ref]:
-        """The tasks that a BMC shows as running."""
+    def active(self, bmc: BmcName, *, but_for: datetime | None = None) -> list[Ref]:
+        """The tasks that a BMC shows as running.
+
+        :param but_for: without those of others that have begun since: nobody asks before each turn of an upload.
+        """
         shown = []
         for task in self.tasks:
             says = task.how.partition(', ')[0]
@@ -355,7 +369,8 @@ class World:
                 shown.append(replace(task.ref, uri=task.ref.uri + '-b'))
             elif not task.over:
                 shown.append(task.ref)
-        return shown + [ref for ref, ends in self.foreign if ref.bmc == bmc and ends > self.now]
+        theirs = [f for f in self.foreign if f.ref.bmc == bmc and f.ends > self.now]
+        return shown + [f.ref for f in theirs if but_for is None or f.began <= but_for]
 
 
 def _next(queue: deque) -> str:
@@ -424,6 +439,8 @@ class Connection:
             return self._take(card, upload)
         if card.closed and world.protects_all:
             raise BmcRefused(bmc=self.bmc, what='no', status=400)
+        card.pushed = world.now
+        self._must_be_free(card, upload)
         place = Ref(bmc=self.bmc, uri=f'/uploads/{card.number}')
         if upload.goes_back and card.kept == world.versions[upload.file] != card.version:
             return Progress(task=place, so_far='back', whole=True, percent=100)
@@ -465,11 +482,7 @@ class Connection:
             raise BmcBusy(bmc=self.bmc, what='busy')
         if how == 'refused' or (card.closed and world.protects_all):
             raise BmcRefused(bmc=self.bmc, what='no', status=400)
-        # A task that never ends is no life once its card shows that it has ended well.
-        ended = {t.ref for t in world.tasks if t.how == 'stuck, written' and t.over}
-        shown = [ref for ref in world.active(self.bmc) if ref not in ended]
-        if len(shown) >= world.parallel:
-            world.wrong.append(f'{card.id}: {upload.file} sent to a BMC that was busy')
+        shown = self._must_be_free(card, upload)
         if any(t.card is card and (not t.over or t.ref in shown) for t in world.tasks):
             world.wrong.append(f'{card.id}: {upload.file} sent while it was written')
         if world.held and world.systems[HOST].power is not PowerState.OFF:
@@ -494,6 +507,15 @@ class Connection:
         if how.endswith('arrived'):
             raise error(bmc=self.bmc, what=how)
         return None if how == 'no task' else TaskReading(ref=ref, state=TaskState.ACTIVE, raw='Running/OK')
+
+    def _must_be_free(self, card, upload):
+        """Nothing is sent to a BMC that has enough to do; gives what that is."""
+        # A task that never ends is no life once its card shows that it has ended well.
+        ended = {t.ref for t in self.world.tasks if t.how == 'stuck, written' and t.over}
+        shown = [ref for ref in self.world.active(self.bmc, but_for=card.pushed) if ref not in ended]
+        if len(shown) >= self.world.parallel:
+            self.world.wrong.append(f'{card.id}: {upload.file} sent to a BMC that was busy')
+        return shown
 
     def task(self, ref):
         task = next((t for t in self.world.tasks if t.ref == ref), None)
