@@ -252,7 +252,7 @@ ROWS = {
         address={'address': 'ipmi://127.0.0.1:9'}, error=BmcUnreachable, words='Connection refused', again=True
     ),
     'nobody answers': Row(
-        faults=(fault('ipmi-lost', share=1.0),), address=SHORT, error=BmcUnreachable, words='no answer to the login in 0 s'
+        faults=(fault('ipmi-lost', share=1.0),), address=SHORT, error=BmcUnreachable, words='no answer to the login in 0.4 s'
     ),
     'the password is wrong': Row(
         address={'password': 'another'}, error=BmcNotAuthorised, words='the password is wrong (RAKP 2) (check username and'

@@ -235,7 +235,7 @@ class Session:
             raise BmcAnswerInvalid(
                 bmc=self.label, what=f'the login is not answered as it should be: {codec.odd}', hint='check the address'
             )
-        raise self._gone(f'no answer to the login in {self._there.login.total_seconds():.0f} s')
+        raise self._gone(f'no answer to the login in {self._there.login.total_seconds():g} s')
 
     def _be(self, privilege: Privilege) -> None:
         """A session begins as that of a user, whatever was asked for."""
