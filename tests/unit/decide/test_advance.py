@@ -797,6 +797,12 @@ def test_what_may_be_in_force_is_looked_for_only():
     assert () == advance(value, seen, v.NOW, PATIENCE).perform
 
 
+def test_an_upload_that_has_ended_is_on_its_way_no_more():
+    """Nobody goes on with it, whatever it is put back from."""
+    item = ended(on_its_way(), 0, ItemState.FAILED, v.NOW, 'broken').items[0]
+    assert (ItemState.FAILED, 'broken', None) == (item.state, item.message, item.progress)
+
+
 def test_an_upload_that_is_not_through_by_the_deadline_has_failed():
     """As one that was begun: what it has left is put back."""
     value = expire(on_its_way(), v.NOW + timedelta(days=1))
