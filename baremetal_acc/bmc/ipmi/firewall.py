@@ -121,11 +121,11 @@ class Table:
 
     @property
     def wanted(self) -> frozenset[int]:
-        """Commands that have to be closed, of those that there are."""
+        """Commands that have to be closed, of those that there are: what is open is there, whatever else is said of it."""
         if self.subset.netfn in VENDORS:
             return self.configurable
         named = frozenset(command for netfn, command in NAMES if netfn == self.subset.netfn)
-        return named & (self.supported | self.configurable)
+        return named & (self.supported | self.configurable | self.enabled)
 
     @property
     def open(self) -> frozenset[int]:

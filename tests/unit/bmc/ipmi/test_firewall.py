@@ -418,6 +418,15 @@ def test_a_command_that_can_be_closed_is_there_whatever_is_said_of_it():
     assert LockState.UNLOCKED == firewall.judge(Firewall(tables=(table,))).state
 
 
+def test_a_command_that_is_open_is_there_whatever_is_said_of_it():
+    """Neither supported nor configurable, and open: it read as locked, since nothing was looked for there."""
+    table = Table(subset=APP, supported=frozenset({0x34}), configurable=frozenset({0x34}), enabled=frozenset({0x52}))
+    verdict = firewall.judge(Firewall(tables=(table,)))
+    assert LockState.PARTIAL == verdict.state
+    assert ('52h of 06/0 (Master Write-Read)',) == verdict.open == verdict.fixed
+    assert () == firewall.plan(Firewall(tables=(table,)))
+
+
 def test_a_release_opens_only_what_can_be_opened():
     """A bit that cannot be changed would have the whole mask refused."""
     table = Table(subset=APP, supported=frozenset({1, 0x52}), configurable=frozenset({0x52}), enabled=frozenset())
