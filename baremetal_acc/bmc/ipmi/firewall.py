@@ -45,8 +45,10 @@ _HALF = 128
 _MOST_VENDORS = 16
 """Of NetFn 2Eh that are asked for."""
 
-_MOST_RECORD = 8192
-"""Characters of an undo record."""
+_MOST_RECORD = 64 * 1024
+"""Characters of an undo record. What :func:`plan` closes fits in, whatever a controller says that it has: 512 for each of 25
+subsets of vendors on each of four LUNs, 60 for their names and what is closed of the other NetFns, make 53,000.
+"""
 
 _NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
 

@@ -327,6 +327,17 @@ def test_a_record_that_is_none_is_refused(record):
         firewall.parse_undo(record)
 
 
+def test_all_that_a_controller_lets_be_closed_can_be_opened_again():
+    """Each command of every NetFn of vendors, on each LUN: a record of it was refused when it was to be opened again."""
+    everything = frozenset(range(256))
+    subsets = [Subset(netfn=n, lun=lun) for n in (0x06, 0x0A, 0x0C, 0x08, *range(0x30, 0x40, 2)) for lun in range(4)]
+    subsets += [Subset(netfn=0x2C, qualifier=b'\0', lun=lun) for lun in range(4)]
+    subsets += [Subset(netfn=0x2E, qualifier=bytes([n, 1, 0]), lun=lun) for n in range(16) for lun in range(4)]
+    tables = [Table(subset=s, supported=everything, configurable=everything, enabled=everything) for s in subsets]
+    undo = firewall.undo_of(firewall.plan(Firewall(tables=tuple(tables))))
+    assert undo == firewall.parse_undo(firewall.encode_undo(undo))
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_a_record_or_refused(record):
     """No other exception."""
