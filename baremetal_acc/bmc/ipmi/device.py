@@ -106,12 +106,17 @@ class Fru:
     contents: fru.Contents | None = None
     absent: bool = False
 
+    @property
+    def called(self) -> str:
+        """For messages. FRUs of one number on two LUNs are two."""
+        return f'FRU {self.number}' + (f' on LUN {self.lun}' if self.lun else '')
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
     """Something that could not be read.
 
-    :ivar what: which part of the controller there: ``device id``, ``SDR repository``, ``FRU 3``.
+    :ivar what: which part of the controller there: ``device id``, ``SDR repository``, ``FRU 3``, ``FRU 3 on LUN 1``.
     :ivar hides: controllers or FRUs may be behind it, unseen.
     """
 
@@ -237,7 +242,7 @@ class _Looking:
         self._counted = _Counted(raw)
         self._raws: dict[Path, Raw] = {(): self._counted}
         self._known: dict[Path, Controller] = {}
-        self._frus: dict[tuple[Path, int], Fru] = {}
+        self._frus: dict[tuple[Path, int, int], Fru] = {}
         self._next: deque[Path] = deque()
         self._unread: list[Unread] = []
 
@@ -337,10 +342,10 @@ class _Looking:
 
     def _find(self, found: Fru) -> None:
         """Somebody speaks of an FRU. A locator says more than a controller that only has one."""
-        key = (found.path, found.number)
+        key = (found.path, found.number, found.lun)
         known = self._frus.get(key)
         if known is None and len(self._frus) >= MOST_FRUS:
-            self._miss(found.path, f'FRU {found.number}', f'there are more than {MOST_FRUS} FRUs', hides=True)
+            self._miss(found.path, found.called, f'there are more than {MOST_FRUS} FRUs', hides=True)
         elif known is None or known.name is None:
             self._frus[key] = found
 
@@ -354,7 +359,7 @@ class _Looking:
             self._check(exc)
             if _refused(exc, Code.NOT_PRESENT):
                 return replace(found, absent=True)
-            self._miss(found.path, f'FRU {found.number}', exc.what)
+            self._miss(found.path, found.called, exc.what, hides=found.lun > 0)
             return found
         return replace(found, contents=fru.parse(data))
 
@@ -370,5 +375,5 @@ def _refused(exc: BmcError, code: Code) -> bool:
     return isinstance(exc, BmcRefused) and exc.status == code
 
 
-def _order(path: Path, number: int = 0) -> tuple[list[tuple[int, int]], int]:
-    return [(hop.channel, hop.address) for hop in path], number
+def _order(path: Path, number: int = 0, lun: int = 0) -> tuple[list[tuple[int, int]], int, int]:
+    return [(hop.channel, hop.address) for hop in path], number, lun

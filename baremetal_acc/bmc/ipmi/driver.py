@@ -191,7 +191,7 @@ class IpmiConnection:
         self, seen: device.Look, targets: Sequence[inventory.Target], system: Ref | None, power: PowerState | None
     ) -> BmcFacts:
         itself = seen.controllers[0].device
-        board = next((one.contents for one in seen.frus if not one.path and one.number == 0), None)
+        board = next((one.contents for one in seen.frus if not one.path and one.number == one.lun == 0), None)
         product = board.product.name if board is not None and board.product is not None else None
         return BmcFacts(
             name=self.address.name,

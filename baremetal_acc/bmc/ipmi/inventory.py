@@ -103,7 +103,7 @@ def found(
 
 def _unread(seen: device.Look, bmc: BmcName) -> Iterable[Gap]:
     """A board that is there and was not read may be any board."""
-    unread = {(fru.path, fru.number) for fru in seen.frus if fru.contents is None and not fru.absent}
+    unread = {(fru.path, fru.number) for fru in seen.frus if fru.contents is None and not fru.absent and not fru.lun}
     for gap in seen.unread:
         number = gap.what.removeprefix('FRU ')
         if gap.what != number and number.isdecimal():
@@ -172,7 +172,7 @@ def _assigned(
     """Whose each component is."""
     items: dict[Place, list[Component]] = {}
     platform = []
-    own = {card.place.path: card for card in cards if card.place.number == 0}
+    own = {card.place.path: card for card in reversed(cards) if card.place.number == 0}  # on LUN 0, if it is there
     for target in targets:
         numbered = Counter(one.name for one in target.components)
         for one in target.components:

@@ -282,3 +282,35 @@ def test_any_answers_give_a_look_or_an_error_of_ours(data):
     except (BmcAnswerInvalid, BmcUnreachable):
         return
     assert () == found.controllers[0].path
+
+
+class Luns(Fake):
+    """A server that has another FRU 3 on LUN 1, and reads it there."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.there = {0: dict(self.frus), 1: {3: SECOND}}
+
+    def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
+        self.frus = self.there[lun]
+        return super().__call__(netfn, command, data, lun=lun)
+
+
+def test_a_number_stands_for_another_fru_on_another_lun():
+    """What a second locator of that number spoke of was lost, without a gap."""
+    records = (fru_locator(1, fru=3, name='Card'), fru_locator(2, fru=3, access=0x88, name='Other'))
+    found = look(Luns(frus={0: SERVER, 3: CARD}, repository=records))
+    assert [(0, 0, 'SSSS'), (3, 0, 'CCCC'), (3, 1, 'SSSS')] == [(f.number, f.lun, f.contents.board.serial) for f in found.frus]
+    assert () == found.unread
+
+
+def test_an_fru_on_another_lun_that_cannot_be_read_may_be_a_card():
+    """It is told with its LUN."""
+    machine = Luns(frus={0: SERVER, 3: CARD}, repository=(fru_locator(2, fru=3, access=0x88, name='Other'),))
+    machine.there[1] = {}
+    found = look(machine)
+    assert [True] == [f.absent for f in found.frus if f.lun]
+    machine.codes[0x0A, 0x11] = 0xFF
+    machine.there[1] = {3: SECOND}
+    found = look(machine)
+    assert [('FRU 0', False), ('FRU 3 on LUN 1', True)] == [(gap.what, gap.hides) for gap in found.unread]
