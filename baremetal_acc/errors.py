@@ -16,6 +16,7 @@
     |   +-- BmcConflict      the resource changed since it was read (HTTP 412)
     |   +-- BmcAnswerInvalid an answer is no valid Redfish
     |   +-- BmcUnsupported   it lacks what is needed
+    |       +-- BmcNoLogin   it offers no login that may be used
     +-- ImageError           names the image
     |   +-- ImageMissing
     |   +-- ImageMismatch    size or digest differ from the catalogue
@@ -136,6 +137,10 @@ class BmcAnswerInvalid(BmcError):
 
 class BmcUnsupported(BmcError):
     """The BMC lacks what is needed for this."""
+
+
+class BmcNoLogin(BmcUnsupported):
+    """The BMC offers no way to log in that may be used: another cipher suite, or IPMI 1.5 only."""
 
 
 class ImageError(AccError):

@@ -35,7 +35,7 @@ from pyghmi.ipmi.private import session as pyghmi
 
 from baremetal_acc.bmc.ipmi.place import Place, Privilege
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNoLogin, BmcNotAuthorised
 
 _WINDOW = 32
 """Sequence numbers behind the highest one that are still taken. Source: section 6.12.13 (at least 8 are to be)."""
@@ -78,6 +78,15 @@ _NO_PRIVILEGE = frozenset({0x09, 0x0A})
 _NO_SUCH_USER = frozenset({0x0C, 0x0D})
 _BAD_CHECK = 0x0F
 """Status codes of RMCP+. Source: table 13-15."""
+
+_OTHER_SUITE = {
+    17: 'cipher suite 3 (SHA-1) can be chosen for this BMC: cipher_suite in bmcs.yaml or acc_bmcs, ipmi_cipher_suite in '
+    'driver_info, --cipher-suite with --address',
+    3: 'cipher suite 17 is used where none is named: leave out cipher_suite in bmcs.yaml or acc_bmcs, ipmi_cipher_suite in '
+    'driver_info, --cipher-suite with --address; all others are too weak',
+}
+_KEYS = 'secret_hex_kg_key in bmcs.yaml or acc_bmcs, ipmi_hex_kg_key in driver_info'
+"""Where operators say it, for hints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +268,7 @@ class Codec(pyghmi.Session):
         if answer.code == Code.OK and len(answer.data) >= 4:
             self._key_wanted = bool(answer.data[2] & 0x20)
             if not answer.data[1] & 0x80 or not answer.data[3] & 0x02:
-                self.failure = BmcUnsupported(bmc=self.bmc, what='it speaks IPMI 1.5 only, which protects nothing')
+                self.failure = BmcNoLogin(bmc=self.bmc, what='it speaks IPMI 1.5 only, which protects nothing')
                 return
         self.ipmiversion = 2.0
         self._open_rmcpplus_request()
@@ -324,8 +333,7 @@ class Codec(pyghmi.Session):
         elif status in _NO_SUITE:
             number = self._suite.number
             told = f'{what}: it does not offer cipher suite {number}'
-            hint = 'cipher suite 3 (SHA-1) can be chosen for this BMC' if number == 17 else None
-            self.failure = BmcUnsupported(bmc=self.bmc, what=told, hint=hint)
+            self.failure = BmcNoLogin(bmc=self.bmc, what=told, hint=_OTHER_SUITE[number])
         elif status in _NO_SUCH_USER:
             told = f'{what}: it knows no such user, or he may not log in'
             self.failure = BmcNotAuthorised(bmc=self.bmc, what=told, hint='check username, and the access of that user by LAN')
@@ -339,12 +347,12 @@ class Codec(pyghmi.Session):
 
     def _key_is_wrong(self, what: str) -> BmcError:
         """The password was proven to us before: what does not fit is the other key."""
-        wanted = (
-            'it has a key of its own (K_G)'
-            if self._key_wanted
-            else 'its key (K_G), if it has one, is not the one that was given'
-        )
-        return BmcNotAuthorised(bmc=self.bmc, what=f'{what}: {wanted}', hint='check the K_G of the BMC')
+        has = 'it has a key of its own (K_G)' if self._key_wanted else 'it may have a key of its own (K_G)'
+        if self._there.key is None:
+            told, hint = f'{has}, and none was given', f'give the K_G of the BMC: {_KEYS}'
+        else:
+            told, hint = f'{has}, and it is not the one that was given', f'check the K_G of the BMC: {_KEYS}'
+        return BmcNotAuthorised(bmc=self.bmc, what=f'{what}: {told}', hint=hint)
 
     # -- in a session -------------------------------------------------------------------------------------------------
 

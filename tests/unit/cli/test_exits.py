@@ -25,6 +25,7 @@ EXAMPLES = (
     (errors.BmcConflict(**BMC), Exit.UNREACHABLE),
     (errors.BmcAnswerInvalid(**BMC), Exit.UNREACHABLE),
     (errors.BmcUnsupported(**BMC), Exit.REFUSED),
+    (errors.BmcNoLogin(**BMC), Exit.UNREACHABLE),
     (errors.ImageError(image='x', what='y'), Exit.REFUSED),
     (errors.ImageMissing(image='x', what='y'), Exit.REFUSED),
     (errors.ImageMismatch(image='x', what='y'), Exit.REFUSED),
