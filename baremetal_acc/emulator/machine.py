@@ -730,9 +730,16 @@ class Machine:
         self.revision += 1
 
     def roll_back(self, key: str) -> None:
-        """What was active before is active again, and the other way round."""
+        """What was active before is active again, and the other way round.
+
+        Where a restart of the system brings things in force, what waits for it is taken back; where nothing does, what was
+        active before waits for it.
+        """
         component = self.components[key]
-        if component.previous is not None:
+        if component.activates is not None:
+            component.staged = component.previous if component.staged is None else None
+            self.revision += 1
+        elif component.previous is not None:
             component.active, component.previous = component.previous, component.active
             self.revision += 1
 

@@ -105,6 +105,19 @@ def test_firmware_that_ipmi_writes_is_what_redfish_shows(both):
     assert (1, 0, {'0': 'host/FPGA1_FW'}) == (told['activations'], told['rollbacks'], told['components'])
 
 
+def test_the_card_goes_back_by_ipmitool_with_a_restart_of_the_host(both):
+    """Rollback is taken as the activation is: armed at once, in force after the host's restart, for Redfish as for IPMI."""
+    one = both('fpga-server')
+    one.ipmitool.right(*CARD, 'hpm', 'upgrade', one.file(new_firmware('d5005', 'fpga', '2.1.0')), 'force', 'activate')
+    one.ipmitool.right('chassis', 'power', 'reset')
+    wait(lambda: '2.1.0' == one.get(ITEM)['Version'])
+    assert 'Rollback occurred on component mask: 0x01' in one.ipmitool.right(*CARD, 'hpm', 'rollback').err
+    assert '2.1.0' == one.get(ITEM)['Version']
+    one.ipmitool.right('chassis', 'power', 'reset')
+    assert wait(lambda: '2.0.0' == one.get(ITEM)['Version'])
+    assert 1 == one.machine.truth()['ipmi']['host']['upgrades']['FPGA1']['rollbacks']
+
+
 def test_the_bmc_that_ipmi_flashes_restarts_for_redfish_too(both):
     """It is silent on both ways, and then has the new version on both."""
     one = both('fpga-server', ipmi=IpmiOptions(times=Times(activate=1.5)))

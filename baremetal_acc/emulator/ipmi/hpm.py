@@ -528,13 +528,12 @@ class Upgrades:
         return Code.OK
 
     def _with_a_way_back(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(
-            number
-            for number in numbers
-            if self.parts[number].backup is not Backup.NONE
-            and self._component(number).previous is not None
-            and self._component(number).activates is None
-        )
+        """Which of them have a backup; what waits for a restart of the payload can be taken back, whatever ran before."""
+
+        def has_one(component: Component) -> bool:
+            return component.previous is not None or component.staged is not None
+
+        return tuple(n for n in numbers if self.parts[n].backup is not Backup.NONE and has_one(self._component(n)))
 
     def _undo(self, mask: int) -> None:
         self._undoing = None

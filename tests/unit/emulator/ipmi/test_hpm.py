@@ -343,6 +343,42 @@ def test_a_component_that_needs_the_payload_restarted_is_staged_until_then():
     assert rig.machine.components[LATER_KEY].activates is Restart.COLD
 
 
+def cold(rig):
+    """The power of the host is taken away and given back."""
+    rig.machine.reset_system('host', 'PowerCycle')
+    for _ in range(3):
+        rig.clock.advance(1)
+        rig.machine.settle()
+
+
+def test_a_component_that_needs_the_payload_restarted_goes_back_with_the_next_restart():
+    """Manual rollback arms what ran before; a second one takes that back; the banks swap when the host is restarted."""
+    rig = Rig()
+    uploaded(rig, number=1)
+    hpm(rig.amc, 0x35)
+    cold(rig)
+    assert (NEW, OLD, None, None) == rig.versions(LATER_KEY)
+    for staged in (OLD, None, OLD):
+        assert b'\0' == hpm(rig.amc, 0x38)
+        assert b'\0\x02\x64' == hpm(rig.amc, 0x37)
+        assert (NEW, OLD, staged, None) == rig.versions(LATER_KEY)
+    cold(rig)
+    assert (OLD, NEW, None, None) == rig.versions(LATER_KEY)
+
+
+def test_what_waits_for_the_payload_is_taken_back_by_a_rollback():
+    """An activation that no restart has completed; what runs stays, and nothing is left to go back to."""
+    rig = Rig()
+    uploaded(rig, number=1)
+    hpm(rig.amc, 0x35)
+    assert (OLD, None, NEW, None) == rig.versions(LATER_KEY)
+    assert b'\0' == hpm(rig.amc, 0x38)
+    assert (OLD, None, None, None) == rig.versions(LATER_KEY)
+    assert b'\xd5' == hpm(rig.amc, 0x38)
+    cold(rig)
+    assert (OLD, None, None, None) == rig.versions(LATER_KEY)
+
+
 def test_compare_writes_nothing():
     """00h for the same image, 83h for another or none."""
     rig = Rig()
