@@ -209,7 +209,8 @@ class Hostile:
             case Kind.SAME_AGAIN:
                 data = self._last.get(key[1:], data)
             case Kind.OTHERS:
-                other = rng.choice(self.others)
+                # Never itself: what it was asked would be done a second time.
+                other = rng.choice([one for one in self.others if one.address != key[0]])
                 around, other.around = other.around, None
                 try:
                     return other.answer(dataclasses.replace(request, channel=IPMB, qualifier=b''))
@@ -665,7 +666,7 @@ def _attributed(ran: Ran, box: Box, seen: Any, evil: bool) -> None:
         changed = any((place[0], 0x0A, command) in touched for command in (0x10, 0x11))
         if not evil and not changed and not (bridged and place[0] != BMC) and one.serial != SERIALS[place]:
             ran.wrong.append(f'{one.primary.uri} has the serial number {one.serial}')
-        for item in one.firmware if not bridged and (AMC, *PROPERTIES) not in touched else ():
+        for item in one.firmware if not bridged and (place[0], *PROPERTIES) not in touched else ():
             true = VERSION if item.ref.uri in COMPONENTS else None
             if item.version != true:
                 ran.wrong.append(f'{item.ref.uri} has the version {item.version}')
