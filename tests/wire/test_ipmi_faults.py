@@ -335,14 +335,14 @@ ROWS = {
     'answers of another session': malformed('session'),
     'answers that are not encrypted': malformed('plain'),
     'answers as long as UDP can carry': malformed('huge'),
-    'floods of garbage': malformed('garbage', FLOOD, error=BmcAnswerInvalid, address=LONG, again=True, since='0A/23'),
+    'floods of garbage': malformed('garbage', FLOOD, error=BmcUnreachable, address=LONG, again=True, since='0A/23'),
     'SHA-1 lengths with suite 17': malformed(
         'sha1', 'has 20 bytes, and 32 are needed by cipher suite 17', method='login', error=BmcAnswerInvalid
     ),
     'a login cut off': malformed('truncated', NO_LOGIN, method='login', error=BmcAnswerInvalid),
     'wrong lengths in the login': malformed('lengths', NO_LOGIN, method='login', error=BmcAnswerInvalid),
     'a flood of garbage to the login': malformed(
-        'garbage', FLOOD, method='login', error=BmcAnswerInvalid, address=LONG, again=True
+        'garbage', FLOOD, method='login', error=BmcUnreachable, address=LONG, again=True
     ),
 }
 
@@ -471,7 +471,7 @@ def test_the_inventory_of_ten_has_nine_and_says_what_is_wrong_with_one(lan, tmp_
     assert FLOOD in error
     found = {target['target']: target for target in done.document['targets']}
     ill = found.pop(f'n{ILL}')
-    assert ('BmcAnswerInvalid', []) == (ill['error']['type'], ill['accelerators'])
+    assert ('BmcUnreachable', []) == (ill['error']['type'], ill['accelerators'])
     expected = {f'n{number}': box.cards for number, box in enumerate(boxes) if number != ILL}
     assert expected == {name: sorted(a['serial'] for a in target['accelerators']) for name, target in found.items()}
     assert {None} == {target['error'] for target in found.values()}

@@ -17,7 +17,7 @@ from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BAC
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskState
@@ -360,19 +360,55 @@ def test_an_image_is_uploaded_where_going_back_is_not_it(lan, why):
     assert 0 == site.amc_upgrades.rollbacks
 
 
-def test_a_rollback_that_a_controller_refuses_or_fails_is_none(lan):
-    """It is sent once; what is refused has not begun, and what has failed is told as that."""
+@pytest.mark.parametrize('code', [0xC1, 0xC7, 0xD4, 0xD5])
+def test_where_a_controller_refuses_to_go_back_the_image_is_uploaded(lan, caplog, code):
+    """It has not begun; it is asked once, and said why."""
     site = Site(lan)
     with site.connect(username='admin') as connection:
         written(connection, FPGA, uploading(upgrade(NEW)))
         ended(connection, FPGA)
         back = replace(uploading(upgrade(OLD)), goes_back=True)
         found = connection.push(FPGA, back)
-        refused = lambda request: 0xD5 if (request.netfn, request.command) == (0x2C, ROLL_BACK) else None  # noqa: E731
-        site.amc.guards.append(refused)
-        with pytest.raises(BmcRefused, match='Initiate Manual Rollback'):
+        asked = []
+        site.amc.guards.append(
+            lambda request: code if (request.netfn, request.command) == (0x2C, ROLL_BACK) and not asked.append(1) else None
+        )
+        anew = connection.go_on(FPGA, back, found)
+        assert replace(found, so_far=None, percent=0, whole=False) == anew
+        while isinstance(anew, Progress):
+            anew = connection.go_on(FPGA, back, anew)
+        assert (TaskState.SUCCEEDED, FPGA) == (ended(connection, anew.ref).state, anew.ref)
+        assert SHOWN_OLD == connection.component(FPGA).version
+    assert ([1], 0) == (asked, site.amc_upgrades.rollbacks)
+    assert 'Initiate Manual Rollback: ' in caplog.text
+    assert 'what it ran before is uploaded' in caplog.text
+
+
+def test_a_rollback_that_is_not_taken_now_is_asked_for_again(lan):
+    """A busy controller has done nothing, and has not refused."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        back = replace(uploading(upgrade(OLD)), goes_back=True)
+        found = connection.push(FPGA, back)
+        busy = lambda request: 0xC0 if (request.netfn, request.command) == (0x2C, ROLL_BACK) else None  # noqa: E731
+        site.amc.guards.append(busy)
+        with pytest.raises(BmcBusy, match='Initiate Manual Rollback'):
             connection.go_on(FPGA, back, found)
-        site.amc.guards.remove(refused)
+        site.amc.guards.remove(busy)
+        assert TaskState.SUCCEEDED is ended(connection, connection.go_on(FPGA, back, found).ref).state
+    assert 1 == site.amc_upgrades.rollbacks
+
+
+def test_a_rollback_that_has_failed_is_told_as_that(lan):
+    """It is sent once."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        back = replace(uploading(upgrade(OLD)), goes_back=True)
+        found = connection.push(FPGA, back)
         failed = lambda request: 0x81 if (request.netfn, request.command) == (0x2C, ROLLBACK_STATUS) else None  # noqa: E731
         site.amc.guards.append(failed)
         task = connection.go_on(FPGA, back, found)

@@ -41,7 +41,9 @@ encrypted part, which is 16 bytes of its start and blocks of 16: 1408, less one 
 """
 
 MOST_STRANGE = 1000
-"""Datagrams that answer nothing, during one command: checking them takes about 20 ms."""
+"""Datagrams that answer nothing, during one command: checking them takes about 20 ms. Anybody may have sent them: the BMC
+cannot be heard among them, and has said nothing wrong.
+"""
 
 _LARGEST = 8192
 """Bytes of a datagram that is looked at. The largest answer there is takes a tenth of it, but for HPM.2."""
@@ -213,8 +215,7 @@ class Session:
         for datagram in self._heard(until, pace):
             strange += datagram is not None
             if strange > MOST_STRANGE:
-                told = f'more than {MOST_STRANGE} datagrams came that are no answer to the login'
-                raise BmcAnswerInvalid(bmc=self.label, what=told)
+                raise self._gone(f'more than {MOST_STRANGE} datagrams came that are no answer to the login')
             if datagram is not None and codec.hear(datagram):
                 if codec.failure is not None:
                     raise codec.failure
@@ -293,7 +294,7 @@ class Session:
                     strange += 1
                     if strange > MOST_STRANGE:
                         told = f'{asked}: more than {MOST_STRANGE} datagrams came that answer nothing'
-                        raise BmcAnswerInvalid(bmc=self.label, what=told + _unsure(asked.once))
+                        raise self._gone(told + _unsure(asked.once))
                 elif reply.ok and not reply.data and asked.carried is not None:
                     passed_on = True  # what the controller behind answers is a message of its own
                     pace.slow(now)

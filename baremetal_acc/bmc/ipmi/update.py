@@ -4,8 +4,9 @@
 
 An upload is done in turns while the caller waits: HPM.1 has nobody who would take an image and write it later. It ends with
 Activate Firmware, which is sent once and in a turn of its own. Where a component is to get back what it ran before, and has
-kept it, Manual Rollback takes the place of all that. From then on whoever wants to know looks: what the controller says of its
-last command, of its self-test and of rollbacks is a reading of a task, and that the version runs is read by the caller.
+kept it, Manual Rollback takes the place of all that, and an upload its place where it is refused. From then on whoever wants
+to know looks: what the controller says of its last command, of its self-test and of rollbacks is a reading of a task, and that
+the version runs is read by the caller.
 
 Whatever speaks against an image is found before the first command that changes anything. An upload that has failed on its way
 has activated nothing, but may have erased what was there: then nobody says that the component is untouched.
@@ -13,6 +14,7 @@ has activated nothing, but may have erased what was there: then nobody says that
 Source: facts/ipmi.md, section 3.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,10 +23,21 @@ from datetime import timedelta
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import device, hpm, hpm_image, transfer
 from baremetal_acc.bmc.ipmi.wire import Raw
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcUnreachable, BmcUnsupported, ImageError, WriteFailed
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+    ImageError,
+    WriteFailed,
+)
 from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.ref import Ref
+
+LOG = logging.getLogger(__name__)
 
 TURN = timedelta(seconds=15)
 """Of an upload, which takes up to an hour over a slow bus: whoever turns it looks after others in between."""
@@ -84,8 +97,14 @@ def go_on(
     :raises BmcAnswerInvalid: the upload failed; nothing of it is activated.
     :raises BmcError: a command was refused, or not answered.
     """
+    if progress.whole and progress.so_far == _BACK:
+        try:
+            return _brought_in_force(raw, ref, back=True)
+        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:
+            LOG.warning('%s: %s: what it ran before is uploaded', ref, exc)
+            return replace(progress, so_far=None, percent=0, whole=False, turning=False)
     if progress.whole:
-        return _brought_in_force(raw, ref, back=progress.so_far == _BACK)
+        return _brought_in_force(raw, ref, back=False)
     going = None
     if progress.so_far is not None:
         going = transfer.resumed(_image(raw, ref, number, upload)[1], progress.so_far, clock())
@@ -145,7 +164,9 @@ def _goes_back(raw: Raw, found: _Fitting) -> bool:
     something else to go back to.
     """
     this, wanted = found.component, found.part.version
-    if hpm.Feature.MANUAL_ROLLBACK not in found.target.features or this.rollback != wanted or this.current == wanted:
+    if hpm.Feature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
+        return False
+    if this.current == wanted:
         return False
     others = [one for one in hpm.components(raw, found.target) if one.number != this.number]
     return all(not one.unread and one.rollback in (None, one.current) for one in others)
