@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from baremetal_acc.decide import accounts
 from baremetal_acc.model import toml
 from baremetal_acc.model.accelerator import Accelerator, Kind
 from baremetal_acc.model.firmware import Component
@@ -222,8 +223,8 @@ class Rule:
     :ivar offer: how it can be claimed; ``offer_class`` as which resource class, None as that of its kind.
     :ivar takes: names of the functions that its slots may be given for a tenant; None: every one that fits.
     :ivar on_leave: what becomes of the offer of its slots' functions when somebody has left the machine; None keeps it.
-    :ivar bmc_users: names of the accounts that may log in to BMCs that show the device, where these are asked for them (by
-        IPMI); None: whoever.
+    :ivar bmc_users: the accounts that may log in to BMCs that show the device, where these are asked for them (by IPMI), as
+        :func:`~baremetal_acc.decide.accounts.limits` takes them; None: whoever.
     """
 
     name: str
@@ -477,12 +478,21 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         offer_class=_offer_class(table),
         takes=table.strings('takes'),
         on_leave=table.choice('on_leave', OnLeave),
-        bmc_users=table.strings('bmc_users'),
+        bmc_users=_bmc_users(table),
     )
     table.finish()
     if rule.downgrade is not None and rule.firmware is None:
         raise table.error('downgrade', 'speaks of the versions that the same rule demands, and it has no firmware')
     return rule
+
+
+def _bmc_users(table: toml.Table) -> tuple[str, ...] | None:
+    found = table.strings('bmc_users')
+    try:
+        accounts.limits(found or ())
+    except ValueError as exc:
+        raise table.error('bmc_users', str(exc)) from None
+    return found
 
 
 def _offer_class(table: toml.Table) -> str | None:

@@ -769,9 +769,17 @@ def _place(ref: Ref) -> tuple[str, str]:
 
 def _check_images(draft: _Draft) -> None:
     """What is written, and what may be put back in its place."""
-    back = (draft.image(w.action.restore if isinstance(w.action, Flash) else w.image.restore) for w in draft.writes)
+    back = [draft.image(w.action.restore if isinstance(w.action, Flash) else w.image.restore) for w in draft.writes]
     checked = {i.name: i for i in (*(w.image for w in draft.writes), *back) if i is not None}
-    draft.actions += (CheckImage(image=i.name, content=i.content) for i in checked.values())
+    places: dict[str, set[Ref]] = {name: set() for name in checked}
+    for write, restore in zip(draft.writes, back, strict=True):
+        facts = draft.inventory.bmc(write.action.ref.bmc)
+        if facts is not None and facts.update is not None and facts.update.judges:
+            for image in filter(None, (write.image, restore)):
+                places[image.name].add(write.action.ref)
+    draft.actions += (
+        CheckImage(image=i.name, content=i.content, places=tuple(sorted(places[i.name]))) for i in checked.values()
+    )
 
 
 def _would_power_on(draft: _Draft) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from baremetal_acc.decide import evidence, images, measurement, waiver
+from baremetal_acc.decide import accounts, evidence, images, measurement, waiver
 from baremetal_acc.decide.baseline import DEFAULT_RULE, Baseline, Demands, NodeFacts, components, demands, idle
 from baremetal_acc.model.accelerator import Accelerator, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
@@ -270,7 +270,7 @@ def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> I
         facts = inventory.bmc(name)
         if facts is None or facts.accounts is None:
             continue
-        strange = [str(user) for user in facts.accounts.users if user.name not in wanted.bmc_users]
+        strange = accounts.strange(facts.accounts.users, wanted.bmc_users)
         if facts.accounts.unread is not None:
             strange.append(f'not all accounts could be read: {facts.accounts.unread}')
         found = '; '.join(strange) or 'nobody else'

@@ -106,6 +106,7 @@ class UpdateFacts:
     :ivar parallel: how many updates it takes at once; 1 unless something says otherwise.
     :ivar max_size: MaxImageSizeBytes, or None.
     :ivar sending: how; None where nothing is sent, and in looks that were stored before there was such a field.
+    :ivar judges: it can be told beforehand whether an image could be written to a component.
     """
 
     push: bool
@@ -113,6 +114,11 @@ class UpdateFacts:
     parallel: int = 1
     max_size: int | None = None
     sending: Sending | None = None
+    judges: bool = False
+
+
+PRIVILEGES = ('no access', 'callback', 'user', 'operator', 'administrator', 'OEM')
+"""What accounts of IPMI may be, the least first. Source: IPMI 2.0 revision 1.1, sections 6.8 and 22.27."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -120,7 +126,7 @@ class BmcUser:
     """An account of a BMC that may log in.
 
     :ivar number: of the account, from 1; ``name`` may be empty: that is the anonymous one.
-    :ivar privilege: the most it may be on the operator's channel, in words of the specification.
+    :ivar privilege: the most it may be on the operator's channel, one of :data:`PRIVILEGES`, or another word.
     """
 
     number: int

@@ -11,7 +11,7 @@ Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get U
 from baremetal_acc.bmc.ipmi import device
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, ask
 from baremetal_acc.errors import BmcError, BmcRefused
-from baremetal_acc.model.inventory import Accounts, BmcUser
+from baremetal_acc.model.inventory import PRIVILEGES, Accounts, BmcUser
 
 _GET_ACCESS, _GET_NAME = 0x44, 0x46
 _THIS_CHANNEL = 0x0E
@@ -20,7 +20,7 @@ _NO_ACCESS = 0x0F
 _NO_SUCH_NUMBER = frozenset({0xC9, Code.INVALID_FIELD})
 """Of a number that the BMC counts among those that it could have."""
 
-_NAMES = {1: 'callback', 2: 'user', 3: 'operator', 4: 'administrator', 5: 'OEM', _NO_ACCESS: 'no access'}
+_NAMES = {_NO_ACCESS: PRIVILEGES[0], **dict(enumerate(PRIVILEGES[1:], 1))}
 
 
 def read(raw: Raw) -> Accounts:
@@ -56,5 +56,10 @@ def _user(raw: Raw, number: int) -> BmcUser | None:
     if state == _DISABLED or (state != _ENABLED and privilege in (0, _NO_ACCESS)):
         return None
     name = ask(raw, NetFn.APP, _GET_NAME, bytes([number]), what='Get User Name', least=1)
-    text = name[:16].partition(b'\0')[0].decode('latin-1')
-    return BmcUser(number=number, name=text, privilege=_NAMES.get(privilege, f'privilege {privilege:X}h'))
+    return BmcUser(number=number, name=_text(name[:16]), privilege=_NAMES.get(privilege, f'privilege {privilege:X}h'))
+
+
+def _text(name: bytes) -> str:
+    """A name; with what stands behind the zero that ends it, if anything does: such a one only looks like another."""
+    text = name.rstrip(b'\0')
+    return text.replace(b'\0', b'\\0').decode('latin-1')

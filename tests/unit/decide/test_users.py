@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.decide import baseline
+from baremetal_acc.decide.accounts import limits, strange
 from baremetal_acc.decide.verify import verify
+from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.inventory import Accounts, BmcUser
 from baremetal_acc.model.job import Met
 from tests.unit.decide import values as v
@@ -54,3 +56,46 @@ def test_nobody_may_be_asked_for():
     """An empty list is one."""
     [one] = found(Accounts(users=(ADMIN,)), rule='bmc_users = []')
     assert ('nobody', Met.NO) == (one.expected, one.met)
+
+
+@pytest.mark.parametrize(
+    ('privilege', 'expected', 'says'),
+    [
+        ('user', 'admin=user', []),
+        ('callback', 'admin=user', []),
+        ('no access', 'admin=callback', []),
+        ('administrator', 'admin=administrator', []),
+        ('OEM', 'admin=OEM', []),
+        ('OEM', 'admin', []),
+        ('operator', 'admin=user', ["'admin' (number 2, operator): may be user at most"]),
+        ('OEM', 'admin=administrator', ["'admin' (number 2, OEM): may be administrator at most"]),
+        ('privilege 6h', 'admin=OEM', ["'admin' (number 2, privilege 6h): may be OEM at most"]),
+        ('user', 'admin=root', ["'admin' (number 2, user)"]),
+    ],
+)
+def test_an_account_may_be_no_more_than_it_was_given(privilege, expected, says):
+    """Root on the host can raise one that was to look only. What is no privilege is a part of the name."""
+    assert says == strange([replace(ADMIN, privilege=privilege)], [expected])
+
+
+def test_of_two_accounts_with_one_name_neither_is_the_expected_one():
+    """Nobody can tell which of them is."""
+    twice = [ADMIN, replace(ADMIN, number=5)]
+    assert [
+        "'admin' (number 2, administrator): one of 2 accounts with that name",
+        "'admin' (number 5, administrator): one of 2 accounts with that name",
+    ] == strange(twice, ['admin'])
+    [one] = found(Accounts(users=tuple(twice)))
+    assert Met.NO is one.met
+
+
+def test_limits_stand_behind_the_last_sign():
+    """The anonymous account has no name."""
+    assert {'a=b': 'user', 'c=d': None, '': 'callback'} == limits(['a=b=user', 'c=d', '=callback'])
+
+
+@pytest.mark.parametrize('names', ['"admin", "admin"', '"admin=user", "admin"'])
+def test_an_account_that_is_named_twice_is_an_error_of_the_rule(names):
+    """One of them would say more than the other."""
+    with pytest.raises(DocumentError, match=r"bmc_users: 'admin' is named twice"):
+        found(None, rule=f'bmc_users = [{names}]')

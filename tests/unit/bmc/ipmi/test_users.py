@@ -74,6 +74,13 @@ def test_a_number_without_an_account_is_none_and_another_refusal_is_told():
     assert 'D4h' in users.read(Bmc(accounts, numbers={3: 0xD4})).unread
 
 
+@pytest.mark.parametrize(('name', 'told'), [('admin\0 x', 'admin\\0 x'), ('\0root', '\\0root'), ('admin\0\0', 'admin')])
+def test_what_stands_behind_the_end_of_a_name_is_told(name, told):
+    """It is not the account that it looks like."""
+    [user] = users.read(Bmc({2: (ENABLED, 4, name)})).users
+    assert told == user.name
+
+
 def test_the_anonymous_one_counts():
     """Its name is empty."""
     found = users.read(Bmc({1: (ENABLED, 2, '')}))

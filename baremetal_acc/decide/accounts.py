@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which accounts of a BMC does the administrator expect, and which of those that there are does he not?
+
+Each is named, and may be given the most that it may be: ``monitor=user``. Whoever was root on the host can raise an account,
+and give it a password that he knows; an account that is expected to do little is not expected to do more.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from baremetal_acc.model.inventory import PRIVILEGES, BmcUser
+
+
+def limits(expected: Iterable[str]) -> Mapping[str, str | None]:
+    """The most that each expected account may be, by its name; None: that is not said.
+
+    What stands behind the last ``=`` counts where it is one of :data:`PRIVILEGES`; else it is a part of the name.
+
+    :raises ValueError: an account is named twice.
+    """
+    found: dict[str, str | None] = {}
+    for text in expected:
+        name, _, privilege = text.rpartition('=')
+        if privilege not in PRIVILEGES:
+            name, privilege = text, ''
+        if name in found:
+            raise ValueError(f'{name!r} is named twice')
+        found[name] = privilege or None
+    return found
+
+
+def strange(users: Iterable[BmcUser], expected: Iterable[str]) -> list[str]:
+    """What is wrong with accounts that may log in, one text each.
+
+    Of two with the same name one is not the expected one, and nobody knows which.
+    """
+    users, most = tuple(users), limits(expected)
+    often = Counter(user.name for user in users)
+    return [f'{user}{why}' for user in users if (why := _strange(user, most, often[user.name])) is not None]
+
+
+def _strange(user: BmcUser, most: Mapping[str, str | None], times: int) -> str | None:
+    """Why one is not as expected, '' where its name says it; None where it is."""
+    if user.name not in most:
+        return ''
+    if times > 1:
+        return f': one of {times} accounts with that name'
+    limit = most[user.name]
+    if limit is not None and _height(user.privilege) > _height(limit):
+        return f': may be {limit} at most'
+    return None
+
+
+def _height(privilege: str) -> int:
+    """What is not known counts as more than everything."""
+    return PRIVILEGES.index(privilege) if privilege in PRIVILEGES else len(PRIVILEGES)
