@@ -7,12 +7,19 @@ from urllib.parse import urlsplit
 
 IPMI_SCHEME = 'ipmi://'
 
+PORT_EXPECTED = 'a number from 1 to 65535 expected'
+
 KEY_EXPECTED = 'up to 40 hexadecimal digits expected, an even number of them'
 
 
 def speaks_ipmi(address: str) -> bool:
     """Whether an address is one of IPMI; all others are of Redfish."""
     return address.casefold().startswith(IPMI_SCHEME)
+
+
+def example(address: str) -> str:
+    """How an address of this kind is written."""
+    return f'{IPMI_SCHEME if speaks_ipmi(address) else "https://"}192.0.2.1'
 
 
 def ipmi_address(host: str, port: int | None) -> str:
@@ -23,19 +30,25 @@ def ipmi_address(host: str, port: int | None) -> str:
 
 def check_address(text: str) -> str | None:
     """Why a text is no address of a BMC, or None when it is one. The text is not repeated: it may hold a password."""
+    none = f'is no URL like {example(text)}'
+    if '@' in text:
+        return 'holds credentials; give them as username and password'
     try:
         parts = urlsplit(text)
+    except ValueError:
+        return none
+    if not parts.scheme or not parts.hostname or any(c.isspace() for c in text):
+        return none
+    try:
         port = parts.port
     except ValueError:
-        return 'is no URL like https://192.0.2.1'
-    if parts.username is not None or parts.password is not None or '@' in text:
-        return 'holds credentials; give them as username and password'
-    if not parts.scheme or not parts.hostname or port == 0 or any(c.isspace() for c in text):
-        return 'is no URL like https://192.0.2.1'
+        port = 0
+    if port == 0:
+        return f'has no port that there is: {PORT_EXPECTED}'
     if parts.query or parts.fragment:
         return 'holds more than scheme, host, port and path'
     if speaks_ipmi(text) and parts.path.strip('/'):
-        return 'is no URL like ipmi://192.0.2.1'
+        return none
     return None
 
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from baremetal_acc.bmc.address import check_address, ipmi_address, ipmi_key, speaks_ipmi
+from baremetal_acc.bmc.address import PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli.maps import Lines, Map, from_json, kind, map_of, read_yaml
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
@@ -488,6 +488,8 @@ def _with_port(table: Map, keys: Mapping[str, str], host: str) -> str:
         if port is not None:
             raise table.error(keys['port'], f'{keys["address"]} is an URL, which says it already')
         return host
+    if port is not None and not 0 < port < 65536:
+        raise table.error(keys['port'], f'{port} is no port: {PORT_EXPECTED}')
     return ipmi_address(host, port)
 
 

@@ -123,7 +123,7 @@ class Map:
         """Refuse every other key: probably misspelt."""
         for key in self.nodes:
             if key not in keys:
-                raise self.error(key, 'no such key', did_you_mean(key, keys))
+                raise self.error(key, 'no such key', did_you_mean(key, keys) or f'there are {", ".join(keys)}')
 
     def _ask(self, key: str) -> yaml.Node | None:
         return self.nodes[key][1] if key in self.nodes else None

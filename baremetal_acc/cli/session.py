@@ -17,8 +17,9 @@ from oslo_config import cfg
 
 from baremetal_acc import assemble
 from baremetal_acc import conf as options
-from baremetal_acc.bmc.address import check_address
+from baremetal_acc.bmc.address import check_address, example, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
+from baremetal_acc.bmc.ipmi.place import SUITES
 from baremetal_acc.cli import bmcs, text
 from baremetal_acc.cli.bmcs import BmcEntry, Secret, Source, TargetEntry
 from baremetal_acc.cli.state import Store, folder, hint_of
@@ -45,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
         help=f'list of targets and their BMCs, - for standard input (default: ${bmcs.VARIABLE}, ./bmcs.yaml, ...)',
     )
     one = parser.add_argument_group('one BMC that is in no list')
-    one.add_argument('--address', metavar='URL', help='https://HOST[:PORT] of the BMC, or ipmi://HOST[:PORT]')
+    one.add_argument(
+        '--address',
+        metavar='URL',
+        help='https://HOST[:PORT] of the BMC, or ipmi://HOST[:PORT]; one with a key of its own (K_G) has to be in the list',
+    )
     one.add_argument('--username', metavar='NAME', help='who logs in')
     one.add_argument(
         '--password-file',
@@ -56,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, writes: bool, documents: b
     trust.add_argument('--verify-ca', metavar='FILE', help='CA bundle that the certificate must verify with')
     trust.add_argument('--insecure', action='store_true', help='do not verify the certificate')
     one.add_argument('--system', metavar='URI', help='the ComputerSystem that is meant, where the BMC has several')
+    one.add_argument(
+        '--cipher-suite', type=int, choices=tuple(SUITES), help='of IPMI: 17, or 3 (SHA-1) for a BMC that has nothing better'
+    )
     one.add_argument('--exposure', choices=[e.value for e in Exposure], help='whose code runs on the machine')
     rules = parser.add_argument_group('configuration')
     rules.add_argument('--config-file', metavar='FILE', help=f'(default: {CONFIG_FILE} if it is there)')
@@ -192,9 +200,10 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
 
 
 def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes: bool) -> tuple[TargetEntry, ...]:
-    for name in ('username', 'password_file', 'verify_ca', 'system', 'exposure'):
+    for name in ('username', 'password_file', 'verify_ca', 'system', 'cipher_suite', 'exposure'):
         if getattr(arguments, name):
-            raise UsageError(argument=f'--{name.replace("_", "-")}', what='belongs to --address')
+            hint = f'write {name} of the {"target" if name == "exposure" else "BMC"} into bmcs.yaml'
+            raise UsageError(argument=_option(name), what='belongs to --address', hint=hint)
     if arguments.insecure:
         raise UsageError(argument='--insecure', what='belongs to --address', hint='write verify_ca: false into bmcs.yaml')
     names = (*arguments.names, *arguments.target)
@@ -212,6 +221,19 @@ def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes
     return found
 
 
+_OF_REDFISH = {
+    'insecure': 'IPMI has no certificates: leave it out',
+    'verify_ca': 'IPMI has no certificates: leave it out',
+    'system': 'a BMC that speaks IPMI has one machine: leave it out',
+}
+_OF_IPMI = {'cipher_suite': 'Redfish has none: leave it out'}
+"""Arguments for one protocol, with why they are not for the other one."""
+
+
+def _option(name: str) -> str:
+    return f'--{name.replace("_", "-")}'
+
+
 def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> TargetEntry:
     """The target of ``--address``: one BMC, named after its address."""
     names = (*arguments.names, *arguments.target)
@@ -219,7 +241,13 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
         raise UsageError(argument='--address', what='is one target, and --bmcs, --all or further targets are others')
     wrong = check_address(arguments.address)
     if wrong is not None:
-        raise UsageError(argument='--address', what=wrong, hint='for example https://192.0.2.1')
+        raise UsageError(argument='--address', what=wrong, hint=f'for example {example(arguments.address)}')
+    by_ipmi = speaks_ipmi(arguments.address)
+    for key, why in (_OF_REDFISH if by_ipmi else _OF_IPMI).items():
+        if getattr(arguments, key):
+            raise UsageError(
+                argument=_option(key), what=f'is not for a BMC that speaks {"IPMI" if by_ipmi else "Redfish"}', hint=why
+            )
     parts = urlsplit(arguments.address)
     name = names[0] if names else '-'.join(filter(None, (parts.hostname, parts.port and str(parts.port)))).replace(':', '.')
     if not bmcs.NAME.fullmatch(name):
@@ -240,6 +268,7 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
         secret=secret,
         verify_ca=verify,
         system=arguments.system,
+        cipher_suite=arguments.cipher_suite or 17,
     )
     exposure = Exposure(arguments.exposure) if arguments.exposure else None
     return TargetEntry(name=name, bmcs=(host,), exposure=exposure)

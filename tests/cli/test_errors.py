@@ -132,6 +132,34 @@ def ca_argument_without_certificates(desk: Desk, machine) -> tuple[str, ...]:
     return ('inventory', '--address', address, '--username', 'admin', '--verify-ca', 'baseline.toml')
 
 
+def insecure_over_ipmi(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', 'ipmi://127.0.0.1', '--username', 'admin', '--insecure')
+
+
+def ca_over_ipmi(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', 'ipmi://127.0.0.1', '--username', 'admin', '--verify-ca', 'baseline.toml')
+
+
+def system_over_ipmi(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', 'ipmi://127.0.0.1', '--username', 'admin', '--system', '/redfish/v1/Systems/1')
+
+
+def suite_over_redfish(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', machine.bmcs['host'].address, '--username', 'admin', '--cipher-suite', '3')
+
+
+def suite_of_a_list(desk: Desk, machine) -> tuple[str, ...]:
+    return ('apply', '--execute', '--cipher-suite', '3', *desk.options)
+
+
+def no_port_of_ipmi(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', 'ipmi://127.0.0.1:70000', '--username', 'admin')
+
+
+def no_address_of_ipmi(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', 'ipmi://', '--username', 'admin')
+
+
 def one_machine_twice(desk: Desk, machine) -> tuple[str, ...]:
     desk.bmcs({'node-1': target_of(machine), 'node-2': target_of(machine)})
     return ('apply', '--execute', '--target', 'node-1', *desk.options)
@@ -179,6 +207,13 @@ TABLE = (
     (no_ca, 2, ('bmcs.yaml, line 10', 'none.pem cannot be read: No such file or directory')),
     (ca_without_certificates, 2, ('bmcs.yaml, line 10', 'baseline.toml holds no certificates')),
     (ca_argument_without_certificates, 2, ('--verify-ca', 'baseline.toml holds no certificates')),
+    (insecure_over_ipmi, 2, ('--insecure: is not for a BMC that speaks IPMI', 'no certificates')),
+    (ca_over_ipmi, 2, ('--verify-ca: is not for a BMC that speaks IPMI', 'no certificates')),
+    (system_over_ipmi, 2, ('--system: is not for a BMC that speaks IPMI',)),
+    (suite_over_redfish, 2, ('--cipher-suite: is not for a BMC that speaks Redfish',)),
+    (suite_of_a_list, 2, ('--cipher-suite: belongs to --address', 'write cipher_suite of the BMC into bmcs.yaml')),
+    (no_port_of_ipmi, 2, ('--address: has no port that there is', '1 to 65535')),
+    (no_address_of_ipmi, 2, ('--address: is no URL like ipmi://192.0.2.1',)),
     (one_machine_twice, 2, ('bmcs.yaml, line 18', 'target node-2: its BMC host (https://127.0.0.1:', 'target node-1 (line 3)')),
     (no_baseline, 2, ('none.toml', 'cannot be read')),
     (no_placement, 2, ('[placement]', 'auth_type')),

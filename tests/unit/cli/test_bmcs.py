@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bmcs.yaml: what it says is understood, what is wrong is told by line, and no password gets out."""
 
+import argparse
 import json
 import os
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.address import check_address
-from baremetal_acc.cli import bmcs
+from baremetal_acc.cli import bmcs, session
 from baremetal_acc.cli.bmcs import Source
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.errors import DocumentError, UsageError
@@ -146,7 +147,8 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
             13,
             'cipher_suite: is not for a BMC that speaks Redfish',
         ),
-        ('ipmi_port: 6230', 'ipmi_port: 99999', 4, 'is no URL like'),
+        ('ipmi_port: 6230', 'ipmi_port: 70000', 5, 'ipmi_port: 70000 is no port: a number from 1 to 65535 expected'),
+        ('192.0.2.8', '192.0.2.8:70000', 14, 'address: has no port that there is: a number from 1 to 65535 expected'),
         ('secret_hex', 'hex', 14, 'hex_kg_key: no such key (did you mean secret_hex_kg_key?)'),
         ('"https://192.0.2.9"', '"ipmi://192.0.2.1:6230"', 10, 'is one of target node-1'),
     ],
@@ -171,6 +173,7 @@ def test_redfish_address_is_not_for_ipmi():
     ('old', 'new', 'line', 'says'),
     [
         ('username: admin', 'user_name: admin', 11, 'targets.node-1.bmcs.host.user_name: no such key (did you mean username?)'),
+        ('username: admin', 'colour: red', 11, 'host.colour: no such key (there are address, username, password, '),
         ('targets:', 'tagets:', 2, 'tagets: no such key (did you mean targets?)'),
         ('exposure: service', 'exposure: servce', 6, "'servce' is none of tenant, service, none (did you mean service?)"),
         ('format: 1', 'format: 2', 1, 'format: 1 expected, 2 found'),
@@ -499,3 +502,13 @@ def test_two_lines_are_two_machines():
     line = '{{"target": "node-{}", "bmcs": {{"host": {{"address": "https://192.0.2.1", "username": "a"}}}}}}'
     with pytest.raises(DocumentError, match=r'line 2: target node-2: its BMC host .* is one of target node-1 \(line 1\), too'):
         parse('\n'.join(line.format(n) for n in (1, 2)))
+
+
+@pytest.mark.parametrize(('options', 'suite'), [((), 17), (('--cipher-suite', '3'), 3)])
+def test_an_address_of_ipmi_has_a_suite(options, suite):
+    """That of --cipher-suite, else the stronger one."""
+    parser = argparse.ArgumentParser()
+    session.add_arguments(parser, writes=False)
+    arguments = parser.parse_args(['--address', 'ipmi://192.0.2.1', '--username', 'admin', *options])
+    (entry,) = session.begin(arguments, writes=False, environ={}).entries
+    assert ('ipmi://192.0.2.1', suite) == (entry.bmcs[0].address, entry.bmcs[0].cipher_suite)
