@@ -17,7 +17,6 @@ APP, STORAGE, GROUP = 0x06, 0x0A, 0x2C
 REFUSED, UNKNOWN = b'\xd4', b'\xc1'
 LOCK = 'ipmi_firmware_firewall'
 BASELINE = 'format = 1\n[[rule]]\nblock = ["host-bmc-ipmi"]\n'
-DEVICES = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
 
 
 @contextmanager
@@ -49,9 +48,7 @@ def rented(desk, emulated_machine):
         keys = {'address': f'ipmi://127.0.0.1:{bmc.ipmi_port}', 'username': bmc.username, 'password': bmc.password}
         desk.bmcs({'node-1': {'resource_class': 'gold', 'bmcs': {'host': keys}}})
         desk.write('baseline.toml', BASELINE)
-        (desk.folder / 'devices.d').mkdir()
-        desk.write('devices.d/10-ours.toml', DEVICES)
-        desk.write('acc.conf', f'{CONF}devices = {desk.folder}/devices.d\n')
+        desk.write('acc.conf', CONF)
         desk.images()
         return machine
 

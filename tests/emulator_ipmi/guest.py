@@ -32,7 +32,6 @@ from tests.emulator_ipmi.tenant import ENDS_WITH_US, PROGRAM, Tenant, TenantGone
 PRODUCT = 'fpga-server'
 NODE = 'node-1'
 BASELINE = 'format = 1\n[[rule]]\nblock = ["host-bmc-ipmi"]\n'
-DEVICES = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
 SECONDS = 60
 
 COMMANDS: Mapping[Round, tuple[tuple[tuple[str, ...], int], ...]] = {
@@ -72,9 +71,7 @@ def desk_for(folder: Path, bmc: Any) -> Desk:
     keys = {'address': f'ipmi://127.0.0.1:{bmc.ipmi_port}', 'username': bmc.username, 'password': bmc.password}
     desk.bmcs({NODE: {'resource_class': 'gold', 'bmcs': {'host': keys}}})
     desk.write('baseline.toml', BASELINE)
-    (folder / 'devices.d').mkdir()
-    desk.write('devices.d/10-ours.toml', DEVICES)
-    desk.write('acc.conf', f'{CONF}devices = {folder}/devices.d\n')
+    desk.write('acc.conf', CONF)
     desk.images()
     return desk
 

@@ -28,7 +28,6 @@ FIREWALL = Ref(bmc=HOST, uri='/ipmi/firewall/f')
 APP = 0x06
 
 BASELINE = 'format = 1\n[[rule]]\nname = "hosts"\nblock = ["host-bmc-ipmi"]\n'
-DEVICES = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
 
 WRITES = {'06/02', '06/60', '0A/12', '2C/31'}
 """Some of the commands that the lock closes: to restart the BMC, to open the firewall, to write an FRU, to begin an upgrade."""
@@ -49,9 +48,7 @@ class IpmiCase(IronicCase):
 
     def _configure(self) -> None:
         super()._configure()
-        (self._folder / 'devices.d').mkdir()
-        (self._folder / 'devices.d' / '10-ours.toml').write_text(DEVICES)
-        self.config(group='baremetal_acc', devices=str(self._folder / 'devices.d'), bmc_timeout=5)
+        self.config(group='baremetal_acc', bmc_timeout=5)
         # Ironic waits that long between two runs of ipmitool for one BMC.
         self.config(group='ipmi', min_command_interval=1, command_retry_timeout=5)
         self.config(enabled_hardware_types=[TYPE, IPMI])

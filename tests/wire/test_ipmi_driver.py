@@ -151,7 +151,8 @@ def test_a_look_shows_the_cards_where_they_are(site):
     assert [
         (
             ref('/ipmi/fru/4'),
-            'Mystery 9: a card that the table does not know: not taken for an accelerator (devices.d may name it)',
+            'Mystery 9: a card that the table does not know: not taken for an accelerator '
+            '(a file in [baremetal_acc] devices may name it)',
         )
     ] == [(gap.ref, gap.reason) for gap in look.gaps]
     assert 0 == site.endpoint.sessions

@@ -125,7 +125,8 @@ def _card(found: device.Fru, bmc: BmcName, known: Devices, told: list[Gap]) -> _
     kind = None if row is None else row.kind.kind()
     if row is None and found.entity in CARDS:
         called = f'{names[0]}: a card' if names else f'{found.name or "a card"}, which has no name in its FRU,'
-        reason = f'{called} that the table does not know: not taken for an accelerator (devices.d may name it)'
+        hint = 'a file in [baremetal_acc] devices may name it'
+        reason = f'{called} that the table does not know: not taken for an accelerator ({hint})'
         told.append(Gap(ref=ref, reason=reason))
     if row is None or kind is None:
         return None

@@ -88,11 +88,12 @@ def _mention(device: Device, walk: Walk) -> None:
         said = view.literal('ProcessorType')
         if view.ref.uri not in walk.tree.offload:
             what = f'ProcessorType {said}' if said is not None else 'a processor without a type'
-            reason = f'{what}: it may be an accelerator (devices.d may name its model)'
+            reason = f'{what}: it may be an accelerator (a file in [baremetal_acc] devices may name its model)'
             shows = any(view.has(name) for name in ('Model', 'Manufacturer', 'SerialNumber', 'PartNumber', 'UUID', 'FPGA'))
             walk.gaps.append(Gap(ref=view.ref, field='ProcessorType', reason=reason, hides=said is not None or shows))
     if 'display' in device.classes or device.graphics:
-        reason = 'a display controller that the table does not know: not taken for an accelerator (devices.d may name it)'
+        hint = 'a file in [baremetal_acc] devices may name it'
+        reason = f'a display controller that the table does not know: not taken for an accelerator ({hint})'
         walk.gaps.append(Gap(ref=device.primary.ref, reason=reason))
 
 
