@@ -1417,4 +1417,32 @@ GUARDS = (
         gone='if False:',
         tests='tests/ironic/test_both_types.py::TestBothTypes::test_each_node_is_turned_and_looked_after_once_in_a_round',
     ),
+    Guard(
+        name='take one of two accounts with the same name for the expected one',
+        file='baremetal_acc/decide/accounts.py',
+        guard='if times > 1:',
+        gone='if False:',
+        tests='tests/unit/decide/test_users.py',
+    ),
+    Guard(
+        name='let an account be more than it is to be',
+        file='baremetal_acc/decide/accounts.py',
+        guard='if limit is not None and _height(user.privilege) > _height(limit):',
+        gone='if False:',
+        tests='tests/unit/decide/test_users.py',
+    ),
+    Guard(
+        name='read the name of an account up to its first zero',
+        file='baremetal_acc/bmc/ipmi/users.py',
+        guard="text = name.rstrip(b'\0')",
+        gone="text = name.partition(b'\0')[0]",
+        tests='tests/unit/bmc/ipmi/test_users.py',
+    ),
+    Guard(
+        name='fail where a controller refuses to go back',
+        file='baremetal_acc/bmc/ipmi/update.py',
+        guard='        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:\n            LOG.warning',
+        gone='        except ZeroDivisionError as exc:\n            LOG.warning',
+        tests='tests/wire/test_ipmi_update.py::test_where_a_controller_refuses_to_go_back_the_image_is_uploaded',
+    ),
 )
