@@ -1434,8 +1434,8 @@ GUARDS = (
     Guard(
         name='read the name of an account up to its first zero',
         file='baremetal_acc/bmc/ipmi/users.py',
-        guard="text = name.rstrip(b'\0')",
-        gone="text = name.partition(b'\0')[0]",
+        guard="text = name.rstrip(b'\\0')",
+        gone="text = name.partition(b'\\0')[0]",
         tests='tests/unit/bmc/ipmi/test_users.py',
     ),
     Guard(
