@@ -78,10 +78,11 @@ class TaskReading:
 
 
 class Way(StrEnum):
-    """How an image gets to a BMC: in the request, or by being fetched from us."""
+    """How an image gets to a BMC: in the request, by being fetched from us, or block by block over IPMI."""
 
     MULTIPART_PUSH = 'multipart-push'
     PULL = 'pull'
+    HPM_1 = 'hpm.1'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from baremetal_acc.model.inventory import Way
 from tests.cli.desk import RECORDINGS, Desk, target_of
 
 
@@ -57,6 +58,13 @@ def test_documents_validate(desk: Desk, emulated_machine, validate):
     validate('inventory', printed('inventory', 'node-1'))
     for line in desk.run('inventory', 'node-1', '--stream').out.splitlines():
         validate('inventory', {'format': 1, 'targets': [json.loads(line)]})
+
+
+def test_the_schema_has_every_way(tree):
+    """And that none is told."""
+    schema = json.loads((tree / 'doc/source/schemas/plan.json').read_text())
+    found = schema['properties']['targets']['items']['properties']['actions']['items']['properties']['way']['enum']
+    assert {*Way, None} == set(found)
 
 
 def test_a_schema_can_fail(validate):

@@ -481,6 +481,9 @@ def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path)
     assert 3 == planned.code, planned
     actions = [(a['action'], a.get('uri')) for a in planned.document['targets'][0]['actions']]
     assert ('flash', '/ipmi/0-72/hpm/0') in actions, json.dumps(planned.document, indent=1)
+    assert {('hpm.1', None)} == {
+        (a['way'], a['apply_time']) for a in planned.document['targets'][0]['actions'] if a['action'] == 'flash'
+    }
     done = desk.run('apply', '--execute', '--target', 'node-1', *files)
     assert 0 == done.code, done
     assert (NEW, OLD, None, None) == site.versions()

@@ -34,7 +34,7 @@ from baremetal_acc.errors import (
     WriteFailed,
 )
 from baremetal_acc.model.image import Progress, Upload
-from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
@@ -62,7 +62,8 @@ class _Fitting:
 
 def facts() -> UpdateFacts:
     """How a BMC takes images by HPM.1: one at a time, from us."""
-    return UpdateFacts(push=True, pull=False, parallel=1, max_size=hpm_image.MOST_BYTES)
+    how = Sending(way=Way.HPM_1, apply_time=None)
+    return UpdateFacts(push=True, pull=False, parallel=1, max_size=hpm_image.MOST_BYTES, sending=how)
 
 
 def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:

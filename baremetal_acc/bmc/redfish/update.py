@@ -77,6 +77,8 @@ def asked_time(view: View, way: Way) -> str | None:
         case Way.PULL:
             support = view.part('Actions', SIMPLE_UPDATE, '@Redfish.OperationApplyTimeSupport')
             return None if support is None else apply_time(view, support)
+        case Way.HPM_1:
+            return None
 
 
 def facts(view: View, parallel: int, images: ImageServer | None = None) -> UpdateFacts:
