@@ -12,7 +12,8 @@ An image is one file::
 The header has ``kind`` (``firmware`` or ``function``), ``device`` (the model it is for), ``component``, ``version``,
 ``security_version`` and ``payload_bytes``; a function also has ``function`` (its name), ``uuid`` and ``type`` (an
 AccelerationFunctionType). Build one with :func:`build_image` or with
-``python -m baremetal_acc.emulator.image build --kind firmware --model h100 --component gpu --version 2.0.0 --out FILE``.
+``python -m baremetal_acc.emulator.image build --kind firmware --model h100 --component gpu --version 2.0.0 --out FILE``; with
+``--hpm`` it is put into an upgrade image of HPM.1, which is what a controller takes over IPMI.
 """
 
 import argparse
@@ -20,10 +21,12 @@ import hashlib
 import json
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, Upload, build_upgrade_image, told_version
 
 MAGIC = b'BMC-EMU-IMAGE 1\n'
 TRAILER_BYTES = 32
@@ -223,6 +226,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     build.add_argument('--function-type', choices=FUNCTION_TYPES)
     build.add_argument('--seed', default='', help='another seed gives another payload')
     build.add_argument('--out', type=Path, required=True)
+    build.add_argument('--hpm', action='store_true', help='put it into an upgrade image of HPM.1, for IPMI')
+    numbers = (
+        ('--device-id', 0x31, 0xFF, 'device id of the controller that takes it: 0x31 a card (default), 0x20 the BMC'),
+        ('--manufacturer', 0, 0xFFFFFF, 'its manufacturer id (default: 0, which all emulated controllers have)'),
+        ('--product', 0, 0xFFFF, 'its product id (default: 0, likewise)'),
+        ('--number', 0, MOST_COMPONENTS - 1, 'number of its component (default: 0)'),
+    )
+    for name, default, most, text in numbers:
+        build.add_argument(name, type=_up_to(most), default=default, metavar='N', help=f'--hpm: {text}')
     show = verbs.add_parser('show', help='check a file and print its header')
     show.add_argument('file', type=Path)
     arguments = parser.parse_args(argv)
@@ -246,11 +258,45 @@ def main(argv: Sequence[str] | None = None) -> int:
             function_type=arguments.function_type,
             seed=arguments.seed,
         )
+        if arguments.hpm:
+            data = _upgrade_image(data, arguments)
     except ValueError as exc:
         parser.error(str(exc))
     arguments.out.write_bytes(data)
     sys.stdout.write(f'sha256:{hashlib.sha256(data).hexdigest()}  {arguments.out}\n')
+    if arguments.hpm:
+        of = f'component {arguments.number} of device {arguments.device_id:02X}h'
+        sys.stdout.write(f'size {len(data)}, for {of}, version over IPMI {told_version(arguments.version)}\n')
     return 0
+
+
+def _up_to(most: int) -> Callable[[str], int]:
+    """A number from 0 on, decimal or with 0x."""
+
+    def number(text: str) -> int:
+        try:
+            found = int(text, 0)
+        except ValueError:
+            found = -1
+        if not 0 <= found <= most:
+            raise argparse.ArgumentTypeError(f'{text} is no number of 0 to {most}')
+        return found
+
+    return number
+
+
+def _upgrade_image(data: bytes, arguments: argparse.Namespace) -> bytes:
+    """What HPM.1 wants around it.
+
+    :raises ValueError: the version has no place there.
+    """
+    description = arguments.component.upper()[:20]
+    return build_upgrade_image(
+        [Upload(component=arguments.number, version=arguments.version, data=data, description=description)],
+        device_id=arguments.device_id,
+        manufacturer=arguments.manufacturer,
+        product=arguments.product,
+    )
 
 
 if __name__ == '__main__':

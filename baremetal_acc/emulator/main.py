@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,8 @@ from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
+from baremetal_acc.emulator.ipmi.lan import Line
+from baremetal_acc.emulator.ipmi.session import SUITES
 from baremetal_acc.emulator.ipmi.site import LONGEST_PASSWORD, IpmiOptions
 from baremetal_acc.emulator.recording import BadRecording, Recording
 from baremetal_acc.emulator.redfish.view import Options
@@ -32,6 +35,21 @@ _LAST_PORT = 65535
 _LONGEST = 7 * 24 * 3600
 
 _MOST = 1000
+
+_HABITS = ('forgets', 'applies-in-part', 'takes-no-qualifier', 'ignores-qualifier')
+"""What ``--firewall-habit`` can say."""
+
+_FOR_IPMI = (
+    'ipmi_suites',
+    'ipmi_idle_seconds',
+    'ipmi_loss',
+    'no_hpm',
+    'no_long_blocks',
+    'no_manual_rollback',
+    'automatic_rollback',
+    'no_firewall',
+    'firewall_habit',
+)
 
 N = TypeVar('N', int, float)
 
@@ -71,6 +89,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--ipmi', action='store_true', help='the BMCs speak IPMI, too; with --port on the UDP ports of that number'
     )
+    suites = ','.join(str(number) for number in SUITES)
+    parser.add_argument(
+        '--ipmi-suites', type=_suites, metavar='N[,N]', help=f'cipher suites that they offer (default: {suites})'
+    )
+    parser.add_argument('--ipmi-idle-seconds', type=_seconds, metavar='S', help='after which a session has ended (default: 60)')
+    parser.add_argument('--ipmi-loss', type=_share, metavar='SHARE', help='of the datagrams, each way, that are lost (0 to 1)')
+    parser.add_argument('--no-hpm', action='store_true', help='over IPMI nothing takes firmware')
+    parser.add_argument('--no-long-blocks', action='store_true', help='no HPM.2: blocks of an upload have 200 bytes at most')
+    parser.add_argument('--no-manual-rollback', action='store_true', help='controllers cannot go back by a command')
+    parser.add_argument('--automatic-rollback', action='store_true', help='they go back by themselves when a self-test fails')
+    parser.add_argument('--no-firewall', action='store_true', help='no firmware firewall: nothing can be locked over IPMI')
+    parser.add_argument(
+        '--firewall-habit',
+        action='append',
+        default=[],
+        choices=_HABITS,
+        help='how the firewall differs from the standard, each by its name',
+    )
+
+
+def _suites(text: str) -> tuple[int, ...]:
+    """Cipher suites with commas between."""
+    named = {str(number): number for number in SUITES}
+    try:
+        return tuple(named[one] for one in text.split(','))
+    except KeyError:
+        raise argparse.ArgumentTypeError(f'{text} are no cipher suites: {", ".join(named)}, with commas between') from None
+
+
+def _share(text: str) -> float:
+    """A part of a whole."""
+    return _within(text, float, 0, 1, 'no share: 0 to 1')
 
 
 def _seconds(text: str) -> float:
@@ -121,7 +171,7 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         knobs=Knobs(delay=arguments.delay, slots=arguments.slots, expand_member_delay=arguments.expand_member_delay),
         state=arguments.state,
         no_auth=arguments.no_auth,
-        ipmi=IpmiOptions() if arguments.ipmi else None,
+        ipmi=_ipmi(arguments),
     )
     users = _users(arguments)
     if arguments.ipmi:
@@ -160,6 +210,40 @@ def _emulator(arguments: argparse.Namespace) -> Emulator:
         except OSError as exc:
             raise BadParameter(f'--write-spdm-root: {arguments.write_spdm_root}: {exc.strerror}') from exc
     return Emulator(serving, product=product)
+
+
+def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
+    """What the BMCs can do over IPMI, if they speak it.
+
+    :raises BadParameter: options for it without ``--ipmi``, or for a firewall that is not there.
+    """
+    if not arguments.ipmi:
+        for name in _FOR_IPMI:
+            value = getattr(arguments, name)
+            if value or isinstance(value, float):
+                raise BadParameter(f'--{name.replace("_", "-")}: is about IPMI; add --ipmi')
+        return None
+    if arguments.no_firewall and arguments.firewall_habit:
+        raise BadParameter('--firewall-habit: there is no firewall with --no-firewall')
+    usual = IpmiOptions()
+    return replace(
+        usual,
+        suites=arguments.ipmi_suites or usual.suites,
+        hpm=not arguments.no_hpm,
+        firewall=not arguments.no_firewall,
+        firewall_survives_reset='forgets' not in arguments.firewall_habit,
+        firewall_applies_in_part='applies-in-part' in arguments.firewall_habit,
+        firewall_needs_qualifier='takes-no-qualifier' not in arguments.firewall_habit,
+        firewall_reads_qualifier='ignores-qualifier' not in arguments.firewall_habit,
+        inbound_bytes=None if arguments.no_long_blocks else usual.inbound_bytes,
+        ability=replace(
+            usual.ability,
+            manual_rollback=not arguments.no_manual_rollback,
+            automatic_rollback=arguments.automatic_rollback,
+        ),
+        idle_seconds=usual.idle_seconds if arguments.ipmi_idle_seconds is None else arguments.ipmi_idle_seconds,
+        line=Line(loss=arguments.ipmi_loss or 0.0),
+    )
 
 
 def _check_for_ipmi(arguments: argparse.Namespace, users: Mapping[str, tuple[User, ...]]) -> None:

@@ -41,6 +41,15 @@ def version_bytes(version: str) -> bytes:
     return bytes((major, minor // 10 << 4 | minor % 10, *auxiliary)).ljust(len(NO_VERSION), b'\0')
 
 
+def told_version(version: str) -> str:
+    """What HPM.1 tells of a version, as clients write it: minor with two digits, the auxiliary bytes where one is not zero.
+
+    :raises ValueError: HPM.1 has no place for it.
+    """
+    major, minor, *auxiliary = version_bytes(version)
+    return f'{major}.{minor:02X}' + (f'.{bytes(auxiliary).hex().upper()}' if any(auxiliary) else '')
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """What is uploaded to one component."""

@@ -15,6 +15,7 @@ from baremetal_acc.emulator.image import (
     read_image,
     size_in_bytes,
 )
+from baremetal_acc.emulator.ipmi.upgrade_image import Upload, build_upgrade_image
 
 
 def gpu_image(**changes: object) -> bytes:
@@ -110,3 +111,44 @@ def test_the_command_line_builds_an_image_and_shows_it(tmp_path, capsys):
     out.write_bytes(b'no image')
     assert 1 == main(['show', str(out)])
     assert 'magic line' in capsys.readouterr().err
+
+
+def test_the_command_line_builds_an_upgrade_image_of_hpm(tmp_path, capsys):
+    """The same image inside; it is for the given controller, and the version is told as HPM.1 tells it."""
+    out = tmp_path / 'fpga.hpm'
+    words = [
+        'build',
+        '--model',
+        'd5005',
+        '--component',
+        'fpga',
+        '--version',
+        '2.1.4',
+        '--size',
+        '1KiB',
+        '--out',
+        str(out),
+        '--hpm',
+    ]
+    assert 0 == main([*words, '--device-id', '0x21', '--manufacturer', '7154', '--product', '0xBAD', '--number', '3'])
+    data = build_image(model='d5005', component='fpga', version='2.1.4', size_bytes=1024)
+    inside = Upload(component=3, version='2.1.4', data=data, description='FPGA')
+    assert build_upgrade_image([inside], device_id=0x21, manufacturer=7154, product=0xBAD) == out.read_bytes()
+    said = capsys.readouterr().out
+    assert f'size {len(out.read_bytes())}, for component 3 of device 21h, version over IPMI 2.01.04000000' in said
+
+
+@pytest.mark.parametrize(
+    ('words', 'reason'),
+    [
+        (['--version', '2.x'], "'2.x' is no version for HPM.1"),
+        (['--version', '2.0', '--device-id', '256'], '256 is no number of 0 to 255'),
+        (['--version', '2.0', '--number', 'one'], 'one is no number of 0 to 7'),
+    ],
+)
+def test_no_upgrade_image_is_built_of_what_hpm_cannot_tell(tmp_path, capsys, words, reason):
+    """Exit code 2, what is wrong, and no file."""
+    out = tmp_path / 'x'
+    with pytest.raises(SystemExit, match='2'):
+        main(['build', '--model', 'd5005', '--component', 'fpga', '--hpm', '--out', str(out), *words])
+    assert (True, False) == (reason in capsys.readouterr().err, out.exists())

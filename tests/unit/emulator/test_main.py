@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Do the arguments about IPMI say what they do?"""
+
+import argparse
+from dataclasses import replace
+
+import pytest
+
+from baremetal_acc.emulator import main
+from baremetal_acc.emulator.hw.parameters import BadParameter
+from baremetal_acc.emulator.ipmi.site import IpmiOptions
+
+
+def options(*words):
+    """What the BMCs can do over IPMI."""
+    parser = argparse.ArgumentParser()
+    main.add_arguments(parser)
+    return main._ipmi(parser.parse_args(['fpga-server', *words]))
+
+
+def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
+    """The defaults stand in one place."""
+    usual, found = IpmiOptions(), options('--ipmi')
+    assert (None, usual, usual.line.loss) == (options(), replace(found, line=usual.line), found.line.loss)
+
+
+@pytest.mark.parametrize(
+    ('words', 'found'),
+    [
+        (['--ipmi-suites', '3'], lambda o: o.suites == (3,)),
+        (['--ipmi-suites', '17,3'], lambda o: o.suites == (17, 3)),
+        (['--ipmi-idle-seconds', '0'], lambda o: o.idle_seconds == 0),
+        (['--ipmi-loss', '0.1'], lambda o: o.line.loss == 0.1),
+        (['--no-hpm'], lambda o: not o.hpm),
+        (['--no-long-blocks'], lambda o: o.inbound_bytes is None),
+        (['--no-manual-rollback'], lambda o: not o.ability.manual_rollback),
+        (['--automatic-rollback'], lambda o: o.ability.automatic_rollback),
+        (['--no-firewall'], lambda o: not o.firewall),
+        (['--firewall-habit', 'forgets'], lambda o: not o.firewall_survives_reset),
+        (['--firewall-habit', 'applies-in-part'], lambda o: o.firewall_applies_in_part),
+        (['--firewall-habit', 'takes-no-qualifier'], lambda o: not o.firewall_needs_qualifier),
+        (['--firewall-habit', 'ignores-qualifier'], lambda o: not o.firewall_reads_qualifier),
+    ],
+)
+def test_each_option_changes_one_thing_and_is_refused_without_ipmi(words, found):
+    """What is the default is not."""
+    assert (True, False) == (found(options('--ipmi', *words)), found(IpmiOptions()))
+    with pytest.raises(BadParameter, match=f'{words[0]}: is about IPMI; add --ipmi'):
+        options(*words)
+
+
+def test_a_firewall_that_is_not_there_has_no_habits():
+    """Both at once are a mistake."""
+    with pytest.raises(BadParameter, match='there is no firewall'):
+        options('--ipmi', '--no-firewall', '--firewall-habit', 'forgets')
+
+
+@pytest.mark.parametrize(
+    ('words', 'reason'),
+    [(['--ipmi-suites', '3,0'], '3,0 are no cipher suites: 3, 17'), (['--ipmi-loss', '2'], '2 is no share')],
+)
+def test_what_cannot_be_is_refused(words, reason, capsys):
+    """With what could be."""
+    with pytest.raises(SystemExit):
+        options('--ipmi', *words)
+    assert reason in capsys.readouterr().err
