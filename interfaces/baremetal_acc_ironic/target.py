@@ -6,6 +6,7 @@ The host's BMC is that of Ironic's own keys, ``redfish_*`` or ``ipmi_*``, by the
 what they speak, and of child nodes their driver does.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -19,7 +20,7 @@ from ironic.drivers.modules.redfish import utils as redfish_utils
 from oslo_utils import strutils, uuidutils
 
 from baremetal_acc import assemble
-from baremetal_acc.bmc.address import check_address, ipmi_address, ipmi_key, speaks_ipmi
+from baremetal_acc.bmc.address import PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.ipmi.place import NAME_BYTES, PASSWORD_BYTES, SUITES
 from baremetal_acc.conf import GROUP
@@ -167,6 +168,9 @@ def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
     # Before Ironic's own code looks at them, whose words do not name the key, and which stumbles over a key that is no text.
     suite = _suite(f'{where}: ipmi_cipher_suite', given.get('ipmi_cipher_suite'))
     secret = _kg(f'{where}: ipmi_hex_kg_key', given.get('ipmi_hex_kg_key'))
+    port = given.get('ipmi_port')
+    if port is not None and not 0 < (_whole(port) or 0) < 65536:
+        raise exception.InvalidParameterValue(f'{where}: ipmi_port is {port!r:.60}: {PORT_EXPECTED}')
     info = ipmitool._parse_driver_info(node)
     host = str(info['address'])
     address = ipmi_address(host, info['dest_port'])
@@ -271,10 +275,11 @@ def _suite(where: str, value: object) -> int:
     """A cipher suite; a text that is a number counts, as for Ironic."""
     if value is None:
         return 17
-    if isinstance(value, int | str) and not isinstance(value, bool) and str(value).isdecimal() and int(value) in SUITES:
-        return int(value)
+    number = _whole(value)
+    if number in SUITES:
+        return number
     raise exception.InvalidParameterValue(
-        f'{where} is {value!r}: too weak, or not known; it can be 17, or 3 for a BMC that has nothing better'
+        f'{where} is {value!r:.60}: too weak, or not known; it can be 17, or 3 for a BMC that has nothing better'
     )
 
 
@@ -302,9 +307,17 @@ def _number(where: str, value: object) -> int | None:
     """A number of at least one; a text that is one counts, for that is what command lines send."""
     if value is None:
         return None
-    if isinstance(value, int | str) and not isinstance(value, bool) and str(value).isdecimal() and int(value) >= 1:
+    number = _whole(value)
+    if number is not None and number >= 1:
+        return number
+    raise exception.InvalidParameterValue(f'{where} is {value!r:.60}; it must be a number of at least 1')
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, or a text that is one: of nine digits at most, since Python raises where there are thousands."""
+    if isinstance(value, str) and re.fullmatch(r'[0-9]{1,9}', value.strip()):
         return int(value)
-    raise exception.InvalidParameterValue(f'{where} is {value!r}; it must be a number of at least 1')
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _address(name: BmcName, **values: Any) -> BmcAddress:
