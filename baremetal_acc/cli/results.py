@@ -72,12 +72,18 @@ def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
 
 
 def _hint(prepared: Prepared) -> str | None:
-    """What else there is where the host cannot be powered off, or a lock is missing."""
+    """What else there is where the host cannot be powered off, a rule may be for the device or not, or a lock is missing."""
     hints = []
     if any(r.reason == NO_HOST for r in prepared.made.refusals):
         hints.append("--keep-host-running does without that, where nobody but the operator's own code runs on the host")
-    if any(r.reason.startswith(NO_MECHANISM) for r in prepared.made.refusals):
-        hints.append('a rule of the baseline may leave a path out of block, or waive it by name until a day')
+    rules = sorted({r.subject for r in prepared.made.refusals if r.subject.startswith('rule ')})
+    if rules:
+        hints.append(f'{", ".join(rules)}: match by what inventory shows of the device, such as its kind')
+    open_ = sorted({r.subject for r in prepared.made.refusals if r.reason.startswith(NO_MECHANISM)})
+    if open_:
+        hints.append(
+            f'{", ".join(open_)}: a rule of the baseline may leave a path out of block, or waive it by name until a day'
+        )
     return '; '.join(hints) or None
 
 

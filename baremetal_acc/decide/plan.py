@@ -59,7 +59,10 @@ _SERVE = (
     'address at which BMCs reach it'
 )
 
-_TAKES_NONE = 'takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI)'
+_TAKES_NONE = (
+    'takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); write it in another way, '
+    'and let no rule of the baseline ask for it'
+)
 
 NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
 """Why a plan that holds the host is refused where nobody can."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does what was read hold up to the baseline? Absent, unreadable and unknown are all *not met*."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -342,9 +343,19 @@ def _open(found: evidence.Coverage) -> str:
     reading = found.reading
     if reading is None:
         return f'{found.subject} {found.state} (no mechanism blocks this path)'
-    value = '' if reading.value is None else f' = {_short(reading.value)}'
+    value = '' if reading.value is None else f' = {_short(_state_of(reading.value) if reading.reason else reading.value)}'
     reason = '' if reading.reason is None else f', {reading.reason}'
     return f'{found.subject} {found.state} ({reading.mechanism} at {reading.ref} {reading.field}{value}{reason})'
+
+
+def _state_of(value: str) -> str:
+    """Of a list the first, which is the state of a firewall: all that is open is told once, by the reason."""
+    if not value.startswith('["'):
+        return value
+    try:
+        return json.dumps(json.JSONDecoder().raw_decode(value, 1)[0])  # the list may have been cut
+    except ValueError:
+        return value
 
 
 def _short(value: str) -> str:

@@ -269,8 +269,34 @@ def test_a_bmc_without_hpm_1_is_refused(desk, emulated_machine):
     assert 4 == done.code, done
     (error,) = done.errors
     assert (
-        'firmware *: BMC host takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1' in error
+        'firmware *: BMC host takes no firmware: it has no UpdateService (Redfish), or no controller that speaks HPM.1 (IPMI); '
+        'write it in another way, and let no rule of the baseline ask for it' in error
     )
+
+
+def test_a_hint_about_waivers_says_which_refusals_it_is_for(desk, emulated_machine):
+    """A rule by PCI ids, which nobody tells over IPMI, is refused in the same line, and no waiver helps it."""
+    from baremetal_acc.emulator.ipmi.site import IpmiOptions
+
+    bmc = emulated_machine('fpga-server', ipmi=IpmiOptions()).bmcs['host']
+    keys = {'address': f'ipmi://127.0.0.1:{bmc.ipmi_port}', 'username': bmc.username, 'password': bmc.password}
+    desk.bmcs({'node-1': {'resource_class': 'gold', 'bmcs': {'host': keys}}})
+    (desk.folder / 'devices.d').mkdir()
+    devices = 'format = 1\n[[device]]\nkind = "FPGA"\nnames = ["FPGA PAC *"]\nvendor = "Intel"\n'
+    desk.write('devices.d/10-ours.toml', devices)
+    desk.write('acc.conf', f'{CONF}devices = {desk.folder}/devices.d\n')
+    rules = '[[rule]]\nname = "by-pci"\nmatch = { pci = "0x8086:*" }\nfirmware = { "*" = "2.1" }\n'
+    desk.write('baseline.toml', f'format = 1\n{rules}')
+    desk.images()
+    done = desk.run('lock', *desk.options)
+    assert 4 == done.code, done
+    (error,) = done.errors
+    assert 'rule by-pci: the BMC does not show' in error
+    hint = error.rpartition(' (')[2]
+    assert hint.startswith(
+        'rule by-pci: match by what inventory shows of the device, such as its kind; lock host-bmc-redfish, lock '
+    )
+    assert hint.endswith(': a rule of the baseline may leave a path out of block, or waive it by name until a day)')
 
 
 def test_a_bmc_that_only_pulls_is_refused(desk, emulated_machine):

@@ -220,6 +220,23 @@ def gpu_with(*firmware, **how):
                 state=LockState.UNLOCKED,
             ),
         ),
+        *(
+            (
+                {'inventory': v.inventory(replace(GOOD, locks=(replace(OPEN, value=value, reason='open: a, b'),)))},
+                told(
+                    'lock host-device',
+                    expected='locked-verified',
+                    found=f'GPU_0 unlocked (rot at host:/redfish/v1/Chassis/RoT_0 Closed = {shown}, open: a, b)',
+                    state=LockState.UNLOCKED,
+                ),
+            )
+            for value, shown in (
+                ('["partial", "a", "b"]', '"partial"'),
+                ('["partial", "a', '"partial"'),
+                ('["part', '["part'),
+                ('[]', '[]'),
+            )
+        ),
         (
             {'inventory': v.inventory(replace(GOOD, locks=(replace(OPEN, value='x' * 10**6),)))},
             told(
