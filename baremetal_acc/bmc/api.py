@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Progress, Upload
+from baremetal_acc.model.image import Image, Progress, Upload
 from baremetal_acc.model.inventory import BmcFacts, Gap, PlatformDevice, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
@@ -193,6 +193,17 @@ class Connection(Protocol):
         """Read one SoftwareInventory now.
 
         :raises BmcError: it could not be read.
+        """
+
+    def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
+        """See whether an image could be written to each of these, before anything is changed for that. Changes nothing itself.
+
+        Of a driver whose looks say that it judges (``UpdateFacts.judges``); any other has nothing to say.
+
+        :param upload: the image, opened.
+        :raises ImageError: it is nothing that this BMC takes, or not what the catalogue says of it.
+        :raises BmcUnsupported: it is not for one of the targets, or is not brought in force there as the catalogue says.
+        :raises BmcError: that could not be read.
         """
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | Progress | None:

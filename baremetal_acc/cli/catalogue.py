@@ -250,9 +250,14 @@ def _never_planned(image: Image, restore: Image | None) -> list[str]:
 
 
 def _openable(image: Image, store: Store) -> ImageError | None:
+    """Why a job would not take it; None where it would. What begins as an HPM.1 image has to be a good one, as IPMI takes it."""
+    from baremetal_acc.bmc.ipmi import fitting
+
     try:
-        with store.open(image).open():
-            return None
+        upload = store.open(image)
+        if fitting.begins_as_one(upload):
+            fitting.opened(image, upload)
+        return None
     except ImageError as exc:
         return exc
 

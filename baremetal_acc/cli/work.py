@@ -17,7 +17,7 @@ from baremetal_acc.decide import restore, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
-from baremetal_acc.errors import AccError, ImageError, UsageError
+from baremetal_acc.errors import AccError, BmcUnsupported, ImageError, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
@@ -197,7 +197,7 @@ def look(
         verdict=verdict,
         devices=devices,
         unmet=unmet,
-        made=_with_images_checked(made, tools),
+        made=_with_images_checked(made, target, tools),
     )
 
 
@@ -488,20 +488,21 @@ def _functions_exist(tools: Tools, functions: tuple[tuple[str, str], ...]) -> No
             raise UsageError(argument='--slot', what=what, hint=hint)
 
 
-def _with_images_checked(made: Plan, tools: Tools) -> Plan:
-    """The plan with a refusal for each image that is not what the catalogue describes: a dry run tells it too.
+def _with_images_checked(made: Plan, target: Target, tools: Tools) -> Plan:
+    """The plan with a refusal for each image that its job would refuse before it changes anything: a dry run tells it too.
 
     Of a plan that is refused already no image is opened: nobody waits for what is not sent.
     """
     if made.refusals:
         return made
-    by_name = {i.name: i for i in tools.catalogue}
     refusals = []
-    for action in made.actions:
-        if isinstance(action, CheckImage):
-            try:
-                tools.images.open(by_name[action.image])
-            except ImageError as exc:
-                reason = str(exc).removeprefix(f'image {action.image}: ')
-                refusals.append(Refusal(accelerator=None, label=made.target, subject=f'image {action.image}', reason=reason))
+    with run.sessions(target, tools) as bmcs:
+        for action in made.actions:
+            if isinstance(action, CheckImage):
+                try:
+                    run.check_image(action, tools, bmcs)
+                except (ImageError, BmcUnsupported) as exc:
+                    subject = f'image {action.image}'
+                    reason = str(exc).removeprefix(f'{subject}: ')
+                    refusals.append(Refusal(accelerator=None, label=made.target, subject=subject, reason=reason))
     return replace(made, refusals=(*made.refusals, *refusals))

@@ -31,13 +31,15 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckImage:
-    """Read an image and compare size and digest with the catalogue.
+    """Read an image and compare size and digest with the catalogue, and let those BMCs judge it that do so.
 
     :ivar content: as of :class:`Flash`.
+    :ivar places: where it may be written by a BMC that says beforehand what speaks against that.
     """
 
     image: str
     content: str | None = None
+    places: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import ItemState, Job, Outcome, Stage, Wait
 from baremetal_acc.run.binding import bound, origin
+from baremetal_acc.run.checking import check_image
 from baremetal_acc.run.ending import final_look, outcome_of
 from baremetal_acc.run.looking import check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
@@ -108,9 +109,11 @@ __all__ = [
     'Tools',
     'bound',
     'check',
+    'check_image',
     'doing',
     'observe',
     'origin',
+    'sessions',
     'tick',
     'unprotected',
 ]

@@ -8,12 +8,13 @@ from baremetal_acc.decide.advance import Move, ended
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import CheckImage, Engage, Flash, ItemState, Job, Program, Publish, Release, Reset, Withdraw
+from baremetal_acc.run.checking import check_image
 from baremetal_acc.run.ending import publish
 from baremetal_acc.run.locking import engage, release
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import reset
-from baremetal_acc.run.tools import Target, Tools, image_of
+from baremetal_acc.run.tools import Target, Tools
 from baremetal_acc.run.writing import go_on, write
 
 
@@ -34,7 +35,7 @@ def perform(
                 if tools.placement is not None:
                     tools.placement.withdraw(None if action.whole else action.accelerators, alone=action.whole)
             case CheckImage() as action:
-                tools.images.open(image_of(tools, action.image, action.content))
+                check_image(action, tools, bmcs)
             case Release() as action:
                 return release(job, position, action, tools, bmcs, inventory, now)
             case Engage() as action:

@@ -15,7 +15,7 @@ from baremetal_acc.catalogue.store import FileStore
 from baremetal_acc.cli import work
 from baremetal_acc.decide.baseline import Baseline
 from baremetal_acc.model.job import CheckImage, Plan, Refusal
-from baremetal_acc.run import Tools
+from baremetal_acc.run import Target, Tools
 from tests.cli.desk import BASELINE, CONF, NEW_GPU
 from tests.unit.catalogue import web
 from tests.unit.decide import values as v
@@ -195,10 +195,11 @@ def test_images_are_opened_where_nothing_else_is_refused(tmp_path):
         catalogue=(image,),
         images=FileStore(folders=(tmp_path,)),
     )
+    target = Target(name='node-1', node=v.NODE, bmcs=())
     made = Plan(target='node-1', actions=(CheckImage(image=image.name),))
-    assert 1 == len(work._with_images_checked(made, tools).refusals)
+    assert 1 == len(work._with_images_checked(made, target, tools).refusals)
     refused = replace(made, refusals=(Refusal(accelerator=None, label='node-1', subject='x', reason='y'),))
-    assert refused == work._with_images_checked(refused, tools)
+    assert refused == work._with_images_checked(refused, target, tools)
 
 
 def test_cards_that_get_an_image_in_one_turn_get_one_copy_of_it(desk, emulated_machine):

@@ -17,11 +17,13 @@ from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BAC
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcUnreachable, BmcUnsupported, ImageError
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Progress, Upload
 from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.lock import ResetKind
 from tests.cli.desk import Desk
+from tests.unit.decide import values as v
 from tests.unit.emulator.ipmi.machines import AMC_IDENTITY, BMC_KEY, IDENTITY, LATER_KEY, hpm, image, upgrade
 from tests.wire.test_ipmi_driver import NOW, PASSWORD, Site, ref
 
@@ -156,6 +158,51 @@ def test_what_speaks_against_an_image_is_found_before_anything_is_changed(site, 
     assert told in str(caught.value)
     assert [] == initiated
     assert (OLD, None, None, None) == site.versions()
+
+
+def described(version=SHOWN_NEW, **more):
+    """An image as the catalogue describes it."""
+    return v.image('fpga-new', component='FPGA*', version=version, **{'reset': ResetKind.NONE} | more)
+
+
+@pytest.mark.parametrize('wrong', WRONG)
+def test_what_speaks_against_an_image_is_told_to_an_operator_who_asks(site, wrong):
+    """No administrator has to, and nothing is initiated."""
+    content, told = WRONG[wrong]
+    initiated = count(site.amc, INITIATE)
+    with site.connect() as connection, pytest.raises((ImageError, BmcUnsupported)) as caught:
+        connection.judge((FPGA,), described(), uploading(content))
+    assert told in str(caught.value)
+    assert 0 == initiated[INITIATE]
+
+
+def test_an_image_that_can_be_written_is_judged_to_be_one(site):
+    """With the version as the controller shows it then, however it is written, and the reset that it needs."""
+    initiated = count(site.amc, INITIATE)
+    with site.connect() as connection:
+        for version in (SHOWN_NEW, f'v{SHOWN_NEW}'):
+            connection.judge((FPGA,), described(version), uploading(upgrade(NEW)))
+        for reset in (ResetKind.POWER_CYCLE, ResetKind.SYSTEM_RESET):
+            connection.judge((LATER,), described(reset=reset), uploading(upgrade(NEW, number=1)))
+    assert 0 == initiated[INITIATE]
+
+
+@pytest.mark.parametrize('version', ['2.15', '2.15.0.9', '2.15.00090001'])
+def test_a_version_that_the_controller_would_not_show_is_none_for_the_catalogue(site, version):
+    """It would be written, found to be another one, and the card quarantined."""
+    with site.connect() as connection, pytest.raises(ImageError) as caught:
+        connection.judge((FPGA,), described(version), uploading(upgrade(NEW)))
+    assert f'is version {SHOWN_NEW} by its header' in str(caught.value)
+    assert f'the catalogue says {version} (write {SHOWN_NEW} into the catalogue' in str(caught.value)
+
+
+def test_what_runs_only_after_a_reset_needs_a_catalogue_that_says_so(site):
+    """Else nobody would reset it, and the job would wait in vain."""
+    with site.connect() as connection, pytest.raises(BmcUnsupported) as caught:
+        connection.judge((LATER,), described(), uploading(upgrade(NEW, number=1)))
+    told = str(caught.value)
+    assert 'component 1 gets runs only after a payload cold reset, and apply.reset of image fpga-new is none' in told
+    assert 'reset = "system-reset"' in told
 
 
 def test_other_bytes_than_those_that_were_checked_are_not_sent(site):
@@ -444,7 +491,7 @@ restore = "{restore}"
 """
 
 
-def desk_of(site, tmp_path, images):
+def desk_of(site, tmp_path, images, exposure='none'):
     """A desk with this machine, and images by name with version and way back."""
     desk = Desk(folder=tmp_path, environ={'PW': PASSWORD})
     desk.bmcs(
@@ -454,7 +501,7 @@ def desk_of(site, tmp_path, images):
                 'ipmi_port': site.port,
                 'ipmi_username': 'admin',
                 'ipmi_password_env': 'PW',
-                'exposure': 'none',
+                'exposure': exposure,
             }
         }
     )
@@ -492,6 +539,23 @@ def test_the_command_line_brings_a_card_to_the_baseline_over_ipmi(lan, tmp_path)
     assert 0 == verified.code, verified
     assert 0 == desk.run('plan', *files).code
     assert PASSWORD not in planned.out + planned.err + done.out + done.err
+
+
+@pytest.mark.parametrize('spoilt', ['fpga-new', 'fpga-old'])
+def test_an_image_that_cannot_be_written_is_refused_before_the_host_is_held(lan, tmp_path, spoilt):
+    """Also the one that would be put back: plan tells it, and apply changes nothing, not even the power of the host."""
+    site = Site(lan)
+    versions = {'fpga-new': NEW, 'fpga-old': OLD} | {spoilt: '7.1'}
+    images = [('fpga-new', NEW, SHOWN_NEW, 'fpga-old'), ('fpga-old', OLD, SHOWN_OLD, 'none')]
+    desk, files = desk_of(site, tmp_path, [(name, versions[name], shown, back) for name, _, shown, back in images], 'tenant')
+    desk.write('baseline.toml', BASELINE + '\n[[rule]]\nname = "rest"\nblock = []\n')
+    for verb in (('plan',), ('apply', '--execute', '--target', 'node-1')):
+        done = desk.run(*verb, *files)
+        assert 4 == done.code, done
+        assert f'image {spoilt}: is version 7.01 by its header' in done.out + done.err
+    checked = desk.run('catalogue', 'check', 'catalogue.toml')
+    assert (4, True) == (checked.code, 'is version 7.01 by its header' in checked.err), checked
+    assert ([], OLD) == (site.controls, site.versions()[0])
 
 
 @pytest.mark.parametrize('manual', [True, False])

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, firewall, fru, hpm, inventory, place, resource, update, users
+from baremetal_acc.bmc.ipmi import device, firewall, fitting, fru, hpm, inventory, place, resource, update, users
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
@@ -35,7 +35,7 @@ from baremetal_acc.bmc.ipmi.wire import NOT_THERE, NetFn, Raw, ask, refusal
 from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import Image, Progress
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
@@ -199,7 +199,7 @@ class IpmiConnection:
             session=self.session,
             product=product,
             firmware_version=None if itself is None else itself.firmware,
-            update=update.facts() if targets else None,
+            update=replace(update.facts(), judges=True) if targets else None,
             system=system,
             power=PowerState.UNKNOWN if power is None else power,
         )
@@ -329,6 +329,16 @@ class IpmiConnection:
         """For the lock: the firmware firewall is all that can be set."""
         return IpmiWriter(self.address, self._administrator())
 
+    def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
+        """See whether an image could be written to components of HPM.1. An operator may ask, and nothing is changed.
+
+        :raises AccError: as the contract says; see :mod:`baremetal_acc.bmc.ipmi.fitting`.
+        """
+        content = fitting.opened(image, upload)
+        for target in targets:
+            path, number = self._place(target)
+            fitting.judge(self._to(path), target, number, image, content)
+
     def push(self, target: Ref, upload: Upload) -> Progress:
         """See whether an image can be written to a component of HPM.1: it is written by :meth:`go_on`.
 
@@ -351,10 +361,18 @@ class IpmiConnection:
 
         :raises BmcUnsupported: it is none.
         """
+        path, number = self._place(target)
+        self._uploading = self._uploading or self._administrator()
+        return bridged(self._uploading, path), number
+
+    def _place(self, target: Ref) -> tuple[Path, int]:
+        """Where the controller of a component is, and its number there.
+
+        :raises BmcUnsupported: it is none.
+        """
         match resource.place(target.uri):
             case Place(part=Part.HPM, number=int(number), back=False) as place:
-                self._uploading = self._uploading or self._administrator()
-                return bridged(self._uploading, place.path), number
+                return place.path, number
             case _:
                 told = 'it is no component that takes an image over IPMI'
                 raise BmcUnsupported(bmc=self.address.label, uri=target.uri, what=told)

@@ -33,7 +33,7 @@ from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.image import Progress
+from baremetal_acc.model.image import Image, Progress
 from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
@@ -179,6 +179,9 @@ class RedfishConnection:
             device = Device(pcie_devices={ref.uri: view})
             return own_version(device) or Component(id=None, ref=view.ref)
         return component(view)
+
+    def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
+        """Redfish does not tell what an image has to be: that shows when it is sent."""
 
     def push(self, target: Ref, upload: Upload) -> TaskReading | None:
         """Send an image to one Target, once.

@@ -235,6 +235,17 @@ def test_what_nobody_believes_is_written_though_it_shows_what_is_demanded(versio
     assert (CheckImage(image='gpu-new', content=image.content),) == tuple(a for a in found.actions if isinstance(a, CheckImage))
 
 
+@pytest.mark.parametrize('judges', [True, False])
+def test_images_are_judged_where_they_are_written_and_put_back(judges):
+    """By the BMCs that do so; of any other it shows when they are sent."""
+    image, old = v.image(restore='gpu-old'), v.image('gpu-old', version=v.OLD)
+    facts = v.facts(update=UpdateFacts(push=True, pull=False, judges=judges))
+    found = made(v.gpu(firmware=(v.component(),)), rules=OPEN, catalogue=(image, old), bmcs=(facts,))
+    places = (v.component().ref,) if judges else ()
+    checks = {a.image: a.places for a in found.actions if isinstance(a, CheckImage)}
+    assert {'gpu-new': places, 'gpu-old': places} == checks
+
+
 def test_a_slot_that_nobody_believes_is_programmed_though_it_shows_what_is_demanded():
     """As firmware is."""
     card = v.fpga(slots=(v.slot(),), locks=())

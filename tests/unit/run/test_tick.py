@@ -15,7 +15,7 @@ from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from tests.unit.decide import values as v
-from tests.unit.run.bench import Bench, Machine
+from tests.unit.run.bench import Bench, Machine, restorable
 
 
 def finish(**machine):
@@ -151,6 +151,29 @@ def test_a_bad_image_while_the_host_is_held_gives_the_host_back():
     _, outcome = bench.run(bench.job(hold=True))
     assert isinstance(outcome, Failed)
     assert PowerState.ON is bench.machine.power
+
+
+@pytest.mark.parametrize('name', ['gpu-new', 'gpu-old'])
+def test_an_image_that_its_bmc_speaks_against_changes_nothing(name):
+    """Be it the one that is written or the one to put back: no release, no upload, and the host was not powered off."""
+    bench = restorable(Machine(judges=True, speaks_against=(name,)))
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert not outcome.wrote
+    done = {entry for entry in bench.machine.log if not entry.startswith('judge')}
+    assert {'withdraw', 'withdraw everything'} == done
+    assert any(f'check image {name}: ' in r and 'is for another controller' in r for r in outcome.reasons), outcome.reasons
+
+
+def test_an_image_is_judged_once_at_each_of_its_places_before_anything_is_done():
+    """Where nothing speaks against it the job goes on."""
+    bench = restorable(Machine(judges=True))
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Done)
+    item = v.component().ref
+    log = [entry for entry in bench.machine.log if not entry.startswith('withdraw')]
+    assert [f'judge gpu-new at {item}', f'judge gpu-old at {item}'] == log[:2]
+    assert 2 == sum(entry.startswith('judge') for entry in log)
 
 
 def test_an_image_that_changes_after_the_check_is_not_sent():
