@@ -486,18 +486,21 @@ def _shows(component: Component | None, version: str) -> bool:
 
 
 def found_in(accelerator: Accelerator | None, component: Component | None) -> str:
-    """What a component shows, in a few words; where its card shows no such one, what the card shows in place of it."""
+    """What a component showed, in a few words; where its card showed no such one, what that showed in place of it.
+
+    It is read long after: by then the component may run something else.
+    """
     if component is None:
-        return 'is not shown any more' if accelerator is None else f'is not shown any more; {_parts_of(accelerator)}'
-    runs = 'does not tell its version' if component.version is None else f'runs {component.version}'
-    return runs if component.staged is None else f'{runs}, with {component.staged} staged'
+        return 'was not shown any more' if accelerator is None else f'was not shown any more; {_parts_of(accelerator)}'
+    ran = 'did not tell its version' if component.version is None else f'ran {component.version}'
+    return ran if component.staged is None else f'{ran}, with {component.staged} staged'
 
 
 def _parts_of(accelerator: Accelerator) -> str:
     """The firmware that a card shows, as short as a sentence may be."""
     shown = sorted(f'{c.id or "the card itself":.60} {c.version or "without a version":.60}' for c in accelerator.firmware)
     more = f' and {len(shown) - _MOST_PARTS} more' if len(shown) > _MOST_PARTS else ''
-    return f'the card shows {", ".join(shown[:_MOST_PARTS]) or "no firmware"}{more}'
+    return f'the card showed {", ".join(shown[:_MOST_PARTS]) or "no firmware"}{more}'
 
 
 def part_of(accelerator: Accelerator, ref: Ref) -> Component | None:

@@ -201,7 +201,7 @@ CASES: dict[str, Case] = {
         what=GPU,
         meets=fault('task-completed-version-unchanged', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=(f'in the end it runs {OLD[GPU]}, expected {NEW[GPU]}',),
+        says=(f'in the end it ran {OLD[GPU]}, expected {NEW[GPU]}',),
     ),
     'task-fails': Case(
         number='F7',
@@ -341,7 +341,7 @@ CASES: dict[str, Case] = {
         number='F16',
         meets=fault('item-renamed', **CARD),
         ends=Ending.QUARANTINED,
-        says=('HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_0_1', 'the host stays powered off'),
+        says=('HGX_FW_ERoT_GPU_0 was not shown any more; the card showed HGX_FW_ERoT_GPU_0_1', 'the host stays powered off'),
     ),
     'cards-swap-before-the-write': Case(
         number='F17',
@@ -354,7 +354,7 @@ CASES: dict[str, Case] = {
         meets=meanwhile('cards-swapped'),
         ends=Ending.QUARANTINED,
         says=(
-            'HGX_FW_ERoT_GPU_0 is not shown any more; the card shows HGX_FW_ERoT_GPU_1',
+            'HGX_FW_ERoT_GPU_0 was not shown any more; the card showed HGX_FW_ERoT_GPU_1',
             'the component does not belong to this card any more',
         ),
     ),
@@ -457,8 +457,8 @@ CASES: dict[str, Case] = {
         meets=fault('activation-refused', leaves='recovery', **CARD),
         ends=Ending.QUARANTINED,
         says=(
-            f'in the end it runs recovery, expected {NEW[GPU]}',
-            f'image gpu-old was to be put back: in the end it runs recovery, expected {OLD[GPU]}',
+            f'in the end it ran recovery, expected {NEW[GPU]}',
+            f'image gpu-old was to be put back: in the end it ran recovery, expected {OLD[GPU]}',
             'the host was powered off again',
         ),
     ),
@@ -490,14 +490,14 @@ CASES: dict[str, Case] = {
         what=GPU,
         meets=fault('activation-refused', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=(f'in the end it runs {OLD[GPU]}, expected {NEW[GPU]}',),
+        says=(f'in the end it ran {OLD[GPU]}, expected {NEW[GPU]}',),
     ),
     'image-dropped-in-the-restart-leaves-a-recovery-image': Case(
         number='F28',
         what=GPU,
         meets=fault('activation-refused', count=1, leaves='recovery', **CARD),
         ends=Ending.RESTORED,
-        says=(f'in the end it runs recovery, expected {NEW[GPU]}',),
+        says=(f'in the end it ran recovery, expected {NEW[GPU]}',),
     ),
     'card-is-another-variant-of-its-model': Case(
         number='F29',
@@ -527,7 +527,7 @@ CASES: dict[str, Case] = {
         what=GPU,
         meets=fault('activation-lost', count=1, **CARD),
         ends=Ending.RESTORED,
-        says=(f'in the end it runs {OLD[GPU]}, with {NEW[GPU]} staged, expected {NEW[GPU]}',),
+        says=(f'in the end it ran {OLD[GPU]}, with {NEW[GPU]} staged, expected {NEW[GPU]}',),
     ),
     'lock-ignored': Case(
         number='F34',

@@ -422,13 +422,13 @@ def test_a_reset_says_for_which_devices_it_is():
     [
         (v.component(version=v.NEW), None),
         (v.component(version=v.NEW, staged=v.NEW), None),
-        (v.component(version=v.NEW, staged=v.OLD), 'runs 2.0, with 1.0 staged'),
-        (v.component(version=v.OLD), 'runs 1.0'),
-        (v.component(version=v.OLD, staged=v.NEW), 'runs 1.0, with 2.0 staged'),
-        (v.component(version=None), 'does not tell its version'),
-        (v.component(version=None, staged=v.NEW), 'does not tell its version, with 2.0 staged'),
-        (v.component('ROT', '3'), 'is not shown any more; the card shows ROT 3'),
-        (None, 'is not shown any more'),
+        (v.component(version=v.NEW, staged=v.OLD), 'ran 2.0, with 1.0 staged'),
+        (v.component(version=v.OLD), 'ran 1.0'),
+        (v.component(version=v.OLD, staged=v.NEW), 'ran 1.0, with 2.0 staged'),
+        (v.component(version=None), 'did not tell its version'),
+        (v.component(version=None, staged=v.NEW), 'did not tell its version, with 2.0 staged'),
+        (v.component('ROT', '3'), 'was not shown any more; the card showed ROT 3'),
+        (None, 'was not shown any more'),
     ],
 )
 @pytest.mark.parametrize('state', ['done', 'staged'])
@@ -444,7 +444,7 @@ def test_the_last_write_of_a_place_is_the_one_that_counts():
     back = flash(image='gpu-old', version=v.OLD, restore=None)
     value = job(FAILED, (back, 'done', {'restoring': True}), (flash(), 'failed', {'untouched': True}))
     assert {} == restore.wrong(value, spoilt(firmware=(v.component(),)))
-    assert {1: 'in the end it runs broken, expected 1.0'} == restore.wrong(value, spoilt())
+    assert {1: 'in the end it ran broken, expected 1.0'} == restore.wrong(value, spoilt())
     assert {} == restore.wrong(job((flash(), 'done'), FAILED), spoilt())
     assert {} == restore.wrong(job((flash(), 'planned'), (flash('B'), 'skipped')), spoilt())
 
@@ -457,31 +457,31 @@ BACK = flash(image='gpu-old', version=v.OLD, restore=None)
 @pytest.mark.parametrize(
     ('items', 'inventory', 'why'),
     [
-        ([FAILED], spoilt(), 'GPU_0 runs broken; image gpu-new was written, and there was no time left to put gpu-old back'),
+        ([FAILED], spoilt(), 'GPU_0 ran broken; image gpu-new was written, and there was no time left to put gpu-old back'),
         (
             [(flash(restore=None), 'failed')],
             spoilt(),
-            'GPU_0 runs broken; image gpu-new was written, and it has no image to go back to',
+            'GPU_0 ran broken; image gpu-new was written, and it has no image to go back to',
         ),
         (
             [FAILED, (BACK, 'failed', {'restoring': True, 'message': 'no space'})],
             spoilt(),
-            'GPU_0 runs broken; image gpu-old was to be put back: no space',
+            'GPU_0 ran broken; image gpu-old was to be put back: no space',
         ),
         (
             [FAILED, (BACK, 'skipped', {'restoring': True})],
             spoilt(),
-            'GPU_0 runs broken; image gpu-old was to be put back: skipped',
+            'GPU_0 ran broken; image gpu-old was to be put back: skipped',
         ),
         (
             [FAILED, (BACK, 'failed', {'restoring': True, 'untouched': True})],
             spoilt(firmware=(v.component(),)),
-            'GPU_0 runs 1.0; image gpu-old was to be put back: failed',
+            'GPU_0 ran 1.0; image gpu-old was to be put back: failed',
         ),
         (
             [(flash(), 'staged')],
             spoilt(firmware=()),
-            'GPU_0 is not shown any more; the card shows no firmware; image gpu-new was written, and there was no time left '
+            'GPU_0 was not shown any more; the card showed no firmware; image gpu-new was written, and there was no time left '
             'to put gpu-old back',
         ),
     ],
@@ -495,7 +495,7 @@ def test_a_device_whose_last_write_it_does_not_show_is_quarantined_word_by_word(
 def test_a_second_time_that_came_too_late_is_told_as_that():
     """There is no third."""
     end = restore.judge(job(FAILED, second=True), spoilt())
-    why = 'GPU_0 runs broken; image gpu-new was written, and it was too late to put gpu-old back'
+    why = 'GPU_0 ran broken; image gpu-new was written, and it was too late to put gpu-old back'
     assert (f'{NAME} is quarantined: {why}. {TO_DO}',) == end.why
 
 
@@ -526,7 +526,7 @@ def test_what_was_put_back_and_shows_is_restored_and_what_was_written_well_is_no
     assert (f'{NAME}: GPU_0 is restored to 1.0 (image gpu-old)',) == end.restored
     assert 3 == len(end.why)
     # The slot is there: it is not told as one that has vanished.
-    assert end.why[0].startswith('Stratix FPGA1 (uuid:fpga-1) is quarantined: Slot0 runs 2.0; gzip was to be programmed')
+    assert end.why[0].startswith('Stratix FPGA1 (uuid:fpga-1) is quarantined: Slot0 ran 2.0; gzip was to be programmed')
     assert (v.FPGA, v.GPU) == end.quarantined
     good = restore.judge(job((program(), 'done'), (flash('ROT'), 'staged')), v.inventory(v.gpu(firmware=firmware)))
     assert restore.End(restored=(), why=(), quarantined=()) == good
@@ -780,9 +780,11 @@ def test_what_a_card_shows_is_told_in_order_and_in_short():
     """Six parts at most, each with its version."""
     parts = tuple(v.component(name, version) for name, version in (('C', '3'), ('A', None), ('B', '2')))
     itself = replace(v.component(version='9'), id=None)
-    told = 'is not shown any more; the card shows A without a version, B 2, C 3, the card itself 9'
+    told = 'was not shown any more; the card showed A without a version, B 2, C 3, the card itself 9'
     assert told == restore.found_in(v.gpu(firmware=(*parts, itself)), None)
     names = [v.component(f'{n:x<99}', 'y' * 99) for n in range(7)]
     listed = ', '.join(f'{n:x<60} {"y" * 60}' for n in range(6))
-    assert f'is not shown any more; the card shows {listed}' == restore.found_in(v.gpu(firmware=tuple(names[:6])), None)
-    assert f'is not shown any more; the card shows {listed} and 1 more' == restore.found_in(v.gpu(firmware=tuple(names)), None)
+    assert f'was not shown any more; the card showed {listed}' == restore.found_in(v.gpu(firmware=tuple(names[:6])), None)
+    assert f'was not shown any more; the card showed {listed} and 1 more' == restore.found_in(
+        v.gpu(firmware=tuple(names)), None
+    )

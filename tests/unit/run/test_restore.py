@@ -68,7 +68,7 @@ def test_a_wrong_version_that_shows_only_after_the_reset_goes_through_the_stages
     ]  # fmt: skip
     assert expected == bench.machine.log
     assert (v.OLD, ()) == (bench.machine.version, outcome.quarantined)
-    assert any('in the end it runs broken' in r for r in outcome.reasons)
+    assert any('in the end it ran broken' in r for r in outcome.reasons)
     assert any('restored to 1.0' in r for r in outcome.reasons)
     assert bench.machine.closed
     assert 1 == len(job.engagements)
@@ -166,7 +166,7 @@ def test_a_failed_flash_without_an_image_to_go_back_to_quarantines_the_device():
     job, outcome = finish(bench)
     assert ((v.GPU,), (v.GPU,)) == (outcome.quarantined, job.quarantined)
     told = next(r for r in outcome.reasons if 'is quarantined' in r)
-    assert all(word in told for word in (v.GPU, 'GPU_0 runs broken', 'no image to go back to', 'replace the card'))
+    assert all(word in told for word in (v.GPU, 'GPU_0 ran broken', 'no image to go back to', 'replace the card'))
     assert bench.machine.closed
 
 
@@ -751,7 +751,7 @@ def test_a_component_that_its_card_shows_no_more_is_judged_when_it_had_the_time_
     assert (v.GPU,) == outcome.quarantined
     assert ['gpu-new'] == pushes(bench)
     (told,) = [r for r in outcome.reasons if 'is quarantined' in r]
-    assert 'GPU_0 is not shown any more; the card shows GPU_0_1 2.0' in told
+    assert 'GPU_0 was not shown any more; the card showed GPU_0_1 2.0' in told
     assert 'the deadline has passed' not in outcome.reasons
     assert timedelta(minutes=5) > bench.now - v.NOW
 
@@ -777,10 +777,10 @@ def test_what_a_card_shows_is_told_in_a_sentence_that_ends():
     """A BMC may show hundreds of items with names of any length."""
     many = tuple(v.component(f'{n:03}' + 'x' * 500, 'y' * 500) for n in range(300))
     told = restore.found_in(v.gpu(firmware=many), None)
-    assert told.startswith('is not shown any more; the card shows 000xxx')
+    assert told.startswith('was not shown any more; the card showed 000xxx')
     assert told.endswith(' and 294 more')
     assert 1000 > len(told)
-    assert 'is not shown any more; the card shows no firmware' == restore.found_in(v.gpu(firmware=()), None)
+    assert 'was not shown any more; the card showed no firmware' == restore.found_in(v.gpu(firmware=()), None)
 
 
 def test_a_bmc_is_looked_at_once_in_a_turn_however_many_of_its_components_are_gone():
