@@ -250,7 +250,7 @@ def _never_planned(image: Image, restore: Image | None) -> list[str]:
 
 
 def _openable(image: Image, store: Store) -> ImageError | None:
-    """Why a job would not take it; None where it would. What begins as an HPM.1 image has to be a good one, as IPMI takes it."""
+    """Why a job would not take it; None where it would. What begins as an HPM.1 image has to be one that IPMI takes."""
     from baremetal_acc.bmc.ipmi import fitting
 
     try:

@@ -17,11 +17,12 @@ Source: facts/ipmi.md, section 3.
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from baremetal_acc.bmc import wait
-from baremetal_acc.bmc.ipmi import device, hpm, hpm_image, transfer
+from baremetal_acc.bmc.ipmi import fitting, hpm, hpm_image, transfer
+from baremetal_acc.bmc.ipmi.fitting import Fitting
 from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
@@ -49,21 +50,10 @@ _BACK = 'roll back'
 """In place of how far an upload is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fitting:
-    """An image, the part of it for a component, and that component of a controller that takes it now."""
-
-    image: hpm_image.Image
-    part: hpm_image.Upload
-    target: hpm.Capabilities
-    component: hpm.Component
-    can: hpm.Properties
-
-
 def facts() -> UpdateFacts:
     """How a BMC takes images by HPM.1: one at a time, from us."""
     how = Sending(way=Way.HPM_1, apply_time=None)
-    return UpdateFacts(push=True, pull=False, parallel=1, max_size=hpm_image.MOST_BYTES, sending=how)
+    return UpdateFacts(push=True, pull=False, parallel=1, max_size=hpm_image.MOST_BYTES, sending=how, judges=True)
 
 
 def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:
@@ -108,7 +98,7 @@ def go_on(
         return _brought_in_force(raw, ref, back=False)
     going = None
     if progress.so_far is not None:
-        going = transfer.resumed(_image(raw, ref, number, upload)[1], progress.so_far, clock())
+        going = transfer.resumed(_image(raw, ref, upload).uploads[0], progress.so_far, clock())
     if going is None:
         going = _begun(raw, _fitting(raw, ref, number, upload))
     try:
@@ -118,7 +108,7 @@ def go_on(
     return replace(progress, so_far=transfer.paused(going, clock()), percent=going.percent, whole=going.staged, turning=False)
 
 
-def _begun(raw: Raw, found: _Fitting) -> transfer.Transfer:
+def _begun(raw: Raw, found: Fitting) -> transfer.Transfer:
     """The upload before its first command."""
     return transfer.begin(found.image, found.part, found.target, found.can, transfer.block_size(raw))
 
@@ -136,29 +126,19 @@ def _brought_in_force(raw: Raw, ref: Ref, *, back: bool) -> TaskReading:
     )
 
 
-def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> _Fitting:
+def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
     """See that an image is for a component, and that its controller takes it now.
 
     :raises BmcUnsupported: it does not fit. ``BmcBusy``: the controller is at something else.
     """
-    image, part = _image(raw, ref, number, upload)
-    target = hpm.capabilities(raw)
-    if target is None:
-        raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what='it does not speak HPM.1 any more')
-    differs = hpm_image.fits(image, hpm_image.device(device.identify(raw), target.components))
-    seen = hpm.component(raw, number) if number in target.components else None
-    if differs or seen is None:
-        raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what='; '.join(differs) or f'it has no component {number}')
-    if seen.properties is None:
-        told = f'what component {number} can could not be read: {"; ".join(seen.unread)}'
-        raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what=told)
+    found = fitting.fitting(raw, ref, number, _image(raw, ref, upload))
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
-    return _Fitting(image=image, part=part, target=target, component=seen, can=seen.properties)
+    return found
 
 
-def _goes_back(raw: Raw, found: _Fitting) -> bool:
+def _goes_back(raw: Raw, found: Fitting) -> bool:
     """Whether Manual Rollback brings the version of the image back, and changes nothing else.
 
     It goes back with all components that were activated last, and nobody tells which these are: so no other one may have
@@ -173,27 +153,12 @@ def _goes_back(raw: Raw, found: _Fitting) -> bool:
     return all(not one.unread and one.rollback in (None, one.current) for one in others)
 
 
-def _image(raw: Raw, ref: Ref, number: int, upload: Upload) -> tuple[hpm_image.Image, hpm_image.Upload]:
-    """The bytes that were checked, as an image for this component and no other."""
-
-    def unfit(what: str) -> BmcUnsupported:
-        return BmcUnsupported(bmc=raw.label, uri=ref.uri, what=what)
-
-    if upload.size_bytes > hpm_image.MOST_BYTES:
-        raise unfit(f'image {upload.file} has {upload.size_bytes} bytes, and at most {hpm_image.MOST_BYTES} are taken')
-    with upload.open() as stream:
-        content = stream.read(upload.size_bytes + 1)
-    if len(content) != upload.size_bytes:
-        raise unfit(f'image {upload.file} has another size than the {upload.size_bytes} bytes that were checked')
+def _image(raw: Raw, ref: Ref, upload: Upload) -> hpm_image.Image:
+    """The bytes that were checked. What is wrong with them has not touched the component."""
     try:
-        image = hpm_image.parse(content, upload.file)
+        return fitting.read(upload, upload.file)
     except ImageError as exc:
-        raise unfit(exc.message) from exc
-    brings = frozenset(one.component for one in image.uploads)
-    if brings != {number}:
-        listed = hpm_image.listed(brings)
-        raise unfit(f'image {upload.file} brings firmware for component {listed}, and it is to be written to {number} alone')
-    return image, image.uploads[0]
+        raise BmcUnsupported(bmc=raw.label, uri=ref.uri, what=exc.message, hint=exc.hint) from exc
 
 
 def reading(raw: Raw, ref: Ref, number: int, *, back: bool = False) -> TaskReading:
