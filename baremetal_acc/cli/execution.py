@@ -30,7 +30,6 @@ from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import (
-    CheckImage,
     Done,
     Engage,
     Finding,
@@ -41,12 +40,10 @@ from baremetal_acc.model.job import (
     Outcome,
     Plan,
     Program,
-    Publish,
     Release,
     Reset,
     Verdict,
     Wait,
-    Withdraw,
 )
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.placement.publish import Publisher
@@ -455,8 +452,6 @@ def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
 
 _WRITES = (Release, Flash, Program, Reset, Engage)
 
-_OTHERS = (Withdraw, CheckImage, Publish)
-
 
 def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exit, str, AccError | None]:
     """How a job that has ended counts."""
@@ -467,9 +462,10 @@ def _judged(job: Job, outcome: Outcome, unmet: tuple[Finding, ...]) -> tuple[Exi
         return Exit.HOLDS, 'done', None
     reasons = job.reasons + tuple(p for p in open_points if p not in job.reasons)
     went_wrong = [i for i in job.items if i.state is ItemState.FAILED]
-    if any(isinstance(i.action, _WRITES) for i in went_wrong):
+    wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
+    if any(isinstance(i.action, _WRITES) and (wrote or not i.untouched) for i in went_wrong):
         return Exit.WRITE_FAILED, 'failed', WriteFailed(reasons)
-    if any(isinstance(i.action, _OTHERS) for i in went_wrong):
+    if went_wrong:
         return Exit.REFUSED, 'refused', Refused(reasons)
     if open_points:
         return Exit.NOT_MET, 'not-met', NotMet(reasons)

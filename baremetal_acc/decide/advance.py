@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide.flash import Effect, Seen, following
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -63,12 +64,14 @@ class WriteSight:
     """What was seen of one write.
 
     :ivar stalled: the device was asked, as the task does not move any more.
+    :ivar shown: the version that runs; None where nobody asked, or the device does not show it.
     """
 
     seen: Seen
     percent: int | None = None
     message: str | None = None
     stalled: bool = False
+    shown: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +278,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         follows = following(item.state, seen.seen, _reset_of(item.action))
         # Why it was sent without an answer is told too, when nothing better is known.
         said = seen.message or (item.message if item.state is ItemState.SENT else None)
-        says = ' '.join(filter(None, (follows.why, said and f'({said})')))
+        says = ' '.join(filter(None, (follows.why and follows.why + _instead(item.action, seen), said and f'({said})')))
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         settles = follows.effect is Effect.SETTLE and not unseen
@@ -294,6 +297,16 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
                 item = replace(item, percent=seen.percent)
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
+
+
+def _instead(action: Flash | Program, seen: WriteSight) -> str:
+    """What runs in place of what was sent; and where nothing else is wrong, what the catalogue may not have said."""
+    if seen.shown is None or same_version(seen.shown, action.version):
+        return ''
+    found = f': {seen.shown} runs, {action.version} was sent'
+    if seen.seen is not Seen.SUCCEEDED or not isinstance(action, Flash):
+        return found
+    return f'{found}; apply.reset of image {action.image} is {action.reset}: name the reset there if it runs only after one'
 
 
 def _moved(item: Item, seen: WriteSight) -> bool:

@@ -97,7 +97,7 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime,
         staged_before=action.staged,
         stalled=stalled,
     )
-    return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs)
+    return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs, shown=component.version)
 
 
 def _shown_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:

@@ -193,6 +193,16 @@ def test_a_job_that_failed_counts_by_what_failed(kind, expected):
     assert 'because' in str(error)
 
 
+@pytest.mark.parametrize(('others', 'expected'), [(ItemState.SKIPPED, Exit.REFUSED), (ItemState.DONE, Exit.WRITE_FAILED)])
+def test_a_write_of_which_nothing_reached_its_device_is_a_refusal_unless_another_was_written(others, expected):
+    """Its BMC refused it, or nobody sent it: no device has to be looked at."""
+    job = ended((Flash, ItemState.FAILED), (Program, others), reasons=('because',))
+    job = replace(job, items=tuple(replace(i, untouched=i.state is ItemState.FAILED) for i in job.items))
+    code, _, error = _judged(job, Failed(reasons=job.reasons, wrote=False), ())
+    assert expected is code
+    assert 'because' in str(error)
+
+
 def test_a_job_without_a_failed_write_that_does_not_hold_is_not_met():
     """Everything was written as it should, and a lock still reads open."""
     unmet = (finding('lock host-device'),)

@@ -545,6 +545,27 @@ def test_the_time_to_settle_is_up_when_it_is_over_and_begins_when_a_task_was_las
     assert ['running'] == states(see(value, v.NOW + timedelta(minutes=30, seconds=59), writes=gone))
 
 
+@pytest.mark.parametrize(
+    ('seen', 'expected'),
+    [
+        (Seen.VANISHED, 'the BMC has forgotten the update, and the version is not there: 1.0 runs, 2.0 was sent'),
+        (
+            Seen.SUCCEEDED,
+            'the BMC says that the update succeeded, and the version is not there: 1.0 runs, 2.0 was sent; apply.reset of '
+            'image i is none: name the reset there if it runs only after one',
+        ),
+    ],
+)
+def test_a_version_that_does_not_come_is_named_with_what_runs_in_its_place(seen, expected):
+    """And where the BMC says that all went well, what the catalogue may not have said."""
+    late = v.NOW + PATIENCE.settle + timedelta(seconds=1)
+    value = in_state(job(flash(0)), 'running')
+    failed = see(value, late, writes={0: WriteSight(seen=seen, shown=v.OLD)}).items[0]
+    assert (ItemState.FAILED, expected) == (failed.state, failed.message)
+    unasked = see(value, late, writes={0: WriteSight(seen=seen)}).items[0]
+    assert expected.split(': ')[0] == unasked.message
+
+
 def test_what_is_put_back_waits_for_a_busy_bmc_just_as_long_as_anything_takes():
     """Then it has failed without having touched the device, and the reason names the BMC."""
     value = restoring(job(flash(0), flash(1)), 1)
