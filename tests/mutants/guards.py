@@ -1399,8 +1399,8 @@ GUARDS = (
     Guard(
         name='take any cipher suite of a node',
         file='interfaces/baremetal_acc_ironic/target.py',
-        guard=' and int(value) in SUITES:',
-        gone=':',
+        guard='if number in SUITES:',
+        gone='if number is not None:',
         tests='tests/ironic/test_ipmi_node.py',
     ),
     Guard(
