@@ -74,6 +74,13 @@ GUARDS = (
         tests='tests/unit/decide/test_plan_actions.py',
     ),
     Guard(
+        name='hold the host for an image that its BMC speaks against',
+        file='baremetal_acc/run/checking.py',
+        guard='for name in sorted({place.bmc for place in action.places}):',
+        gone='for name in ():',
+        tests='tests/unit/run/test_tick.py::test_an_image_that_its_bmc_speaks_against_changes_nothing',
+    ),
+    Guard(
         name='go back with components that nobody asked about',
         file='baremetal_acc/bmc/ipmi/update.py',
         guard='    return all(not one.unread and one.rollback in (None, one.current) for one in others)\n',
