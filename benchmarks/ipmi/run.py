@@ -82,12 +82,11 @@ class Desk:
         self.password = folder / 'password'
         self.password.touch(mode=0o600)
         self.password.write_text(PASSWORD)
-        self._version = 10
+        self._versions = (f'{major}.{minor}' for major in range(1, 100) for minor in range(11, 100))
 
     def image(self, size_bytes: int) -> tuple[Path, str]:
         """A new image, with its version."""
-        self._version += 1
-        version = f'1.{self._version}'
+        version = next(self._versions)
         path = self.folder / 'image.hpm'
         write_image(path, version, size_bytes)
         return path, version
