@@ -339,6 +339,123 @@ def shorter(answer):
     return answer[:14] + struct.pack('<H', 60) + answer[16:76]
 
 
+# ---------------------------------------------------------------------------------------------------------- one after another
+
+
+def tapped(site, meddle=lambda datagram, answers: answers):
+    """Packets of a session that the BMC gets from now on."""
+    packets = []
+
+    def tap(datagram, answers):
+        if in_session(datagram):
+            packets.append(datagram)
+        return meddle(datagram, answers)
+
+    site.meddle = tap
+    return packets
+
+
+def numbers(packets):
+    """Their sequence numbers."""
+    return [int.from_bytes(packet[10:14], 'little') for packet in packets]
+
+
+@pytest.mark.parametrize('delay', [0.0, 0.01])
+@pytest.mark.parametrize('make', [Site.login, lambda site: Sessions(site.place(), Privilege.ADMINISTRATOR)])
+def test_a_series_is_as_one_after_another(site, make, delay):
+    """Each is sent when the one before was answered, and only one is asked for ahead of that."""
+    site.line.delay_seconds = delay
+    with make(site) as raw:
+        raw(*ODD, b'first')
+        packets, heard, given = tapped(site), [], []
+
+        def requests():
+            for number in range(100):
+                given.append(len(heard))
+                yield bytes((number,))
+
+        assert raw.series(*ODD, requests(), lambda reply: heard.append(reply.data) or True) is None
+        assert [bytes((number + 2, number)) for number in range(100)] == heard
+        assert [0, *range(99)] == given
+        sent = numbers(packets)
+        assert [*range(sent[0], sent[0] + 100)] == sent
+        assert raw.series(*ODD, iter(()), None) is None
+
+
+def test_a_series_ends_with_what_is_not_taken(site):
+    """The next one was made already, and is never sent: not by another command, by the same one, nor by a repetition."""
+    with site.login() as session:
+        packets = tapped(site)
+        data = [bytes((number,)) for number in range(5)]
+        stopped = session.series(*ODD, data, lambda reply: reply.data[1] != 2)
+        assert (Reply(0, b'\x03\x02'), data[:3]) == (stopped, site.done)
+        assert data[3] == session._codec._ready.asked[2]
+        assert '2.15' == identify(session).firmware
+        assert b'\x04\x03' == session(*ODD, data[3]).data
+        assert 5 == len(set(numbers(packets))) == len(packets)
+        assert sorted(numbers(packets)) == numbers(packets)
+
+
+def test_what_a_series_has_made_is_sent_after_what_it_repeats(site):
+    """Every third answer is lost. BMCs may drop a packet whose number is behind one that they have had."""
+    lost = iter(range(1000))
+    with site.login(answer=timedelta(seconds=20)) as session:
+        session._rtt = 0.001
+        packets = tapped(site, lambda datagram, answers: answers if next(lost) % 3 else [])
+        heard = []
+        assert (
+            session.series(*ODD, [bytes((number,)) for number in range(12)], lambda reply: heard.append(reply) or True) is None
+        )
+        assert [Reply(0, bytes((number + 1, number))) for number in range(12)] == heard
+        assert len(packets) > 12
+        assert sorted(set(numbers(packets))) == numbers(packets)
+    assert 12 == len(site.done)
+
+
+def test_a_series_whose_bmc_falls_silent_has_taken_what_came_before(site):
+    """And a session of several that has fallen silent is not used again."""
+    with Sessions(site.place(answer=timedelta(seconds=1)), Privilege.ADMINISTRATOR) as raw:
+        heard = []
+        site.then = lambda: setattr(site.line, 'silent', len(site.done) == 3)
+        with pytest.raises(BmcUnreachable, match='command 30h/01h: no answer in 1 s'):
+            raw.series(*ODD, [b'a', b'b', b'c', b'd'], lambda reply: heard.append(reply.data) or True)
+        assert ([b'\x01a', b'\x02b'], [b'a', b'b', b'c']) == (heard, site.done)
+        site.line.silent, site.then = False, lambda: None
+        before = raw._session
+        assert raw.series(*ODD, [b'd'], lambda reply: heard.append(reply.data) or True) is None
+        assert b'\x04d' == heard[-1]
+        assert before is None
+
+
+def test_what_is_too_long_for_a_frame_ends_a_series(site):
+    """It is not sent, and what was before it is."""
+    with site.login() as session:
+        long = bytes(70_000)
+        assert [Reply(Code.LENGTH_EXCEEDED)] * 2 == [session(*ODD, bytes(session.longest + 1)), session(*ODD, long)]
+        assert Reply(Code.LENGTH_EXCEEDED) == session.series(*ODD, [b'a', long, b'b'], lambda reply: True)
+        assert Reply(Code.LENGTH_EXCEEDED) == session.series(*ODD, [long], lambda reply: True)
+        assert [b'a'] == site.done
+
+
+def test_a_packet_that_was_made_is_for_that_command_alone():
+    """Each part of it is compared, and it goes out once."""
+    codec, _ = talk(4)
+    for other in ((0x0A, 0x11, b'x', 1), (0x06, 0x12, b'x', 1), (0x06, 0x11, b'y', 1), (0x06, 0x11, b'x', 0)):
+        codec.prepare(0x06, 0x11, b'x', 1)
+        made = codec._ready.packet
+        assert made != codec.encode(*other) == codec.outgoing
+        assert made != codec.encode(0x06, 0x11, b'x', 1)
+    codec.prepare(0x06, 0x11, b'x', 1)
+    made, before = codec._ready.packet, codec.seqlun
+    assert made == codec.encode(0x06, 0x11, b'x', 1) == codec.outgoing
+    assert (before + 1) % 64 == codec.seqlun
+    assert made != codec.repeated()
+    assert made != codec.encode(0x06, 0x11, b'x', 1)
+    codec.prepare(0x06, 0x11, b'x', 1)
+    codec.begin()
+    assert codec._ready is None, 'it is of a session that is over'
+
+
 # --------------------------------------------------------------------------------------------------------------- lost and late
 
 

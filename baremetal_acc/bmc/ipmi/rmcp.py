@@ -27,6 +27,7 @@ import secrets
 import struct
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -122,6 +123,21 @@ def parsed(message: bytes) -> Answer | None:
     )
 
 
+class _Packet(NamedTuple):
+    """A command, as it goes out.
+
+    :ivar asked: network function, command, data and LUN.
+    :ivar sequence: of the message.
+    :ivar awaited: how the answer begins.
+    """
+
+    asked: tuple[int, int, bytes, int]
+    sequence: int
+    message: bytes
+    awaited: bytes
+    packet: bytes
+
+
 class Mac:
     """HMAC with one key, for many packets: what becomes of the key is made once.
 
@@ -191,6 +207,7 @@ class Codec(pyghmi.Session):
         self.odd: str | None = None
         self.seqlun = 0
         self._message = self._awaited = b''
+        self._ready: _Packet | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -204,6 +221,7 @@ class Codec(pyghmi.Session):
         self._key_wanted = False
         self._highest = 0
         self._seen = 1
+        self._ready = None
 
     # -- what pyghmi calls, and what became of it ---------------------------------------------------------------------
 
@@ -233,6 +251,7 @@ class Codec(pyghmi.Session):
     def repeated(self) -> bytes:
         """What was sent last, for sending it again: in a session with a sequence number of its own."""
         if self.established:
+            self._ready = None  # its sequence number comes before that of the repetition: BMCs may drop what is behind
             self.outgoing = self._framed(self._message)
         return self.outgoing
 
@@ -358,13 +377,29 @@ class Codec(pyghmi.Session):
 
     def encode(self, netfn: int, command: int, data: bytes, lun: int) -> bytes:
         """The packet of a command, with the next sequence numbers."""
-        self.seqlun = sequence = (self.seqlun + 1) & 0x3F
+        asked = netfn, command, data, lun
+        ready, self._ready = self._ready, None
+        if ready is None or ready.asked != asked:
+            ready = self._made(asked)
+        _, self.seqlun, self._message, self._awaited, self.outgoing = ready
+        return self.outgoing
+
+    def prepare(self, netfn: int, command: int, data: bytes, lun: int) -> None:
+        """Make the packet of the command that probably comes next, while an answer is waited for.
+
+        :meth:`encode` takes it for that very command, if nothing else was sent before, and drops it otherwise: the sequence
+        number of its session is then left out, as that of a packet that was lost.
+        """
+        self._ready = self._made((netfn, command, data, lun))
+
+    def _made(self, asked: tuple[int, int, bytes, int]) -> '_Packet':
+        netfn, command, data, lun = asked
+        sequence = (self.seqlun + 1) & 0x3F
         there, back = netfn << 2 | lun, (netfn | 1) << 2
         body = bytes((_CONSOLE, sequence << 2, command)) + data
-        self._message = bytes((_BMC, there, -_BMC - there & 0xFF)) + body + bytes((-sum(body) & 0xFF,))
-        self._awaited = bytes((_CONSOLE, back, -_CONSOLE - back & 0xFF, _BMC, sequence << 2 | lun, command))
-        self.outgoing = self._framed(self._message)
-        return self.outgoing
+        message = bytes((_BMC, there, -_BMC - there & 0xFF)) + body + bytes((-sum(body) & 0xFF,))
+        awaited = bytes((_CONSOLE, back, -_CONSOLE - back & 0xFF, _BMC, sequence << 2 | lun, command))
+        return _Packet(asked, sequence, message, awaited, self._framed(message))
 
     def answers(self, message: bytes) -> bool:
         """Whether a message is the answer to the last command, as nearly all BMCs give it; :func:`parsed` looks at the others.

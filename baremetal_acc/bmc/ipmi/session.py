@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import NamedTuple
@@ -47,6 +47,9 @@ cannot be heard among them, and has said nothing wrong.
 
 _LARGEST = 8192
 """Bytes of a datagram that is looked at. The largest answer there is takes a tenth of it, but for HPM.2."""
+
+_MOMENT = 0.001
+"""Seconds: waiting knows no less."""
 
 _FIRST_PAUSE, _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 0.1, 2.0
 """Seconds before something is sent again: at first; when the BMC is known to be fast; and when it was sent often."""
@@ -147,6 +150,31 @@ class Session:
             reply = self._asked(_Asked(netfn, command, bytes(data), lun, once, within.total_seconds()))
         LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
         return reply
+
+    def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+        """As :func:`~baremetal_acc.bmc.ipmi.wire.series`: the next packet is made while the answer to the last is waited for.
+
+        :raises BmcError: as by a call.
+        """
+        left = iter(requests)
+        data = next(left, None)
+
+        def meanwhile() -> None:
+            nonlocal data
+            data = next(left, None)
+            if data is not None and len(data) <= self.longest:
+                self._codec.prepare(netfn, command, data, 0)
+
+        with self._lock:
+            within = self._there.answer.total_seconds()
+            while data is not None:
+                if len(data) > self.longest:
+                    return Reply(Code.LENGTH_EXCEEDED)
+                reply = self._asked(_Asked(netfn, command, data, 0, False, within), meanwhile)
+                LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
+                if not taken(reply):
+                    return reply
+        return None
 
     def close(self) -> None:
         """Log out. Never fails: the BMC ends sessions by itself, too."""
@@ -251,8 +279,12 @@ class Session:
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _asked(self, asked: '_Asked') -> Reply:
-        """Send a command, and again where that may be, until it is answered."""
+    def _asked(self, asked: '_Asked', meanwhile: Callable[[], None] | None = None) -> Reply:
+        """Send a command, and again where that may be, until it is answered.
+
+        :param meanwhile: done half-way to the answer, as long as the BMC usually takes: of a process that has just been awake
+            the processor's caches know more when the answer comes.
+        """
         began = self._clock()
         if self._socket is None:
             raise BmcUnreachable(bmc=self.label, what=f'{asked}: the session is closed')
@@ -264,9 +296,13 @@ class Session:
         pace = _Pace(began, _FIRST_PAUSE if self._rtt is None else max(_SHORTEST_PAUSE, min(4 * self._rtt, _FIRST_PAUSE)))
         if asked.once:
             pace.due = until
+        if meanwhile is not None:
+            if self._rtt is not None and self._rtt >= 2 * _MOMENT:
+                self._wait(self._rtt / 2)
+            meanwhile()
         # It is nearly always what comes first, and is then taken without the loop, which costs 10 microseconds.
         # (What Send Message carries is answered by a message of its own.)
-        first = self._first(min(until, pace.due) - began)
+        first = self._first(min(until, pace.due) - self._clock())
         if first and self._codec.answers(first) and asked.command != _SEND_MESSAGE:
             self.idle_since = self._clock()
             self._learn(self.idle_since - began)
@@ -495,6 +531,19 @@ class Sessions:
             session = self.ready()
             try:
                 return session(netfn, command, data, lun=lun, once=once, within=within)
+            except (BmcUnreachable, BmcAnswerInvalid):
+                self.close()
+                raise
+
+    def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+        """As :func:`~baremetal_acc.bmc.ipmi.wire.series`, all of it in one session.
+
+        :raises BmcError: as by :class:`Session`, by its making too.
+        """
+        with self._lock:
+            session = self.ready()
+            try:
+                return session.series(netfn, command, requests, taken)
             except (BmcUnreachable, BmcAnswerInvalid):
                 self.close()
                 raise

@@ -6,10 +6,11 @@ FRU, SDR, HPM.1 and the firmware firewall are pairs of encoding and parsing, and
 with a BMC, a controller behind it, or a test.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnsupported
 
@@ -107,6 +108,31 @@ class Raw(Protocol):
         :raises BmcUnreachable: no answer came. Of a command that was to be sent once nobody knows whether it was done.
         :raises BmcAnswerInvalid: what came is no answer to it.
         """
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A :class:`Raw` that knows to send commands of one kind one after another faster than one at a time."""
+
+    def series(self, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+        """As :func:`series`."""
+
+
+def series(raw: Raw, netfn: int, command: int, requests: Iterable[bytes], taken: Callable[[Reply], bool]) -> Reply | None:
+    """Send commands of one kind one after another, each when the one before was answered.
+
+    :param requests: their data. One may be asked for before the last answer has come.
+    :param taken: whether the next one may be sent after this answer. It is called once for each.
+    :returns: the first answer that was not taken; None: all were.
+    :raises BmcError: as by :class:`Raw`; what came before was taken.
+    """
+    if isinstance(raw, Paced):
+        return raw.series(netfn, command, requests, taken)
+    for data in requests:
+        reply = raw(netfn, command, data)
+        if not taken(reply):
+            return reply
+    return None
 
 
 def refusal(raw: Raw, what: str, reply: Reply) -> BmcError:

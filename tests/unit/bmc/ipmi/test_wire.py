@@ -4,7 +4,7 @@
 
 import pytest
 
-from baremetal_acc.bmc.ipmi.wire import NetFn, Reply, ask
+from baremetal_acc.bmc.ipmi.wire import NetFn, Reply, ask, series
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnsupported
 
 
@@ -55,3 +55,30 @@ def test_an_answer_that_is_cut_short_is_none():
     """A hostile or a broken controller."""
     with pytest.raises(BmcAnswerInvalid, match='Get Device ID: the answer has 1 bytes, and 11 are needed'):
         ask(Controller(Reply(0, b'\x20')), NetFn.APP, 1, what='Get Device ID', least=11)
+
+
+def test_a_series_is_sent_one_at_a_time_where_nothing_is_faster():
+    """It ends with the first answer that is not taken, or with the last request."""
+    controller, heard = Controller(Reply(0, b'a')), []
+
+    def taken(reply):
+        heard.append(reply)
+        return len(heard) < 3
+
+    assert controller.reply == series(controller, 6, 1, [b'1', b'2', b'3', b'4'], taken)
+    assert ([(6, 1, data, False) for data in (b'1', b'2', b'3')], 3) == (controller.asked, len(heard))
+    assert series(controller, 6, 1, [b'5', b'6'], lambda reply: True) is None
+    assert [b'5', b'6'] == [data for _, _, data, _ in controller.asked[3:]]
+
+
+def test_a_series_is_left_to_whoever_knows_more_of_it():
+    """With all that was given."""
+
+    class Faster(Controller):
+        def series(self, *given):
+            self.asked.append(given)
+            return self.reply
+
+    controller, requests = Faster(Reply(0xC0)), []
+    assert Reply(0xC0) == series(controller, 6, 1, requests, len)
+    assert [(6, 1, requests, len)] == controller.asked
