@@ -577,18 +577,21 @@ def test_our_publisher_takes_the_calls_that_the_page_says(tmp_path: Path):
 # ------------------------------------------------------------------------------------------------------------------ IPMI
 
 
+def ipmi_found(client: str, case: str, delay: str, figure: float, turn: int = 0) -> ipmi.Found:
+    return ipmi.Found(client=client, case=case, delay=delay, figure=figure, asked=1, turn=turn)
+
+
 def ipmi_bars(**factors: float) -> dict[str, str]:
     """What the bars say when ours takes so many times ipmitool's time; 10 commands a second of ipmitool's."""
-    middle = {}
+    found = []
     for delay in ipmi.DELAYS:
         for case in ipmi.CASES:
             factor = factors.get(case.replace(', ', '_').replace(' ', '_').replace('.', '_'), 0.05)
-            ours = 10 / factor if case == 'commands' else factor
-            middle |= {
-                (delay, case, ipmi.OURS): (ours, 1.0),
-                (delay, case, ipmi.IPMITOOL): (10 if case == 'commands' else 1, 1.0),
-            }
-    return {line.split()[1].rstrip(':'): line.rpartition(' ')[2] for line in ipmi.bars(middle).lines()}
+            found += [
+                ipmi_found(ipmi.OURS, case, delay, 10 / factor if case == 'commands' else factor),
+                ipmi_found(ipmi.IPMITOOL, case, delay, 10 if case == 'commands' else 1),
+            ]
+    return {line.split()[1].rstrip(':'): line.rpartition(' ')[2] for line in ipmi.bars(found).lines()}
 
 
 @pytest.mark.parametrize(
@@ -609,8 +612,23 @@ def test_each_bar_of_ipmi_is_met_to_the_limit_and_short_behind_it(case, good, ba
 
 def test_without_ipmitool_no_bar_of_ipmi_is_met():
     """What was not measured is short."""
-    alone = {(d, c, ipmi.OURS): (1.0, 1.0) for d in ipmi.DELAYS for c in ipmi.CASES}
+    alone = [ipmi_found(ipmi.OURS, case, delay, 1.0) for delay in ipmi.DELAYS for case in ipmi.CASES]
     assert {'short'} == {line.rpartition(' ')[2] for line in ipmi.bars(alone).lines()}
+
+
+def test_clients_of_ipmi_are_compared_round_by_round():
+    """Of rounds that both were there in: a machine that was slow for one of them slowed both."""
+    case, delay = f'upload, {SMALL}', '2 ms'
+    ours = [ipmi_found(ipmi.OURS, case, delay, seconds, turn) for turn, seconds in enumerate((1.0, 10.0, 1.0, 1.0))]
+    theirs = [ipmi_found(ipmi.IPMITOOL, case, delay, seconds, turn) for turn, seconds in enumerate((2.0, 30.0, 4.0))]
+    assert 3.0 == ipmi.faster([*ours, *theirs], delay, case, ipmi.IPMITOOL)
+    assert ipmi.faster([*ours, *theirs], '0 ms', case, ipmi.IPMITOOL) is None
+    assert ipmi.faster([*ours, *theirs[:1]], delay, case, ipmi.PYTHON_IPMI) is None
+    assert 2.0 == ipmi.faster([*ours, *theirs[:1]], delay, case, ipmi.IPMITOOL)
+    rates = [ipmi_found(client, 'commands', delay, rate) for client, rate in ((ipmi.OURS, 300.0), (ipmi.IPMITOOL, 100.0))]
+    assert 3.0 == ipmi.faster(rates, delay, 'commands', ipmi.IPMITOOL)
+    assert 'ours is faster' in ipmi.table([*ours, *theirs])
+    assert ipmi.table([*ours, *theirs]).splitlines()[2].endswith(' 3.000')
 
 
 def test_the_bmcs_of_the_benchmark_answer_ours(tmp_path: Path):

@@ -55,7 +55,9 @@ def main() -> None:
                 task = connection.go_on(ref, upload, task)
             while task is not None and task.state is TaskState.ACTIVE:
                 task = connection.task(ref)
+            done, used = time.monotonic(), time.process_time()
             found = {'version': connection.component(ref).version}
+            started, cpu = started + time.monotonic() - done, cpu + time.process_time() - used
     print(json.dumps({'wall': time.monotonic() - started, 'cpu': time.process_time() - cpu, **found}))
 
 

@@ -48,7 +48,9 @@ def main() -> None:
             found = {'cards': len(boards) - 1}
         else:
             connection.install_component_from_file(str(arguments.image), 0)
+            done, used = time.monotonic(), time.process_time()
             found = {'version': str(connection.get_component_property(0, 1).version)}
+            started, cpu = started + time.monotonic() - done, cpu + time.process_time() - used
     finally:
         connection.close()
     print(json.dumps({'wall': time.monotonic() - started, 'cpu': time.process_time() - cpu, **found}))
