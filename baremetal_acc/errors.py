@@ -96,9 +96,16 @@ class BmcError(AccError):
 
 
 class BmcUnreachable(BmcError):
-    """No answer in time, or the connection broke."""
+    """No answer in time, or the connection broke.
+
+    :ivar sent: what was to be done may have reached it. False where not even a login did: then nothing has happened.
+    """
 
     waiting_helps = True
+
+    def __init__(self, *, bmc: str, what: str, uri: str | None = None, hint: str | None = None, sent: bool = True) -> None:
+        self.sent = sent
+        super().__init__(bmc=bmc, what=what, uri=uri, hint=hint)
 
 
 class BmcUntrusted(BmcError):

@@ -85,6 +85,8 @@ def write(
         return ended(job, position, ItemState.FAILED, now, str(exc))
     except AccError as exc:
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        if isinstance(exc, BmcUnreachable) and not exc.sent:
+            return _put_off(job, position, action, exc, tools, now)
         if _took_nothing(exc):
             return ended(job, position, ItemState.FAILED, now, str(exc), untouched=True)
         # Whether it arrived is unknown: it stays as sent, and the next look decides.
@@ -131,6 +133,9 @@ def go_on(job: Job, position: int, action: Flash | Program, progress: Progress, 
         return _held_up(job, position, exc, tools.patience.stall, now)
     except AccError as exc:
         LOG.warning('%s: %s: %s', job.target, describe(action), exc)
+        if isinstance(exc, BmcUnreachable) and not exc.sent:
+            # Nothing was under way, so that it goes on where it is; whether the device still knows, is seen then.
+            return _held_up(job, position, exc, tools.patience.reset, now)
         if progress.whole and not _took_nothing(exc):
             # Whether it was brought in force is unknown: the next look decides.
             return with_item(job, position, replace(item, progress=None, message=exc.message))
@@ -149,14 +154,17 @@ def _held_up(job: Job, position: int, exc: AccError, limit: timedelta, now: date
     return with_item(job, position, replace(item, message=exc.message))
 
 
-def _put_off(job: Job, position: int, action: Flash | Program, exc: BmcBusy, tools: Tools, now: datetime) -> Job:
+def _put_off(
+    job: Job, position: int, action: Flash | Program, exc: BmcBusy | BmcUnreachable, tools: Tools, now: datetime
+) -> Job:
     """Its BMC has taken nothing, and is asked again; not for ever, unless it is we who keep it busy."""
     item = job.items[position]
     under_way = [i.action for n, i in enumerate(job.items) if n != position and i.state in (ItemState.SENT, ItemState.RUNNING)]
     ours = any(isinstance(a, Flash | Program) and a.ref.bmc == action.ref.bmc for a in under_way)
     since = now if ours or item.busy is None else item.busy
     if now - since > tools.patience.stall:
-        why = f'it says nothing but that it is busy, and did so for {tools.patience.stall}: {exc.message}'
+        says = 'says nothing but that it is busy, and did so' if isinstance(exc, BmcBusy) else 'cannot be reached, and was not'
+        why = f'it {says} for {tools.patience.stall}: {exc.message}'
         return ended(job, position, ItemState.FAILED, now, why, untouched=True)
     return with_item(job, position, replace(item.to(ItemState.PLANNED, now, exc.message), busy=since))
 

@@ -28,7 +28,7 @@ from baremetal_acc.bmc.ipmi.wire import Code, NetFn
 from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
-from baremetal_acc.emulator.ipmi.controller import Controller, Identity, Privilege
+from baremetal_acc.emulator.ipmi.controller import Controller, Identity, Privilege, Refusal
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, Product, inventory
 from baremetal_acc.emulator.ipmi.hpm import Part as HpmPart
 from baremetal_acc.emulator.ipmi.hpm import Times
@@ -609,13 +609,43 @@ def test_a_look_at_ipmi_sim(sim, monkeypatch):
         assert time.monotonic() - began < 50
         assert [('serial:A-2', 'Alveo U50', 'AMC 1')] == [(a.id, a.model, a.location) for a in look.accelerators]
         assert ('9.08', 'Server 9', PowerState.OFF) == (look.facts.firmware_version, look.facts.product, look.facts.power)
-        # It refuses what it does not know to all but administrators; the controller at 72h says that it has no such command.
-        told = [(gap.ref.uri, gap.reason, gap.hides) for gap in look.gaps]
-        assert [('/ipmi/hpm', 'Get Target Upgrade Capabilities: refused (D4h)', False)] == told
+        # It refuses what it does not know to all but administrators: as such a one we are told that there is no such command.
+        assert ((), None, None) == (look.gaps, look.facts.update, look.reader.peek('/ipmi/firewall/f'))
     with pytest.raises(BmcUnsupported, match='does not offer cipher suite 17'):
         IpmiDriver().connect(of_sim(sim, cipher_suite=17))
     with pytest.raises(BmcNotAuthorised, match='the password is wrong'):
         IpmiDriver().connect(of_sim(sim, password='wrong'))
+
+
+def test_what_an_operator_is_refused_is_asked_as_an_administrator_and_never_by_one_who_may_not_be_that(site):
+    """A BMC refuses an operator what it does not have like a command that he may not give."""
+
+    def unknown(request):
+        raise Refusal(0xC1)
+
+    def refuse(request):
+        is_upgrades = (request.netfn, request.command) == (0x2C, 0x2E)
+        return 0xD4 if is_upgrades and request.privilege < Privilege.ADMINISTRATOR else None
+
+    site.bmc.add(0x06, 0x61, unknown, privilege=Privilege.ADMINISTRATOR, most=20)
+    site.bmc.guards.append(refuse)
+    logins = []
+    real = site.endpoint.receive
+    site.endpoint.receive = lambda datagram: (logins.append(datagram[5:6] == b'\x12'), real(datagram))[1]
+    with site.connect(username='admin') as connection:
+        look = connection.look(NOW)
+        assert [] == [gap for gap in look.gaps if gap.ref.uri == '/ipmi/hpm']
+        assert look.reader.peek('/ipmi/firewall/f') is None
+        assert '1.04' == connection.component(ref('/ipmi/hpm/0')).version
+    assert 0 == site.endpoint.sessions
+    del logins[:]
+    with site.connect() as connection:
+        look = connection.look(NOW)
+        told = [gap.reason for gap in look.gaps if gap.ref.uri == '/ipmi/hpm']
+        assert ['Get Target Upgrade Capabilities: refused (D4h)'] == told
+        assert 'unknown' == look.reader.peek('/ipmi/firewall/f').body['State']
+        connection.look(NOW)
+    assert 2 == sum(logins)
 
 
 def test_ipmi_sim_has_neither_hpm_1_nor_a_firewall(sim):

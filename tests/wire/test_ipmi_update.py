@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.bmc.ipmi import update
-from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BACK, ROLLBACK_STATUS, Ability, Times
+from baremetal_acc.emulator.ipmi.hpm import ACTIVATE, FINISH, INITIATE, ROLL_BACK, ROLLBACK_STATUS, STATUS, Ability, Times
 from baremetal_acc.emulator.ipmi.lan import LanThread
 from baremetal_acc.emulator.ipmi.upgrade_image import Upload as Part
 from baremetal_acc.emulator.ipmi.upgrade_image import build_upgrade_image
@@ -449,6 +449,50 @@ def test_a_rollback_that_is_not_taken_now_is_asked_for_again(lan):
     assert 1 == site.amc_upgrades.rollbacks
 
 
+def done_and_called_busy(controller, command):
+    """The first time it is done, and answered with C0h: a bus has repeated it, or the controller lies. How often it came."""
+    sent = []
+
+    def around(request, execute):
+        answer = execute(request)
+        if (request.netfn, request.command) != (0x2C, command):
+            return answer
+        sent.append(answer.code)
+        return replace(answer, code=0xC0) if len(sent) == 1 else answer
+
+    controller.around = around
+    return sent
+
+
+@pytest.mark.parametrize('tells', [True, False])
+def test_a_rollback_that_was_done_and_called_busy_is_not_done_again(lan, tells):
+    """A second one would bring the failed firmware back. Where nobody could tell whether it was done, none is tried."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        sent = done_and_called_busy(site.amc, ROLL_BACK)
+        silent = lambda request: 0xC1 if (request.netfn, request.command) == (0x2C, STATUS) else None  # noqa: E731
+        if not tells:
+            site.amc.guards.append(silent)
+        written(connection, FPGA, replace(uploading(upgrade(OLD)), goes_back=True))
+        until = time.monotonic() + 20
+        while connection.component(FPGA).version != SHOWN_OLD:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    assert ((1, 1) if tells else (0, 0)) == (len(sent), site.amc_upgrades.rollbacks)
+
+
+def test_an_activation_that_was_done_and_called_busy_counts(lan):
+    """The status says that it was the last command; it is not sent again."""
+    site = Site(lan)
+    sent = done_and_called_busy(site.amc, ACTIVATE)
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        assert TaskState.SUCCEEDED is ended(connection, FPGA).state
+    assert (1, 1) == (len(sent), site.amc_upgrades.activations)
+
+
 def test_a_rollback_that_has_failed_is_told_as_that(lan):
     """It is sent once."""
     site = Site(lan)
@@ -557,6 +601,33 @@ def test_an_image_that_cannot_be_written_is_refused_before_the_host_is_held(lan,
     checked = desk.run('catalogue', 'check', 'catalogue.toml')
     assert (4, True) == (checked.code, 'is version 7.01 by its header' in checked.err), checked
     assert ([], OLD) == (site.controls, site.versions()[0])
+
+
+@pytest.mark.parametrize('command', [INITIATE, FINISH])
+def test_a_login_that_fails_between_two_turns_costs_nothing(lan, tmp_path, monkeypatch, command):
+    """Nothing was under way: the upload goes on where it was, and what is whole is activated, once."""
+    monkeypatch.setattr(update, 'TURN', timedelta(seconds=0.2))
+    site = Site(lan)
+    site.line.delay_seconds = 0.01
+    images = [('fpga-new', NEW, SHOWN_NEW, 'fpga-old'), ('fpga-old', OLD, SHOWN_OLD, 'none')]
+    desk, files = desk_of(site, tmp_path, images)
+    seen = count(site.amc, INITIATE, FINISH, ACTIVATE)
+    begun, cut = [], []
+    site.amc.guards.append(lambda request: begun.append(1) if request.command == command else None)
+    real = site.endpoint.receive
+
+    def receive(datagram):
+        opens = datagram[5:6] == b'\x10' and begun and len(cut) < 6
+        if opens:
+            cut.append(datagram)
+        return () if opens else real(datagram)
+
+    monkeypatch.setattr(site.endpoint, 'receive', receive)
+    done = desk.run('apply', '--execute', '--target', 'node-1', *files)
+    assert 0 == done.code, done
+    assert cut
+    assert [2, 1, 1] == [seen[one] for one in (INITIATE, FINISH, ACTIVATE)]
+    assert (NEW, OLD, None, None) == site.versions()
 
 
 @pytest.mark.parametrize('manual', [True, False])

@@ -174,7 +174,7 @@ class Bridge:
         if not sent.ok:
             raise refusal(self._raw, f'Send Message to controller {self._address:02X}h on channel {self._channel}', sent)
         answer = self._heard(sent.data, request) if sent.data else self._fetched(request, until)
-        return Reply(answer.code, answer.data)
+        return Reply(answer.code, answer.data, sent.again)
 
     def _heard(self, message: bytes, request: Request) -> Response:
         """The answer that came with the answer to Send Message."""

@@ -11,14 +11,18 @@ How an update behaves: uploaded in turns and activated while the caller waits, t
 (:mod:`baremetal_acc.bmc.ipmi.update`).
 What it was tried on: our emulator, and OpenIPMI's ipmi_sim; no hardware.
 
-Reading is done as an operator, and what writes firmware or restarts a BMC as an administrator, over a session of its own.
+Reading is done as an operator, and what writes firmware or restarts a BMC as an administrator, over a session of its own. What
+is refused to an operator is read as an administrator, too, if the account may be that.
 """
 
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc import devices as table
@@ -31,8 +35,8 @@ from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, ob
 from baremetal_acc.bmc.ipmi.place import Privilege
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
-from baremetal_acc.bmc.ipmi.wire import NOT_THERE, NetFn, Raw, ask, refusal
-from baremetal_acc.errors import BmcError, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
+from baremetal_acc.bmc.ipmi.wire import NetFn, Raw, ask
+from baremetal_acc.errors import BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
@@ -42,6 +46,8 @@ from baremetal_acc.model.measurement import MeasurementReading, SignedMeasuremen
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
+
+_T = TypeVar('_T')
 
 _CHASSIS_STATUS, _CHASSIS_CONTROL, _COLD_RESET = 0x01, 0x02, 0x02
 _CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x02, ResetKind.SYSTEM_RESET: 0x03}
@@ -112,6 +118,7 @@ class IpmiConnection:
         self._targets: tuple[Path, ...] = ((),)
         self._others: list[Sessions] = []
         self._uploading: Sessions | None = None
+        self._asking: Sessions | None = None
 
     def __enter__(self) -> 'IpmiConnection':
         return self
@@ -121,7 +128,7 @@ class IpmiConnection:
 
     def close(self) -> None:
         """Log out."""
-        for raw in filter(None, (self._uploading, self._raw)):
+        for raw in filter(None, (self._uploading, self._asking, self._raw)):
             raw.close()
 
     def stop(self) -> None:
@@ -136,12 +143,12 @@ class IpmiConnection:
 
         :raises BmcError: no answer, or the BMC does not say what it is.
         """
-        with self._raw.limited(self.address.budget):
+        with self._budgeted():
             seen = device.look(self._raw)
             gaps: list[Gap] = []
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             power = self._power(gaps)
-            closed = firewall.read(self._raw)
+            closed = self._firewall()
             accounts = users.read(self._raw)
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
@@ -157,17 +164,54 @@ class IpmiConnection:
 
     def _target(self, path: Path, gaps: list[Gap]) -> inventory.Target | None:
         """The components of a controller that speaks HPM.1; that it does not is an ordinary answer."""
-        raw = self._to(path)
-        try:
+
+        def read(raw: Raw) -> inventory.Target | None:
             capabilities = hpm.capabilities(raw)
             if capabilities is None:
                 return None
             return inventory.Target(path=path, components=hpm.components(raw, capabilities))
+
+        try:
+            return self._as_may(path, read)
         except BmcError as exc:
             if isinstance(exc, BmcUnreachable):
                 device.identify(self._raw)  # is it the BMC that is gone?
             gaps.append(Gap(ref=self._ref(Place(path=path, part=Part.HPM)), reason=exc.what))
             return None
+
+    def _firewall(self) -> firewall.Verdict:
+        try:
+            return firewall.judge(self._as_may((), firewall.observe))
+        except BmcError as exc:
+            return firewall.Verdict(state=LockState.UNKNOWN, reason=exc.what)
+
+    def _as_may(self, path: Path, ask: Callable[[Raw], _T]) -> _T:
+        """Ask a controller as an operator; and as an administrator, in a session of its own, what it refuses him.
+
+        Some refuse an operator whatever they do not know, so that only an administrator is told that there is no such command.
+
+        :raises BmcNotAuthorised: it is refused, and the account may not be administrator, or it is refused to that one, too.
+        """
+        try:
+            return ask(self._to(path))
+        except BmcNotAuthorised as exc:
+            self._asking = self._asking or self._administrator()
+            try:
+                with self._asking.limited(self.address.budget):
+                    return ask(bridged(self._asking, path))
+            except BmcNotAuthorised:
+                raise exc from None
+            finally:
+                self._asking.close()
+
+    @contextmanager
+    def _budgeted(self) -> Iterator[None]:
+        """What is done within takes no longer than a look may."""
+        sessions = filter(None, (self._raw, self._uploading))
+        with ExitStack() as stack:
+            for raw in sessions:
+                stack.enter_context(raw.limited(self.address.budget))
+            yield
 
     def _power(self, gaps: list[Gap]) -> PowerState | None:
         """None: it has no chassis whose power it knows."""
@@ -237,11 +281,11 @@ class IpmiConnection:
             case Place(part=Part.FRU, number=int(number)):
                 body = resource.of_fru(fru.parse(fru.read(self._to(place.path), number, lun=place.lun)))
             case Place(part=Part.HPM, number=int(number), back=False):
-                body = resource.of_component(hpm.component(self._to(place.path), number))
+                body = resource.of_component(self._as_may(place.path, lambda raw: hpm.component(raw, number)))
             case Place(part=Part.CHASSIS):
                 body = {'PowerState': self._chassis().value}
             case Place(part=Part.FIREWALL):
-                body = observed_firewall(self._raw, uri)
+                body = self._as_may((), lambda raw: observed_firewall(raw, uri))
             case _:
                 raise no_such(self.address.label, uri)
         return Document(ref=Ref(bmc=self.address.name, uri=uri), body=body)
@@ -257,13 +301,16 @@ class IpmiConnection:
 
         :raises BmcError: it could not be read, or is none.
         """
+        with self._budgeted():
+            return self._component_now(ref)
+
+    def _component_now(self, ref: Ref) -> Component:
         match resource.place(ref.uri):
             case Place(part=Part.HPM, number=int(number), back=False) as place:
-                raw = self._to(place.path)
-                target = hpm.capabilities(raw)
-                if target is None or number not in target.components:
+                found = self._as_may(place.path, _components)
+                components = () if found is None else found
+                if number not in {one.number for one in components}:
                     raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='it has no such component any more')
-                components = hpm.components(raw, target)
                 one = next(one for one in components if one.number == number)
                 if one.current is None and one.unread:
                     raise BmcRefused(bmc=self.address.label, uri=ref.uri, what=one.unread[0])
@@ -277,12 +324,16 @@ class IpmiConnection:
 
         :raises BmcError: it could not be asked.
         """
+        with self._budgeted():
+            return self._task(ref)
+
+    def _task(self, ref: Ref) -> TaskReading:
         match resource.place(ref.uri):
             case Place(part=Part.HPM, number=None) as place:
                 found = self._running(place.path)
                 return found or TaskReading(ref=ref, state=TaskState.GONE, raw='no command is in progress')
             case Place(part=Part.HPM, number=int(number)) as place:
-                return update.reading(self._to(place.path), ref, number, back=place.back)
+                return self._as_may(place.path, lambda raw: update.reading(raw, ref, number, back=place.back))
             case _:
                 raise no_such(self.address.label, ref.uri)
 
@@ -291,18 +342,12 @@ class IpmiConnection:
 
         :raises BmcError: they could not be asked.
         """
-        return tuple(found for path in self._targets if (found := self._running(path)) is not None)
+        with self._budgeted():
+            return tuple(found for path in self._targets if (found := self._running(path)) is not None)
 
     def _running(self, path: Path) -> TaskReading | None:
-        raw = self._to(path)
-        what = hpm.NAMES[hpm.Command.STATUS]
-        reply = raw(NetFn.GROUP, hpm.Command.STATUS, hpm.encode_plain())
-        if reply.code in NOT_THERE:
-            return None
-        if not reply.ok:
-            raise refusal(raw, what, reply)
-        status = hpm.parse_status(reply.data, raw.label)
-        if status.code != hpm.IN_PROGRESS:
+        status = self._as_may(path, hpm.status)
+        if status is None or status.code != hpm.IN_PROGRESS:
             return None
         return TaskReading(
             ref=self._ref(Place(path=path, part=Part.HPM)),
@@ -335,9 +380,10 @@ class IpmiConnection:
         :raises AccError: as the contract says; see :mod:`baremetal_acc.bmc.ipmi.fitting`.
         """
         content = fitting.opened(image, upload)
-        for target in targets:
-            path, number = self._place(target)
-            fitting.judge(self._to(path), target, number, image, content)
+        with self._budgeted():
+            for target in targets:
+                path, number = self._place(target)
+                self._as_may(path, partial(fitting.judge, ref=target, number=number, image=image, content=content))
 
     def push(self, target: Ref, upload: Upload) -> Progress:
         """See whether an image can be written to a component of HPM.1: it is written by :meth:`go_on`.
@@ -345,7 +391,12 @@ class IpmiConnection:
         :raises BmcError: as the contract says, and as of :func:`baremetal_acc.bmc.ipmi.update.push`.
         """
         controller, number = self._component(target)
-        found = update.push(controller, target, number, upload)
+        try:
+            with self._budgeted():
+                found = update.push(controller, target, number, upload)
+        except BmcUnreachable as exc:
+            exc.sent = False  # it was only asked
+            raise
         return replace(found, task=self._controller(target))
 
     def go_on(self, target: Ref, upload: Upload, progress: Progress) -> TaskReading | Progress:
@@ -427,6 +478,12 @@ class IpmiConnection:
         """:raises BmcRefused: it is not that place."""
         if resource.place(ref.uri) != place:
             raise no_such(self.address.label, ref.uri)
+
+
+def _components(raw: Raw) -> tuple[hpm.Component, ...] | None:
+    """The components of a controller; None where it speaks no HPM.1."""
+    target = hpm.capabilities(raw)
+    return None if target is None else hpm.components(raw, target)
 
 
 def bridged(raw: Raw, path: Path) -> Raw:

@@ -29,6 +29,12 @@ LEAST_PATIENCE = timedelta(seconds=30)
 
 _HPM_2 = 2
 
+_BACKUP_BY_COMMAND = 1
+"""Of a component's two bits of rollback and backup: 2 says that it goes back, and needs no backup to be asked for."""
+
+_NOT_BY_THIS_INTERFACE = 0x81
+"""Completion code of Get Target Upgrade Capabilities."""
+
 
 class Command(IntEnum):
     """Of NetFn 2Ch, body code 00h."""
@@ -107,10 +113,13 @@ class Capabilities:
 class Properties:
     """What one component can.
 
+    :ivar rollback: it can go back to what it ran before.
+    :ivar backup: what it runs has to be saved by a command for that; it may be that without one it does so by itself.
     :ivar cold_reset: what was activated runs only after a reset of the payload, or a power cycle.
     """
 
     rollback: bool
+    backup: bool
     prepare: bool
     compare: bool
     deferred: bool
@@ -233,6 +242,7 @@ def parse_general(data: bytes, bmc: str) -> Properties:
     flags = _body(data, bmc, Command.COMPONENT_PROPERTIES, 1)[0]
     return Properties(
         rollback=bool(flags & 0x03),
+        backup=flags & 0x03 == _BACKUP_BY_COMMAND,
         prepare=bool(flags & 0x04),
         compare=bool(flags & 0x08),
         deferred=bool(flags & 0x10),
@@ -268,20 +278,24 @@ def parse_status(data: bytes, bmc: str) -> Status:
     return Status(command=raw[0], code=raw[1], percent=percent if percent is not None and percent <= 100 else None)
 
 
-def parse_self_test(reply: Reply, bmc: str) -> tuple[SelfTest, str]:
-    """Of Query Self-test Results, with its completion code, and for people."""
+def parse_self_test(reply: Reply, bmc: str) -> tuple[SelfTest, str, frozenset[int] | None]:
+    """Of Query Self-test Results, with its completion code: how it went, for people, and the components that failed it.
+
+    :returns: with no components where it does not tell which.
+    """
     if reply.code == IN_PROGRESS:
-        return SelfTest.RUNNING, 'the self-test is running'
+        return SelfTest.RUNNING, 'the self-test is running', None
     if reply.code == Code.NOT_IN_STATE or reply.code in NOT_THERE:
-        return SelfTest.NONE, 'there is no self-test'
+        return SelfTest.NONE, 'there is no self-test', None
     if not reply.ok:
-        return SelfTest.FAILED, f'the self-test ended with completion code {reply.code:02X}h'
+        return SelfTest.FAILED, f'the self-test ended with completion code {reply.code:02X}h', None
     raw = _body(reply.data, bmc, Command.SELF_TEST, 2)
     if raw[0] == 0x55:
-        return SelfTest.PASSED, 'the self-test passed'
+        return SelfTest.PASSED, 'the self-test passed', None
     if raw[0] == 0x60:
-        return SelfTest.FAILED, f'the self-test failed for component {listed(bits(raw[1]))}'
-    return SelfTest.FAILED, f'the self-test failed with result {raw[0]:02X}h {raw[1]:02X}h'
+        failed = bits(raw[1])
+        return SelfTest.FAILED, f'the self-test failed for component {listed(failed) or "none"}', failed or None
+    return SelfTest.FAILED, f'the self-test failed with result {raw[0]:02X}h {raw[1]:02X}h', None
 
 
 _BACK = {IN_PROGRESS: Rollback.RUNNING, 0x81: Rollback.FAILED, 0x82: Rollback.OVERRIDDEN, 0x83: Rollback.DENIED}
@@ -323,16 +337,29 @@ def _body(data: bytes, bmc: str, command: Command, least: int) -> bytes:
 
 
 def capabilities(raw: Raw) -> Capabilities | None:
-    """What the controller says of its upgrades; None: it does not speak HPM.1, an ordinary answer.
+    """What the controller says of its upgrades; None: it does not speak HPM.1, or not here, an ordinary answer.
 
     :raises BmcError: it could not be asked, or its answer is none.
     """
     reply = raw(NetFn.GROUP, Command.TARGET_CAPABILITIES, encode_plain())
-    if reply.code in NOT_THERE:
+    if reply.code in NOT_THERE or reply.code == _NOT_BY_THIS_INTERFACE:
         return None
     if not reply.ok:
         raise refusal(raw, NAMES[Command.TARGET_CAPABILITIES], reply)
     return parse_capabilities(reply.data, raw.label)
+
+
+def status(raw: Raw) -> Status | None:
+    """The last long command; None: it does not tell, an ordinary answer.
+
+    :raises BmcError: it could not be asked, or its answer is none.
+    """
+    reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+    if reply.code in NOT_THERE:
+        return None
+    if not reply.ok:
+        raise refusal(raw, NAMES[Command.STATUS], reply)
+    return parse_status(reply.data, raw.label)
 
 
 def component(raw: Raw, number: int) -> Component:
@@ -385,10 +412,19 @@ def components(raw: Raw, target: Capabilities) -> tuple[Component, ...]:
 def activate(raw: Raw, *, override_auto_rollback: bool = False) -> bool:
     """Activate what is staged. Sent once: what became of it is seen by :func:`look`, whatever this says.
 
+    Some controllers activate by themselves what has no deferred activation, when its upload is finished. They have nothing left
+    to activate then, and say so: that is no refusal.
+
     :returns: it said that it is done; False: it goes on, or nobody knows whether it began.
-    :raises BmcError: it was refused; it has not begun.
+    :raises BmcBusy: it says that it is busy; it may have been done all the same, as a bus may repeat a command.
+    :raises BmcError: it was refused, or could not be sent; it has not begun.
     """
-    return _once(raw, Command.ACTIVATE, encode_activate(override_auto_rollback))
+    try:
+        return _once(raw, Command.ACTIVATE, encode_activate(override_auto_rollback))
+    except BmcRefused as exc:
+        if exc.status != Code.NOT_IN_STATE:
+            raise
+        return False
 
 
 def roll_back(raw: Raw) -> bool:
@@ -399,7 +435,9 @@ def roll_back(raw: Raw) -> bool:
 def _once(raw: Raw, command: Command, data: bytes) -> bool:
     try:
         reply = raw(NetFn.GROUP, command, data, once=True)
-    except BmcUnreachable:
+    except BmcUnreachable as exc:
+        if not exc.sent:
+            raise
         return False
     if reply.ok:
         return True
@@ -413,6 +451,7 @@ class Standing:
     """How a controller stands after an activation or a rollback.
 
     :ivar away: why it could not be asked now, None where it could.
+    :ivar failed: the components that failed the self-test; None where it does not tell which.
     :ivar rolled_back: the components of the last rollback.
     """
 
@@ -420,6 +459,7 @@ class Standing:
     status: Status | None = None
     test: SelfTest = SelfTest.NONE
     test_says: str = ''
+    failed: frozenset[int] | None = None
     back: Rollback = Rollback.NONE
     rolled_back: frozenset[int] = frozenset()
 
@@ -442,15 +482,35 @@ def look(raw: Raw) -> Standing:
     status, test, back = answers
     if status.code == Code.PRIVILEGE:
         raise refusal(raw, NAMES[Command.STATUS], status)
-    result, says = parse_self_test(test, raw.label)
+    result, says, failed = parse_self_test(test, raw.label)
+    try:
+        if result in (SelfTest.FAILED, SelfTest.RUNNING) and not _tests_itself(raw):
+            result, says, failed = SelfTest.NONE, 'its self-test is none of upgrades', None
+    except BmcUnreachable as exc:
+        return Standing(away=exc.what)
     what, which = parse_rollback(back, raw.label)
     return Standing(
         status=parse_status(status.data, raw.label) if status.ok else None,
         test=result,
         test_says=says,
+        failed=failed,
         back=what,
         rolled_back=which,
     )
+
+
+def _tests_itself(raw: Raw) -> bool:
+    """Whether what it says of a self-test is about an upgrade. Some that have none say there how the controller itself is.
+
+    :raises BmcUnreachable: it does not answer.
+    """
+    try:
+        target = capabilities(raw)
+    except BmcUnreachable:
+        raise
+    except BmcError:
+        return True
+    return target is None or Feature.SELF_TEST in target.features
 
 
 def became(standing: Standing, number: int, command: Command) -> tuple[TaskState, str]:
@@ -470,9 +530,12 @@ def became(standing: Standing, number: int, command: Command) -> tuple[TaskState
     if status is None or status.command != command:
         what = 'a rollback' if command is Command.ROLLBACK else 'an activation'
         return TaskState.GONE, f'it does not say what became of {what}'
+    if command is Command.ACTIVATE and status.code == Code.NOT_IN_STATE:
+        return TaskState.GONE, 'it had nothing to activate any more'
     if status.code:
         return TaskState.FAILED, f'{named(status.command)} ended with completion code {status.code:02X}h'
-    if command is Command.ACTIVATE and standing.test is SelfTest.FAILED:
+    ours = standing.failed is None or number in standing.failed
+    if command is Command.ACTIVATE and standing.test is SelfTest.FAILED and ours:
         return TaskState.FAILED, standing.test_says
     if command is Command.ACTIVATE and number in standing.rolled_back:
         return TaskState.FAILED, 'it was rolled back'

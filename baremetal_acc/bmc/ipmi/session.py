@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -336,7 +337,7 @@ class Session:
                     pace.slow(now)
                 else:
                     self._learn(now - began if sends == 1 and asked.carried is None else None)
-                    return reply
+                    return reply if sends == 1 else replace(reply, again=True)
             if now >= pace.due and not asked.once:
                 self._send(codec.repeated())
                 sends += 1
@@ -567,6 +568,9 @@ class Sessions:
                     )
                 except BmcNotAuthorised as exc:
                     self._refused = exc
+                    raise
+                except BmcUnreachable as exc:
+                    exc.sent = False
                     raise
             self._session.until = self._until
             return self._session

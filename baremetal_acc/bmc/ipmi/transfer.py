@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from baremetal_acc.bmc.ipmi.hpm import (
     IN_PROGRESS,
@@ -38,10 +39,25 @@ from baremetal_acc.bmc.ipmi.wire import AWAY, GROUP_PICMG, NOT_THERE, TOO_LONG, 
 from baremetal_acc.errors import BmcError, BmcUnreachable, WriteFailed
 
 POLL = timedelta(seconds=1)
-"""Between two looks at what goes on, and before asking again whoever was busy."""
+"""Between two looks at what goes on, at most, and before asking again whoever was away."""
+
+SOON = timedelta(milliseconds=20)
+"""Before the second look at a command that goes on: the first is taken at once, and each pause is as long as all before it.
+
+Some controllers say of every page of their flash that it goes on, and have done it when they are asked.
+"""
+
+BUSY_PAUSE = timedelta(milliseconds=100)
+"""Before asking again whoever was busy, at least: as long as ipmitool waits."""
 
 SAFE_BLOCK = 23
 """Bytes that go through every bridge known (ipmitool's block behind one)."""
+
+PLAIN_BLOCK = 36
+"""Bytes of ipmitool's blocks where there is no bridge: every controller that was ever written takes them."""
+
+_ANEW = 2
+"""How often an upload is begun anew by itself: once for its blocks, and once for an outage."""
 
 _LAN_PARAMETERS = 0x02
 """Get LAN Configuration Parameters, of NetFn Transport; of channel Eh, the one that it is asked by."""
@@ -51,6 +67,9 @@ _PAYLOAD_OVERHEAD = 7
 
 _BLOCK_OVERHEAD = 2
 """Body code and block number."""
+
+_OUT_OF_ORDER = frozenset({Code.INVALID_FIELD, 0x82})
+"""Of a block that was sent again: some have taken it the first time, and expect the next one."""
 
 _NO_SECTION = bytes([GROUP_PICMG])
 """The answer to a block that says nothing of where to go on."""
@@ -66,12 +85,22 @@ _MEANS = {
 """What completion codes mean with one command only."""
 
 
-def block_size(raw: Raw) -> int:
-    """Bytes of firmware with which an upload begins: what HPM.2 says, else what the session can carry; it backs off from there.
+class Block(NamedTuple):
+    """Bytes of firmware with which an upload begins; it backs off from there.
+
+    :ivar told: it is what the controller has said that it takes.
+    """
+
+    size: int
+    told: bool = False
+
+
+def block_size(raw: Raw) -> Block:
+    """What HPM.2 says, else what the session can carry.
 
     :raises BmcUnreachable: it does not answer.
     """
-    longest = raw.longest
+    longest, told = raw.longest, False
     try:
         data = ask(
             raw,
@@ -85,12 +114,13 @@ def block_size(raw: Raw) -> int:
             what = "Get LAN Configuration Parameters, HPM.2's"
             data = ask(raw, NetFn.TRANSPORT, _LAN_PARAMETERS, encode_lan_parameter(first), what=what)
             inbound = parse_lan_parameter(data, raw.label) - _PAYLOAD_OVERHEAD
-            longest = min(longest, inbound) if inbound > SAFE_BLOCK else longest
+            if inbound > SAFE_BLOCK:
+                longest, told = min(longest, inbound), True
     except BmcUnreachable:
         raise
     except BmcError:
         pass  # without HPM.2 nobody says how long a block may be
-    return max(1, longest - _BLOCK_OVERHEAD)
+    return Block(max(1, longest - _BLOCK_OVERHEAD), told)
 
 
 class Stage(StrEnum):
@@ -109,12 +139,15 @@ class Stage(StrEnum):
 class Transfer:
     """How far the upload of one component is. In memory only.
 
-    :ivar stages: what comes after ``stage``.
+    :ivar stages: what comes after ``stage``; ``course`` all that is done anew when it has to be.
     :ivar size: bytes of the next block; ``taken`` the largest that was taken, ``refused`` the smallest that was too long.
     :ivar offset: of the next block in the firmware; ``end`` is the end of what is wanted now.
     :ivar number: of the next block; eight bits of it are sent.
     :ivar sent: bytes that were taken.
     :ivar looking: Get Upgrade Status is asked next; ``doubt``: nobody knows whether the command before it arrived.
+    :ivar wanted: from where, and how much, it wants next, by the answer to a block that goes on.
+    :ivar anew: how often it was begun anew by itself.
+    :ivar taken_up: it was told to go on, and nothing was done since: what was done before may be lost by now.
     :ivar since: when waiting began, by the caller's clock.
     :ivar pause: how long to leave it alone before the next step.
     """
@@ -124,6 +157,7 @@ class Transfer:
     size: int
     stage: Stage
     stages: tuple[Stage, ...]
+    course: tuple[Stage, ...]
     taken: int = 0
     refused: int | None = None
     offset: int = 0
@@ -132,6 +166,9 @@ class Transfer:
     sent: int = 0
     looking: bool = False
     doubt: bool = False
+    wanted: tuple[int, int] | None = None
+    anew: int = 0
+    taken_up: bool = False
     since: float | None = None
     pause: timedelta = timedelta(0)
 
@@ -147,29 +184,32 @@ class Transfer:
 
 
 def begin(
-    image: Image, upload: Upload, target: Capabilities, properties: Properties, size: int, *, further: bool = False
+    image: Image, upload: Upload, target: Capabilities, properties: Properties, block: Block, *, further: bool = False
 ) -> Transfer:
     """The upload of one component, before its first command.
 
     The image's actions before the upload are done where the component says that it has them.
 
-    :param size: from :func:`block_size`.
+    :param block: from :func:`block_size`. More than the controller has told is not tried.
     :param further: other components of this image are staged already, by this process and for the same activation: they would
         be lost by an Abort, with which an upload begins otherwise.
     """
     stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
     if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
         stages.insert(0, Stage.PREPARE)
-    if properties.rollback and image.asks(ActionKind.BACKUP, upload.component):
+    course = tuple(stages)
+    if properties.backup and image.asks(ActionKind.BACKUP, upload.component):
         stages.insert(0, Stage.BACKUP)
     if not further:
         stages.insert(0, Stage.ABORT)
     return Transfer(
         upload=upload,
         patience=max(target.upgrade, target.inaccessible, LEAST_PATIENCE),
-        size=size,
+        size=block.size,
+        refused=block.size + 1 if block.told else None,
         stage=stages[0],
         stages=tuple(stages[1:]),
+        course=course,
         end=len(upload.firmware),
     )
 
@@ -189,20 +229,38 @@ def resumed(upload: Upload, text: str, now: float) -> Transfer | None:
     """The upload that :func:`paused` told of; None where nobody can go on with that, and it has to begin anew."""
     try:
         told = json.loads(text)
-        waited = told['waited']
+        waited, wanted = told['waited'], told['wanted']
         return Transfer(
             upload=upload,
             patience=timedelta(seconds=told['patience']),
             stage=Stage(told['stage']),
             stages=tuple(Stage(stage) for stage in told['stages']),
+            course=tuple(Stage(stage) for stage in told['course']),
+            taken_up=True,
+            wanted=None if wanted is None else (int(wanted[0]), int(wanted[1])),
             since=None if waited is None else now - float(waited),
-            **{name: told[name] for name in _KEPT if name not in ('stage', 'stages')},
+            **{name: told[name] for name in _KEPT if name not in ('stage', 'stages', 'course', 'wanted')},
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, IndexError):
         return None
 
 
-_KEPT = ('stage', 'stages', 'size', 'taken', 'refused', 'offset', 'end', 'number', 'sent', 'looking', 'doubt')
+_KEPT = (
+    'stage',
+    'stages',
+    'course',
+    'size',
+    'taken',
+    'refused',
+    'offset',
+    'end',
+    'number',
+    'sent',
+    'looking',
+    'doubt',
+    'wanted',
+    'anew',
+)
 
 
 def turn(
@@ -239,7 +297,27 @@ def step(raw: Raw, transfer: Transfer, now: float) -> Transfer:
         return _watch(raw, transfer, now)
     if transfer.stage is Stage.SEND:
         return _send(raw, transfer, now)
+    if transfer.stage is Stage.ABORT:
+        return _clear(raw, transfer, now)
     return _order(raw, transfer, now)
+
+
+def _clear(raw: Raw, transfer: Transfer, now: float) -> Transfer:
+    """Break off what another upload has left, where there may be one.
+
+    Some controllers restart after Abort even if there was something to break off only: without need it is not sent. It is where
+    the last command was one of an upload, or where nobody says which it was.
+    """
+    try:
+        reply = raw(NetFn.GROUP, Command.STATUS, encode_plain())
+    except BmcUnreachable as exc:
+        return _wait(raw, transfer, now, exc.what)
+    if reply.ok and parse_status(reply.data, raw.label).command not in _OF_UPLOADS:
+        return _done(transfer)
+    return _order(raw, transfer, now)
+
+
+_OF_UPLOADS = frozenset({Command.INITIATE, Command.UPLOAD, Command.FINISH})
 
 
 def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
@@ -248,18 +326,56 @@ def _order(raw: Raw, transfer: Transfer, now: float) -> Transfer:
     try:
         reply = raw(NetFn.GROUP, command, data, once=True)
     except BmcUnreachable as exc:
+        if not exc.sent:
+            return _wait(raw, transfer, now, exc.what)
         return _wait(raw, replace(transfer, looking=True, doubt=True), now, exc.what)
     if reply.ok:
         return _done(transfer)
     if reply.code == IN_PROGRESS:
-        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on')
+        return _wait(raw, replace(transfer, looking=True, doubt=False), now, f'{NAMES[command]} goes on', least=_NOW)
     if reply.code == Code.BUSY:
-        return _wait(raw, transfer, now, 'it is busy')
+        return _wait(raw, transfer, now, 'it is busy', least=BUSY_PAUSE)
     if reply.code in AWAY:
         return _wait(raw, replace(transfer, looking=True, doubt=True), now, f'it answered {reply.code:02X}h')
     if transfer.stage is Stage.ABORT and reply.code != Code.PRIVILEGE:
         return _done(transfer)  # there was nothing to abort
+    return _after_refusal(raw, transfer, command, reply)
+
+
+def _after_refusal(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Transfer:
+    """Begin an upload anew that a controller has refused, where that may be ours to mend.
+
+    * It may have restarted while nobody spoke to it, and know nothing of an upload that had come so far.
+    * Its blocks may have been longer than all take, though it has called none too long: some cut them, and say that it is done.
+
+    :raises WriteFailed: it is not, or was done before.
+    """
+    stage = transfer.stage
+    if reply.code != Code.PRIVILEGE and reply.code not in NOT_THERE and transfer.anew < _ANEW:
+        if transfer.taken_up and stage in (Stage.SEND, Stage.FINISH):
+            return _anew(transfer)
+        if stage is Stage.FINISH and reply.code in _NOT_WHOLE and transfer.refused is None and transfer.size > PLAIN_BLOCK:
+            return _anew(replace(transfer, size=PLAIN_BLOCK, taken=PLAIN_BLOCK, refused=PLAIN_BLOCK + 1))
     raise _failed(raw, transfer, command, reply)
+
+
+_NOT_WHOLE = frozenset({0x81, 0x82})
+"""Of Finish Firmware Upload."""
+
+
+def _anew(transfer: Transfer) -> Transfer:
+    """The upload from its first block, and from what prepares it."""
+    return replace(
+        transfer,
+        stage=transfer.course[0],
+        stages=transfer.course[1:],
+        looking=False,
+        doubt=False,
+        wanted=None,
+        anew=transfer.anew + 1,
+        taken_up=False,
+        since=None,
+    )
 
 
 def _request(transfer: Transfer) -> tuple[Command, bytes]:
@@ -309,7 +425,13 @@ def _row(raw: Raw, transfer: Transfer, clock: Callable[[], float], until: float)
     except BmcUnreachable as exc:
         answer = exc
     done = count * size
-    after = replace(transfer, offset=transfer.offset + done, number=transfer.number + count, sent=transfer.sent + done)
+    after = replace(
+        transfer,
+        offset=transfer.offset + done,
+        number=transfer.number + count,
+        sent=transfer.sent + done,
+        taken_up=transfer.taken_up and not count,
+    )
     return after if answer is None else _heard(raw, after, answer, now)
 
 
@@ -329,22 +451,35 @@ def _answer(raw: Raw, number: int, block: bytes) -> Reply | BmcUnreachable:
 def _heard(raw: Raw, transfer: Transfer, reply: Reply | BmcUnreachable, now: float) -> Transfer:
     """What comes after a block of which that was heard."""
     if isinstance(reply, BmcUnreachable):
+        if not reply.sent:
+            return _wait(raw, transfer, now, reply.what)
         if not transfer.sent and transfer.size > SAFE_BLOCK:  # what is too long may get lost: shorter, and from the beginning
             smaller = max(SAFE_BLOCK, transfer.size // 4)
             opened = replace(transfer, size=smaller, stage=Stage.OPEN, stages=(Stage.SEND, Stage.FINISH, Stage.STAGED))
             return _wait(raw, opened, now, reply.what)
-        return _wait(raw, transfer, now, reply.what)
+        return _wait(raw, replace(transfer, doubt=True), now, reply.what)
     if reply.ok:
         return _taken(raw, transfer, parse_section(reply.data, raw.label))
     if reply.code == IN_PROGRESS:
-        return _wait(raw, replace(transfer, looking=True), now, f'{NAMES[Command.UPLOAD]} goes on')
+        wanted = parse_section(reply.data, raw.label) if reply.data else None
+        return _wait(
+            raw,
+            replace(transfer, looking=True, doubt=False, wanted=wanted),
+            now,
+            f'{NAMES[Command.UPLOAD]} goes on',
+            least=_NOW,
+        )
+    if reply.code in _OUT_OF_ORDER and (reply.again or transfer.doubt):
+        return _taken(raw, transfer, None)  # Finish says whether all is there
     length = len(_block(transfer))
     if reply.code in TOO_LONG and length > max(1, transfer.taken):
         smaller = transfer.taken + (length - transfer.taken) // 2
         return replace(transfer, size=smaller, refused=length)
-    if reply.code == Code.BUSY or reply.code in AWAY:
-        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h')
-    raise _failed(raw, transfer, Command.UPLOAD, reply)
+    if reply.code == Code.BUSY:
+        return _wait(raw, transfer, now, f'it answered {reply.code:02X}h', least=BUSY_PAUSE)
+    if reply.code in AWAY:
+        return _wait(raw, replace(transfer, doubt=True), now, f'it answered {reply.code:02X}h')
+    return _after_refusal(raw, transfer, Command.UPLOAD, reply)
 
 
 def _block(transfer: Transfer) -> bytes:
@@ -382,6 +517,9 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
         end=end,
         number=transfer.number + 1,
         looking=False,
+        doubt=False,
+        wanted=None,
+        taken_up=False,
         since=None,
     )
     return transfer if offset < end else _done(transfer)
@@ -400,29 +538,43 @@ def _watch(raw: Raw, transfer: Transfer, now: float) -> Transfer:
         raise _failed(raw, transfer, Command.STATUS, reply)
     status = parse_status(reply.data, raw.label)
     if status.code == IN_PROGRESS:
-        return _wait(raw, transfer, now, f'{NAMES[command]} goes on')
+        return _wait(raw, transfer, now, f'{NAMES[command]} goes on', least=SOON)
     if transfer.doubt and not (transfer.stage is Stage.FINISH and status.command == command):
         return _wait(raw, replace(transfer, looking=False, doubt=False), now, f'{NAMES[command]} was not answered')
     if status.code != Code.OK and transfer.stage is not Stage.ABORT:
-        raise _failed(raw, transfer, command, Reply(status.code))
-    return _taken(raw, transfer, None) if transfer.stage is Stage.SEND else _done(transfer)
+        return _after_refusal(raw, transfer, command, Reply(status.code))
+    return _taken(raw, transfer, transfer.wanted) if transfer.stage is Stage.SEND else _done(transfer)
 
 
 def _done(transfer: Transfer) -> Transfer:
     """The next stage."""
-    transfer = replace(transfer, stage=transfer.stages[0], stages=transfer.stages[1:], looking=False, doubt=False, since=None)
+    transfer = replace(
+        transfer,
+        stage=transfer.stages[0],
+        stages=transfer.stages[1:],
+        looking=False,
+        doubt=False,
+        taken_up=False,
+        since=None,
+    )
     if transfer.stage is not Stage.SEND:
         return transfer
     return replace(transfer, offset=0, end=len(transfer.upload.firmware), number=0, sent=0)
 
 
-def _wait(raw: Raw, transfer: Transfer, now: float, why: str) -> Transfer:
-    """Later, if there is patience left."""
+_NOW = timedelta(0)
+
+
+def _wait(raw: Raw, transfer: Transfer, now: float, why: str, *, least: timedelta = POLL) -> Transfer:
+    """Later, if there is patience left.
+
+    :param least: the shortest pause. Pauses are as long as all that was waited before them, up to :data:`POLL`.
+    """
     since = now if transfer.since is None else transfer.since
     if now - since > transfer.patience.total_seconds():
         what = f'{why}, for longer than the {transfer.patience.total_seconds():.0f} s that it is given'
         raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
-    return replace(transfer, since=since, pause=POLL)
+    return replace(transfer, since=since, pause=min(POLL, max(least, timedelta(seconds=now - since))))
 
 
 _AGAIN = 'nothing of it is activated; it has to be uploaded again from the beginning'

@@ -23,7 +23,7 @@ from datetime import timedelta
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import fitting, hpm, hpm_image, transfer
 from baremetal_acc.bmc.ipmi.fitting import Fitting
-from baremetal_acc.bmc.ipmi.wire import Raw
+from baremetal_acc.bmc.ipmi.wire import Code, Raw
 from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
@@ -88,14 +88,15 @@ def go_on(
     :raises BmcAnswerInvalid: the upload failed; nothing of it is activated.
     :raises BmcError: a command was refused, or not answered.
     """
-    if progress.whole and progress.so_far == _BACK:
+    if progress.whole:
+        back, wanted = progress.so_far == _BACK, _image(raw, ref, upload).uploads[0].version
         try:
-            return _brought_in_force(raw, ref, back=True)
+            return _brought_in_force(raw, ref, number, wanted, back=back)
         except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:
+            if not back:
+                raise
             LOG.warning('%s: %s: what it ran before is uploaded', ref, exc)
             return replace(progress, so_far=None, percent=0, whole=False, turning=False)
-    if progress.whole:
-        return _brought_in_force(raw, ref, back=False)
     going = None
     if progress.so_far is not None:
         going = transfer.resumed(_image(raw, ref, upload).uploads[0], progress.so_far, clock())
@@ -113,17 +114,54 @@ def _begun(raw: Raw, found: Fitting) -> transfer.Transfer:
     return transfer.begin(found.image, found.part, found.target, found.can, transfer.block_size(raw))
 
 
-def _brought_in_force(raw: Raw, ref: Ref, *, back: bool) -> TaskReading:
-    """Activate what was uploaded, or go back to what was kept: sent once."""
+def _brought_in_force(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, *, back: bool) -> TaskReading:
+    """Activate what was uploaded, or go back to what was kept: sent once.
+
+    That a controller says that it is busy does not say that it has not done it: a bus repeats commands. It is looked at before
+    anything is sent, and after that answer, and what is seen to be done, or under way, is not sent again. A second rollback
+    would undo the first.
+
+    :raises BmcBusy: the controller is at something else, or away; it is looked at again before anything is sent.
+    :raises BmcError: as of :func:`hpm.activate`.
+    """
     command = hpm.Command.ROLLBACK if back else hpm.Command.ACTIVATE
-    done = hpm.roll_back(raw) if back else hpm.activate(raw)
-    said = 'rolled back' if back else 'activated'
+    done, said = _is_done(raw, ref, number, wanted, command), 'rolled back' if back else 'activated'
+    if not done:
+        try:
+            done = hpm.roll_back(raw) if back else hpm.activate(raw)
+        except BmcBusy as exc:
+            standing = hpm.look(raw)
+            if standing.away is None and back and standing.status is None:  # and nobody will ever know
+                raise BmcRefused(bmc=raw.label, uri=ref.uri, what=exc.what, status=Code.BUSY) from exc
+            if standing.status is None or standing.status.command != command:
+                raise
     return TaskReading(
         ref=replace(ref, uri=f'{ref.uri}{ROLLBACK}') if back else ref,
         state=TaskState.ACTIVE,
         raw=hpm.NAMES[command],
         message=said if done else f'{hpm.NAMES[command]} goes on, or nobody knows whether it began',
     )
+
+
+def _is_done(raw: Raw, ref: Ref, number: int, wanted: hpm_image.Version | None, command: hpm.Command) -> bool:
+    """Whether a component is just being activated, or was or is being rolled back.
+
+    Of a rollback the last command says it, and what runs: :func:`_goes_back` has seen that they did not before.
+
+    :raises BmcBusy: nobody can tell now.
+    """
+    standing = hpm.look(raw)
+    if standing.away is not None:
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=standing.away)
+    last = standing.status
+    if last is not None and last.code == hpm.IN_PROGRESS and last.command != command:
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {hpm.named(last.command)}')
+    if command is hpm.Command.ACTIVATE:
+        return last is not None and last.code == hpm.IN_PROGRESS
+    try:
+        return (last is not None and last.command == command) or hpm.component(raw, number).current == wanted
+    except BmcUnreachable as exc:
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=exc.what) from exc
 
 
 def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
@@ -135,6 +173,9 @@ def _fitting(raw: Raw, ref: Ref, number: int, upload: Upload) -> Fitting:
     running = reading(raw, ref, number)
     if running.state is TaskState.ACTIVE:
         raise BmcBusy(bmc=raw.label, uri=ref.uri, what=f'it is at something else: {running.raw}')
+    if hpm.Feature.UNDESIRABLE in found.target.features:
+        what = 'it says that an upgrade is undesirable now (Get Target Upgrade Capabilities, bit 7)'
+        raise BmcBusy(bmc=raw.label, uri=ref.uri, what=what, hint='its own tools or logs may say why')
     return found
 
 
@@ -142,12 +183,14 @@ def _goes_back(raw: Raw, found: Fitting) -> bool:
     """Whether Manual Rollback brings the version of the image back, and changes nothing else.
 
     It goes back with all components that were activated last, and nobody tells which these are: so no other one may have
-    something else to go back to.
+    something else to go back to. A controller that does not tell its last command, or whose last one was a rollback, is
+    written: of such a one nobody could tell whether it has gone back already.
     """
     this, wanted = found.component, found.part.version
     if hpm.Feature.MANUAL_ROLLBACK not in found.target.features or wanted is None or this.rollback != wanted:
         return False
-    if this.current == wanted:
+    last = hpm.look(raw).status
+    if this.current == wanted or last is None or last.command == hpm.Command.ROLLBACK:
         return False
     others = [one for one in hpm.components(raw, found.target) if one.number != this.number]
     return all(not one.unread and one.rollback in (None, one.current) for one in others)

@@ -7,7 +7,7 @@ with a BMC, a controller behind it, or a test.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
 from typing import Protocol, runtime_checkable
@@ -78,10 +78,12 @@ class Reply:
 
     :ivar code: completion code; not always one of :class:`Code`.
     :ivar data: what comes after it.
+    :ivar again: it was sent more than once: an earlier one may have been done, and this be the answer to its repetition.
     """
 
     code: int
     data: bytes = b''
+    again: bool = field(default=False, compare=False)
 
     @property
     def ok(self) -> bool:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from baremetal_acc.bmc.ipmi import hpm
 from baremetal_acc.bmc.ipmi.hpm import Command, Rollback, SelfTest, Standing, Status
 from baremetal_acc.bmc.ipmi.hpm_image import ActionKind, Version, parse
-from baremetal_acc.bmc.ipmi.transfer import Stage, begin, block_size, step, turn
+from baremetal_acc.bmc.ipmi.transfer import Block, Stage, begin, block_size, paused, resumed, step, turn
 from baremetal_acc.bmc.ipmi.wire import Reply
 from baremetal_acc.errors import (
     AccError,
@@ -197,7 +197,7 @@ def started(controller, made=None, size=None):
     made = made or image()
     target = hpm.capabilities(controller)
     (part,) = hpm.components(controller, target)
-    transfer = begin(made, made.uploads[0], target, part.properties, size or block_size(controller))
+    transfer = begin(made, made.uploads[0], target, part.properties, Block(size) if size else block_size(controller))
     controller.log.clear()
     controller.onces.clear()
     return transfer
@@ -340,7 +340,7 @@ def test_what_a_component_refuses_to_say_is_told():
     ) == found.unread
 
 
-@pytest.mark.parametrize('code', [0xC1, 0xC2])
+@pytest.mark.parametrize('code', [0xC1, 0xC2, 0x81])
 def test_a_controller_without_hpm_1_is_an_ordinary_answer(code):
     """OpenBMC, ipmi_sim, most others."""
     assert hpm.capabilities(Controller(codes={0: code})) is None
@@ -359,21 +359,21 @@ def test_a_controller_that_may_not_be_asked_is_an_error():
 )
 def test_the_first_block_is_as_long_as_hpm_2_or_the_session_says(longest, hpm2, size):
     """HPM.2 counts seven bytes of the message around the data; nonsense of it is not believed."""
-    assert size == block_size(Controller(longest=longest, hpm2=hpm2))
+    assert size == block_size(Controller(longest=longest, hpm2=hpm2)).size
 
 
 # ------------------------------------------------------------------------------------------------------------- uploads
 
 
-def test_an_upload_is_abort_backup_prepare_open_blocks_finish():
-    """In this order, each once, nothing activated; only blocks may be sent again by the session."""
+def test_an_upload_is_look_backup_prepare_open_blocks_finish():
+    """In this order, each once, nothing activated; only a look and blocks may be sent again by the session."""
     controller = Controller()
     assert uploaded(controller).staged
     orders = [(command, data.hex()) for _, command, data in controller.log if command != 0x32]
-    assert [(0x30, '00'), (0x31, '000400'), (0x31, '000401'), (0x31, '000402'), (0x33, '0002204e0000')] == orders
+    assert [(0x34, '00'), (0x31, '000400'), (0x31, '000401'), (0x31, '000402'), (0x33, '0002204e0000')] == orders
     assert FIRMWARE == controller.got
     assert 23 == controller.count(0x32)
-    assert [command != 0x32 for _, command, _ in controller.log] == controller.onces
+    assert [command not in (0x32, 0x34) for _, command, _ in controller.log] == controller.onces
 
 
 def test_actions_that_the_component_does_not_have_are_left_out():
@@ -392,7 +392,7 @@ def test_a_further_component_of_an_image_is_uploaded_without_abort():
     made = image(records=())
     target = hpm.capabilities(controller)
     part = hpm.component(controller, 2)
-    transfer = begin(made, made.uploads[0], target, part.properties, 898, further=True)
+    transfer = begin(made, made.uploads[0], target, part.properties, Block(898), further=True)
     controller.log.clear()
     done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert done.staged
@@ -408,13 +408,21 @@ def test_block_numbers_wrap():
     assert 870 == controller.blocks
 
 
-def test_long_commands_are_watched_once_a_second():
-    """80h: Get Upgrade Status until it ends, and nothing else meanwhile."""
+def test_long_commands_are_watched_once_a_second_after_a_quick_beginning():
+    """80h: Get Upgrade Status until it ends, and nothing else: at once, after 20 ms, then twice that, up to a second."""
     controller = Controller(takes=20)
     assert uploaded(controller).staged
     assert FIRMWARE == controller.got
-    assert 60 == controller.count(0x34)
-    assert 1060 == controller.clock.now
+    assert 1 + 3 * 27 == controller.count(0x34)
+    assert 1060 <= controller.clock.now < 1063
+
+
+def test_a_command_that_has_ended_when_it_is_looked_at_costs_no_time():
+    """A controller says of each block that it goes on, and has done it when it is asked: nobody sleeps a second for each."""
+    controller = Controller(blocks_take=1e-6)
+    assert uploaded(controller, size=256).staged
+    assert (FIRMWARE, 79) == (controller.got, controller.blocks)
+    assert controller.clock.now < 1002
 
 
 def test_blocks_may_take_long_too():
@@ -584,8 +592,135 @@ def test_an_upload_that_was_broken_off_begins_again_with_abort():
         transfer = step(controller, transfer, controller.clock())
     assert Stage.SEND is transfer.stage
     assert uploaded(controller).staged
-    assert 0x30 == controller.log[0][1]
+    assert [0x34, 0x30] == [command for _, command, _ in controller.log[:2]]
     assert FIRMWARE == controller.got
+
+
+@pytest.mark.parametrize(('code', 'aborts'), [(0xC1, 1), (0xD5, 1), (0x00, 0)])
+def test_abort_is_sent_where_something_was_begun_or_nobody_knows(code, aborts):
+    """Some controllers restart after it: without need it is not sent."""
+    controller = Controller()
+    transfer = started(controller)
+    controller.codes = {0: code} if code else {}
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert (True, aborts) == (done.staged, controller.count(0x30))
+
+
+@pytest.mark.parametrize(('told', 'ends'), [(0, True), (907, False)])
+@pytest.mark.parametrize('takes', [0, 3])
+def test_blocks_that_are_cut_in_silence_are_found_by_finish(told, ends, takes):
+    """A controller counts the bytes of a block by one byte, and says that it has got it: once more, with blocks of 36.
+
+    Not where it has said itself how long a block may be.
+    """
+
+    class Cutting(Controller):
+        def block(self, number, block):
+            return super().block(number, block[: len(block) % 256])
+
+        def write(self, command, data):
+            if command == 0x33 and self.takes and int.from_bytes(data[2:6], 'little') != len(self.got):
+                return self.long(command, self.takes, 0x81)
+            return super().write(command, data)
+
+    controller = Cutting(hpm2=told, takes=takes)
+    if not ends:
+        with pytest.raises(WriteFailed, match='it has got another number of bytes'):
+            uploaded(controller)
+        assert 1 == controller.count(0x33)
+        return
+    assert uploaded(controller).staged
+    again = max(n for n, (_, command, _) in enumerate(controller.log) if command == 0x31)
+    sizes = {len(data) - 2 for _, command, data in controller.log[again:] if command == 0x32}
+    assert (FIRMWARE, 2, {36, 20_000 % 36}) == (controller.got, controller.count(0x33), sizes)
+
+
+@pytest.mark.parametrize('code', [0xCC, 0x82])
+@pytest.mark.parametrize('by', ['transport', 'silence', 'away'])
+def test_a_repeated_block_that_is_refused_was_taken_before(code, by):
+    """Some controllers take each number once; whether all arrived is said by Finish. What was sent once is refused for good."""
+
+    class Strict(Controller):
+        def block(self, number, block):
+            if number == self.last:
+                return Reply(code)
+            taken = super().block(number, block)
+            if self.blocks != 5:
+                return taken
+            if by == 'silence':
+                raise BmcUnreachable(bmc=self.label, what='no answer')
+            return Reply(code, again=True) if by == 'transport' else Reply(0xC3)
+
+    controller = Strict()
+    assert uploaded(controller, size=500).staged
+    assert (FIRMWARE, 40) == (controller.got, controller.blocks)
+
+
+def test_what_a_long_block_wants_next_is_kept_until_it_has_ended():
+    """The section stands in the answer with 80h, and Get Upgrade Status says nothing of it."""
+
+    class Slow(Controller):
+        def block(self, number, block):
+            taken = super().block(number, block)
+            self.long(0x32, 2)
+            return Reply(0x80, taken.data)
+
+    controller = Slow(sections={0: (1000, 150), 2: (5000, 50)})
+    assert uploaded(controller, size=100).staged
+    assert FIRMWARE[:100] + FIRMWARE[1000:1150] + FIRMWARE[5000:5050] == controller.got
+
+
+def test_a_backup_is_asked_for_only_where_it_has_to_be():
+    """General properties: 1 wants it, 2 goes back without."""
+    for general, actions in ((0x2D, [0, 1, 2]), (0x2E, [1, 2])):
+        controller = Controller(general=general)
+        assert uploaded(controller).staged
+        assert actions == [data[2] for _, command, data in controller.log if command == 0x31]
+        assert hpm.component(controller, 2).properties.rollback
+
+
+def test_an_upload_that_is_taken_up_by_a_controller_that_has_restarted_begins_anew():
+    """What was answered counts as taken; where it is lost, the next block is refused, and all of it is sent once more."""
+    controller = Controller()
+    transfer = started(controller, size=100)
+    while transfer.sent < 1000:
+        transfer = step(controller, transfer, controller.clock())
+    kept = resumed(transfer.upload, paused(transfer, 5.0), 7.0)
+    controller.opened = False
+    done = turn(controller, kept, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert (True, 1) == (done.staged, done.anew)
+    assert FIRMWARE == controller.got
+    assert 0 == controller.count(0x30)
+    transfer = started(Controller(), size=100)
+    while transfer.sent < 1000:
+        transfer = step(controller, transfer, controller.clock())
+    controller.opened = False
+    with pytest.raises(WriteFailed, match='Upload Firmware Block ended with completion code D5h'):
+        step(controller, transfer, controller.clock())
+
+
+def test_a_login_that_fails_leaves_everything_as_it_is():
+    """Nothing was sent: the very same command goes out when the BMC is back."""
+
+    class Apart(Controller):
+        gone = frozenset()
+
+        def __call__(self, *args, **more):
+            if len(self.log) in self.gone:
+                self.gone -= {len(self.log)}
+                raise BmcUnreachable(bmc=self.label, what='no answer to the login', sent=False)
+            return super().__call__(*args, **more)
+
+    controller = Apart(takes=3)
+    transfer = started(controller)
+    controller.gone = frozenset(range(40))
+    done = turn(controller, transfer, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
+    assert (True, FIRMWARE, 0) == (done.staged, controller.got, controller.repeated)
+    assert [3, 1, 23] == [controller.count(command) for command in (0x31, 0x33, 0x32)]
+    controller.gone = frozenset({len(controller.log)})
+    with pytest.raises(BmcUnreachable) as caught:
+        hpm.activate(controller)
+    assert not caught.value.sent
 
 
 def test_sections_are_honoured():
@@ -631,8 +766,9 @@ def test_a_user_who_may_not_write_is_told_so():
     """D4h."""
     controller = Controller()
     transfer = started(controller)
-    controller.codes = {0: 0xD4}
-    with pytest.raises(BmcNotAuthorised, match='Abort Firmware Upgrade: refused'):
+    controller.codes = {1: 0xD4}
+    transfer = step(controller, transfer, 0.0)
+    with pytest.raises(BmcNotAuthorised, match='Initiate Upgrade Action: refused'):
         step(controller, transfer, 0.0)
 
 
@@ -661,7 +797,7 @@ def test_a_hostile_controller_ends_an_upload_or_is_led_through_it(answers):
     try:
         assert isinstance(hpm.became(hpm.look(Hostile()), 2, Command.ACTIVATE)[0], TaskState)
         hpm.components(Hostile(), hpm.parse_capabilities(b'\0\0\0\0\0\0\0\xff', 'b'))
-        assert block_size(Hostile()) in range(1, 99)
+        assert block_size(Hostile()).size in range(1, 99)
     except BmcError:
         pass
 
@@ -681,9 +817,16 @@ def test_activate_and_rollback_are_sent_once_whatever_comes(send):
     ):
         assert done is send(controller)
         assert [True] == controller.onces
-    for code, error in ((0xD5, BmcRefused), (0xD4, BmcNotAuthorised), (0xC0, BmcBusy), (0xC1, BmcUnsupported)):
+    for code, error in ((0xCC, BmcRefused), (0xD4, BmcNotAuthorised), (0xC0, BmcBusy), (0xC1, BmcUnsupported)):
         with pytest.raises(error):
             send(Controller(codes={0: code}))
+
+
+def test_nothing_to_activate_is_no_refusal_and_nothing_to_go_back_to_is_one():
+    """Some controllers have activated it at the end of Finish; the version that runs decides."""
+    assert not hpm.activate(Controller(codes={0: 0xD5}))
+    with pytest.raises(BmcRefused):
+        hpm.roll_back(Controller(codes={0: 0xD5}))
 
 
 def test_looking_reads_status_self_test_and_rollback():
@@ -698,6 +841,24 @@ def test_looking_reads_status_self_test_and_rollback():
     assert (Rollback.DONE, frozenset({2})) == (seen.back, seen.rolled_back)
 
 
+@pytest.mark.parametrize(('features', 'answer', 'test'), [(0x6F, 0x57, SelfTest.FAILED), (0x6E, 0x57, SelfTest.NONE)])
+def test_a_self_test_counts_of_a_controller_that_has_one_for_upgrades(features, answer, test):
+    """Others answer with how they are, which an upgrade may have nothing to do with."""
+
+    class After(Controller):
+        def write(self, command, data):
+            return {0x36: Reply(0, bytes([0, answer, 0])), 0x37: Reply(0, b'\0\0')}[command]
+
+        def answer(self, netfn, command, data):
+            if command == 0x2E:
+                return Reply(0, bytes([0, 0, features, 12, 2, 3, 4, 0x04]))
+            return super().answer(netfn, command, data)
+
+    assert test is hpm.look(After(running=(0x35, 0, 0))).test
+    assert 'no answer' == hpm.look(After(running=(0x35, 0, 0), dropped=frozenset({3}))).away
+    assert SelfTest.FAILED is hpm.look(After(running=(0x35, 0, 0), codes={3: 0xCC})).test
+
+
 @pytest.mark.parametrize('code', [0xC0, 0xC3, 0xD3, 0xFF])
 def test_a_controller_that_restarts_is_away(code):
     """That is a reading, not an error."""
@@ -705,7 +866,7 @@ def test_a_controller_that_restarts_is_away(code):
     assert 'no answer' == hpm.look(Controller(dropped=frozenset({0}))).away
 
 
-GOES_ON, BAD = Status(command=0x35, code=0x80), Status(command=0x35, code=0xD5)
+GOES_ON, BAD, LEFT = (Status(command=0x35, code=code) for code in (0x80, 0xCC, 0xD5))
 ACTIVATED, ROLLED_BACK = Status(command=0x35, code=0), Status(command=0x38, code=0)
 
 JUDGED = {
@@ -713,8 +874,15 @@ JUDGED = {
     'at something unknown': (Standing(status=Status(command=0x77, code=0x80)), 'active', 'command 77h goes on'),
     'self-test': (Standing(status=ACTIVATED, test=SelfTest.RUNNING, test_says='tests'), 'active', 'tests'),
     'rollback': (Standing(status=ACTIVATED, back=Rollback.RUNNING), 'active', 'a rollback goes on'),
-    'refused later': (Standing(status=BAD), 'failed', 'Activate Firmware ended with completion code D5h'),
+    'refused later': (Standing(status=BAD), 'failed', 'Activate Firmware ended with completion code CCh'),
+    'nothing left': (Standing(status=LEFT), 'gone', 'it had nothing to activate any more'),
     'self-test failed': (Standing(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad'), 'failed', 'bad'),
+    "another one's self-test failed": (
+        Standing(status=ACTIVATED, test=SelfTest.FAILED, failed=frozenset({1})), 'succeeded', 'Activate Firmware ended well',
+    ),
+    'its self-test failed': (
+        Standing(status=ACTIVATED, test=SelfTest.FAILED, test_says='bad', failed=frozenset({1, 2})), 'failed', 'bad',
+    ),
     'rolled back': (Standing(status=ACTIVATED, rolled_back=frozenset({2})), 'failed', 'it was rolled back'),
     'another one rolled back': (
         Standing(status=ACTIVATED, back=Rollback.DONE, rolled_back=frozenset({1})), 'succeeded', 'Activate Firmware ended well',
