@@ -6,6 +6,7 @@ Part of it the image says alone (:func:`opened`): nobody has to be asked, and no
 the image and the controller that is to get it (:func:`judge`).
 """
 
+import io
 from dataclasses import dataclass
 
 from baremetal_acc.bmc.ipmi import device, hpm, hpm_image
@@ -36,11 +37,10 @@ def read(upload: Upload, name: str) -> hpm_image.Image:
     """
     if upload.size_bytes > hpm_image.MOST_BYTES:
         raise ImageError(image=name, what=f'has {upload.size_bytes} bytes, and at most {hpm_image.MOST_BYTES} are taken')
-    with upload.open() as stream:
-        content = stream.read(upload.size_bytes + 1)
-    if len(content) != upload.size_bytes:
+    stream = upload.open()  # as long as somebody has the image, or its firmware
+    if stream.seek(0, io.SEEK_END) != upload.size_bytes:
         raise ImageError(image=name, what=f'has another size than the {upload.size_bytes} bytes that were checked')
-    return hpm_image.parse(content, name)
+    return hpm_image.parse(hpm_image.Streamed(stream, upload.size_bytes, name), name)
 
 
 def begins_as_one(upload: Upload) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Flag, IntEnum
+from typing import BinaryIO, Protocol, overload
 
 from baremetal_acc.bmc.ipmi.device import DeviceId
 from baremetal_acc.bmc.ipmi.text import clean
@@ -22,7 +23,7 @@ from baremetal_acc.errors import ImageError
 SIGNATURE = b'PICMGFWU'
 
 MOST_BYTES = 512 * 1024 * 1024
-"""Of an image. The largest configurations of FPGAs are about 130 MB, and it is held in memory."""
+"""Of an image. The largest configurations of FPGAs are about 130 MB. It is read where it lies, and not held in memory."""
 
 MOST_RECORDS = 64
 """Of actions. Eight components, each saved, prepared and uploaded, need 24."""
@@ -41,6 +42,61 @@ _RECORD = 3
 _UPLOAD = 34
 
 _DESCRIPTION = slice(9, 30)
+
+_AT_ONCE = 1024 * 1024
+"""Bytes of an image that are read at a time."""
+
+
+class Content(Protocol):
+    """Bytes in some place: ``bytes`` themselves, or :class:`Streamed`."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes: ...
+
+
+class Streamed:
+    """Bytes of an open stream, read when they are asked for. Whoever has it, or a part of it, keeps the stream open.
+
+    :param size_bytes: how many it has from ``begin``.
+    """
+
+    def __init__(self, stream: BinaryIO, size_bytes: int, name: str, *, begin: int = 0) -> None:
+        self._stream = stream
+        self._size = size_bytes
+        self._name = name
+        self._begin = begin
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes: ...
+
+    def __getitem__(self, key: int | slice, /) -> int | bytes:
+        """A byte, or bytes in their order.
+
+        :raises ImageError: the stream ends before them.
+        """
+        if isinstance(key, int):
+            return self[key : key + 1][0]
+        start, stop, _ = key.indices(self._size)
+        self._stream.seek(self._begin + start)
+        found = self._stream.read(max(0, stop - start))
+        if len(found) != max(0, stop - start):
+            raise ImageError(image=self._name, what='has become shorter since it was checked')
+        return found
+
+    def part(self, at: int, size_bytes: int) -> 'Streamed':
+        """Some of these bytes, read when they are asked for."""
+        return Streamed(self._stream, size_bytes, self._name, begin=self._begin + at)
 
 
 class ActionKind(IntEnum):
@@ -99,7 +155,7 @@ class Upload:
     component: int
     version: Version | None
     described: str
-    firmware: bytes = field(repr=False)
+    firmware: Content = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +239,7 @@ def bits(mask: int) -> frozenset[int]:
     return frozenset(n for n in range(8) if mask >> n & 1)
 
 
-def parse(content: bytes, name: str) -> Image:
+def parse(content: Content, name: str) -> Image:
     """Check every byte of an image and read it.
 
     :param name: what the catalogue calls it, for messages.
@@ -193,7 +249,7 @@ def parse(content: bytes, name: str) -> Image:
     def wrong(what: str) -> ImageError:
         return ImageError(image=name, what=what, hint='it is not written anywhere; fetch it again, or ask its maker')
 
-    if not content.startswith(SIGNATURE):
+    if content[: len(SIGNATURE)] != SIGNATURE:
         raise wrong(f'is no HPM.1 image: it does not begin with {SIGNATURE.decode()}')
     if len(content) > MOST_BYTES:
         raise wrong(f'has {len(content)} bytes, and at most {MOST_BYTES} are taken')
@@ -207,7 +263,10 @@ def parse(content: bytes, name: str) -> Image:
         raise wrong(f'its header says that it has {header - _FIXED - 1} bytes of OEM data, more than the image holds')
     if sum(content[:header]) & 0xFF:
         raise wrong('the checksum of its header does not fit')
-    if hashlib.md5(content[:end], usedforsecurity=False).digest() != content[end:]:
+    digest = hashlib.md5(usedforsecurity=False)
+    for at in range(0, end, _AT_ONCE):
+        digest.update(content[at : min(at + _AT_ONCE, end)])
+    if digest.digest() != content[end:]:
         raise wrong('its MD5 at the end does not fit what comes before')
     components = bits(content[20])
     actions = tuple(_actions(content, header, end, components, wrong))
@@ -258,7 +317,7 @@ def fits(image: Image, target: Device) -> tuple[str, ...]:
 
 
 def _actions(
-    content: bytes, at: int, end: int, components: frozenset[int], wrong: Callable[[str], ImageError]
+    content: Content, at: int, end: int, components: frozenset[int], wrong: Callable[[str], ImageError]
 ) -> Iterator[Action]:
     """The action records between the header and the digest."""
     count = 0
@@ -296,7 +355,7 @@ def _actions(
             component=min(named),
             version=version(record[3:9]),
             described=text(record[_DESCRIPTION]),
-            firmware=content[at : at + length],
+            firmware=content.part(at, length) if isinstance(content, Streamed) else content[at : at + length],
         )
         at += length
         yield Action(kind=kind, components=named, upload=upload)
@@ -307,7 +366,7 @@ def text(raw: bytes) -> str:
     return clean(raw.split(b'\0', 1)[0].decode('latin-1'))
 
 
-def _number(content: bytes, at: int, size: int) -> int:
+def _number(content: Content, at: int, size: int) -> int:
     return int.from_bytes(content[at : at + size], 'little')
 
 

@@ -6,6 +6,7 @@ The encoder is of the tests alone, written from the layout.
 """
 
 import hashlib
+import io
 import struct
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from baremetal_acc.bmc.ipmi import device as identity
 from baremetal_acc.bmc.ipmi import hpm_image
-from baremetal_acc.bmc.ipmi.hpm_image import Action, ActionKind, Device, Feature, Upload, Version, fits, parse
+from baremetal_acc.bmc.ipmi.hpm_image import Action, ActionKind, Device, Feature, Streamed, Upload, Version, fits, parse
 from baremetal_acc.errors import ImageError
 
 FIRMWARE = bytes(range(200)) * 5
@@ -222,3 +223,43 @@ def test_what_was_written_is_read(oem, firmware, described, over):
 def test_a_description_cannot_speak_to_the_terminal():
     """Its bytes are the image maker's."""
     assert '\ufffd[2Jevil' == parse(image(upload(4, b'x', described=b'\x1b[2Jevil\0rest')), 'x').uploads[0].described
+
+
+class Watched(io.BytesIO):
+    """How many bytes are read at a time."""
+
+    most = 0
+
+    def read(self, size=-1, /):
+        found = super().read(size)
+        self.most = max(self.most, len(found))
+        return found
+
+
+def test_an_image_is_read_where_it_lies():
+    """Never more than a megabyte of it at a time, and of its firmware what is asked for: a conductor writes many at once."""
+    firmware = bytes(range(256)) * 20_000
+    content = image(upload(4, firmware))
+    stream = Watched(content)
+    found = parse(Streamed(stream, len(content), 'fpga'), 'fpga')
+    assert 1024 * 1024 == stream.most
+    (part,) = found.uploads
+    whole = parse(content, 'fpga')
+    assert replace(found, actions=()) == replace(whole, actions=())
+    stream.most = 0
+    assert (len(firmware), firmware[5000:5036], firmware[-7:]) == (
+        len(part.firmware),
+        part.firmware[5000:5036],
+        part.firmware[-7:],
+    )
+    assert (36, firmware[255], b'') == (stream.most, part.firmware[255], part.firmware[9:3])
+
+
+def test_an_image_that_becomes_shorter_is_told_by_its_name():
+    """Its copy is ours alone; what reads less than it has is not sent all the same."""
+    content = image(upload(4, FIRMWARE))
+    stream = io.BytesIO(content)
+    found = parse(Streamed(stream, len(content), 'fpga'), 'fpga')
+    stream.truncate(len(content) - 40)
+    with pytest.raises(ImageError, match='image fpga: has become shorter'):
+        found.uploads[0].firmware[:]
