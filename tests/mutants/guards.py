@@ -88,6 +88,34 @@ GUARDS = (
         tests='tests/wire/test_ipmi_update.py::test_an_image_is_uploaded_where_going_back_is_not_it',
     ),
     Guard(
+        name='go back once more where that may have been done',
+        file='baremetal_acc/bmc/ipmi/update.py',
+        guard='    done, said = _is_done(raw, ref, number, wanted, command), ',
+        gone='    done, said = False, ',
+        tests='tests/wire/test_ipmi_update.py::test_a_rollback_that_was_done_while_it_restarted_is_not_done_again',
+    ),
+    Guard(
+        name='ask a controller to go back that tells nothing of its last command',
+        file='baremetal_acc/bmc/ipmi/update.py',
+        guard=' or last is None or last.command == hpm.Command.ROLLBACK:',
+        gone=' or (last is not None and last.command == hpm.Command.ROLLBACK):',
+        tests='tests/wire/test_ipmi_update.py::test_a_rollback_that_was_done_and_called_busy_is_not_done_again',
+    ),
+    Guard(
+        name='write a controller that says that an upgrade is undesirable',
+        file='baremetal_acc/bmc/ipmi/update.py',
+        guard='    if hpm.Feature.UNDESIRABLE in found.target.features:\n',
+        gone='    if False:\n',
+        tests='tests/wire/test_ipmi_update.py::test_a_controller_that_does_not_want_to_be_written_is_not',
+    ),
+    Guard(
+        name='take a login that has failed for an activation that may have been done',
+        file='baremetal_acc/run/writing.py',
+        guard='is seen then.\n            return _held_up(job, position, exc, tools.patience.reset, now)\n',
+        gone='is seen then.\n            pass\n',
+        tests='tests/unit/run/test_turns.py::test_a_login_that_fails_before_a_turn_loses_nothing_of_the_image',
+    ),
+    Guard(
         name='ignore the lifecycle of evidence',
         file=EVIDENCE,
         guard='[e for e in same_card if e.lifecycle == lifecycle]',
@@ -1448,8 +1476,8 @@ GUARDS = (
     Guard(
         name='fail where a controller refuses to go back',
         file='baremetal_acc/bmc/ipmi/update.py',
-        guard='        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:\n            LOG.warning',
-        gone='        except ZeroDivisionError as exc:\n            LOG.warning',
+        guard='        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:\n            if not back:',
+        gone='        except ZeroDivisionError as exc:\n            if not back:',
         tests='tests/wire/test_ipmi_update.py::test_where_a_controller_refuses_to_go_back_the_image_is_uploaded',
     ),
 )

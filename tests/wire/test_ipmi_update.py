@@ -483,6 +483,56 @@ def test_a_rollback_that_was_done_and_called_busy_is_not_done_again(lan, tells):
     assert ((1, 1) if tells else (0, 0)) == (len(sent), site.amc_upgrades.rollbacks)
 
 
+def test_a_rollback_that_was_done_while_it_restarted_is_not_done_again(lan):
+    """It answers C0h for a while, so that nobody can tell; when it can be asked again, that it was done is seen first."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+        ended(connection, FPGA)
+        done_and_called_busy(site.amc, ROLL_BACK)
+        executed, away = site.amc.around, []
+
+        def around(request, execute):
+            if away and request.netfn == 0x2C:
+                return replace(execute(replace(request, command=STATUS)), code=0xC0)
+            answer = executed(request, execute)
+            away.extend([1] if request.command == ROLL_BACK else [])
+            return answer
+
+        site.amc.around = around
+        back = replace(uploading(upgrade(OLD)), goes_back=True)
+        found = connection.push(FPGA, back)
+        for _ in range(2):
+            with pytest.raises(BmcBusy):
+                connection.go_on(FPGA, back, found)
+        site.amc.around = None
+        assert TaskState.SUCCEEDED is ended(connection, connection.go_on(FPGA, back, found).ref).state
+        assert SHOWN_OLD == connection.component(FPGA).version
+    assert 1 == site.amc_upgrades.rollbacks
+
+
+def test_a_controller_that_does_not_want_to_be_written_is_not(site):
+    """Bit 7 of what it can: it counts as busy, and nothing is sent that would change anything."""
+    can = site.amc.around
+
+    def around(request, execute):
+        answer = execute(request)
+        if (request.netfn, request.command) != (0x2C, 0x2E):
+            return answer
+        data = bytearray(answer.data)
+        data[2] |= 0x80
+        return replace(answer, data=bytes(data))
+
+    site.amc.around = around
+    seen = count(site.amc, INITIATE)
+    with site.connect(username='admin') as connection:
+        with pytest.raises(BmcBusy, match='an upgrade is undesirable now'):
+            connection.push(FPGA, uploading(upgrade(NEW)))
+        site.amc.around = can
+        assert TaskState.ACTIVE is written(connection, FPGA, uploading(upgrade(NEW))).state
+    assert 2 == seen[INITIATE]
+
+
 def test_an_activation_that_was_done_and_called_busy_counts(lan):
     """The status says that it was the last command; it is not sent again."""
     site = Site(lan)
@@ -617,10 +667,11 @@ def test_a_login_that_fails_between_two_turns_costs_nothing(lan, tmp_path, monke
     real = site.endpoint.receive
 
     def receive(datagram):
-        opens = datagram[5:6] == b'\x10' and begun and len(cut) < 6
-        if opens:
+        is_administrators = datagram[5:6] == b'\x12' and datagram[40] & 0x0F == 4  # RAKP 1, and its role
+        lost = is_administrators and begun and len(cut) < 6
+        if lost:
             cut.append(datagram)
-        return () if opens else real(datagram)
+        return () if lost else real(datagram)
 
     monkeypatch.setattr(site.endpoint, 'receive', receive)
     done = desk.run('apply', '--execute', '--target', 'node-1', *files)

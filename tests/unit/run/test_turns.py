@@ -88,6 +88,19 @@ def test_a_bmc_that_falls_silent_gets_the_image_from_the_beginning(how):
     assert (['gpu-new'], 6) == (images(machine), machine.uploaded)
 
 
+def test_a_login_that_fails_before_a_turn_loses_nothing_of_the_image():
+    """Before the first one, between two, and before the one that brings it in force, which is taken once, with a login."""
+    machine = world()
+    machine.next_push.append('apart')
+    machine.next_turn.extend(['ok', 'apart', 'apart'])
+    job = up_to(machine, machine.job(hold=True, timeout=timedelta(hours=2)), 100)
+    assert ([], 5, []) == (images(machine), machine.uploaded, list(machine.next_turn))
+    machine.next_push.extend(['apart', 'apart'])
+    _, outcome = to_its_end(machine, job)
+    assert isinstance(outcome, Done)
+    assert (['gpu-new'], 8) == (images(machine), machine.uploaded)
+
+
 def test_a_bmc_that_is_busy_is_asked_again():
     """The turn is taken later, where the last one ended."""
     machine = world()

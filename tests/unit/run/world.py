@@ -45,7 +45,18 @@ WRITE_TIME = timedelta(seconds=90)
 BROKEN = 'recovery'
 """The version of a card whose write went wrong."""
 
-PUSHES = ('ok', 'busy', 'refused', 'cut, arrived', 'cut, lost', 'error, arrived', 'error, lost', 'no task', 'bad image')
+PUSHES = (
+    'ok',
+    'busy',
+    'apart',
+    'refused',
+    'cut, arrived',
+    'cut, lost',
+    'error, arrived',
+    'error, lost',
+    'no task',
+    'bad image',
+)
 """How a BMC takes an image."""
 
 TASKS = (
@@ -71,7 +82,7 @@ TASKS = (
 )
 """How a write goes on, once it was taken: what its task says, and what becomes of the card."""
 
-TURNS = ('ok', 'busy', 'silent', 'silent, arrived', 'fails', 'garbage')
+TURNS = ('ok', 'busy', 'apart', 'silent', 'silent, arrived', 'fails', 'garbage')
 """How a BMC that takes images in turns takes one of them."""
 
 RESETS = ('ok', 'answer lost', 'ignored', 'slow', 'refused', 'stays off')
@@ -435,7 +446,7 @@ class Connection:
         card = next(c for c in world.cards if c.item == target)
         if not world.turns:
             return self._take(card, upload)
-        if world.next_push and world.next_push[0] in ('busy', 'refused'):
+        if world.next_push and world.next_push[0] in ('busy', 'apart', 'refused'):
             return self._take(card, upload)
         if card.closed and world.protects_all:
             raise BmcRefused(bmc=self.bmc, what='no', status=400)
@@ -456,11 +467,13 @@ class Connection:
         if progress.so_far not in (None, 'back', f'{upload.file} {card.arrived}'):
             world.wrong.append(f'{card.id}: {progress.so_far} goes on where {card.arrived} turns have arrived')
         if progress.whole:
-            card.arrived = card.arrived if world.next_push and world.next_push[0] == 'busy' else None
+            card.arrived = card.arrived if world.next_push and world.next_push[0] in ('busy', 'apart') else None
             return self._take(card, upload)
         how = _next(world.next_turn)
         if how == 'busy':
             raise BmcBusy(bmc=self.bmc, what='busy')
+        if how == 'apart':
+            raise BmcUnreachable(bmc=self.bmc, what='no login', sent=False)
         card.touched = True
         if progress.so_far is None:
             card.arrived = 0
@@ -480,6 +493,8 @@ class Connection:
         how = _next(world.next_push)
         if how == 'busy':
             raise BmcBusy(bmc=self.bmc, what='busy')
+        if how == 'apart':
+            raise BmcUnreachable(bmc=self.bmc, what='no login', sent=False)
         if how == 'refused' or (card.closed and world.protects_all):
             raise BmcRefused(bmc=self.bmc, what='no', status=400)
         shown = self._must_be_free(card, upload)
