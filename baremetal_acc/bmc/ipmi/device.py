@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from baremetal_acc.bmc.ipmi import fru, sdr
 from baremetal_acc.bmc.ipmi.bridge import BMC, Bridge
+from baremetal_acc.bmc.ipmi.patient import Patience, Patient
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnreachable
 
@@ -190,13 +191,14 @@ def parse(data: bytes) -> DeviceId:
 # -------------------------------------------------------------------------------------------------------------- a whole machine
 
 
-def look(raw: Raw) -> Look:
+def look(raw: Raw, patience: Patience | None = None) -> Look:
     """All controllers and FRUs that the BMC, and those that it speaks of, know of.
 
     :param raw: to the BMC.
+    :param patience: with those that are busy; None: with one of its own.
     :raises BmcError: the BMC does not say what it is, or answers no more.
     """
-    return _Looking(raw).look()
+    return _Looking(raw, Patience() if patience is None else patience).look()
 
 
 def way(path: Path, channel: int, address: int) -> Path:
@@ -238,9 +240,10 @@ class _Counted:
 class _Looking:
     """One look: what is known so far, and whom to ask next."""
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, patience: Patience) -> None:
         self._counted = _Counted(raw)
-        self._raws: dict[Path, Raw] = {(): self._counted}
+        self._patience = patience
+        self._raws: dict[Path, Raw] = {(): Patient(self._counted, patience)}
         self._known: dict[Path, Controller] = {}
         self._frus: dict[tuple[Path, int, int], Fru] = {}
         self._next: deque[Path] = deque()
@@ -260,7 +263,9 @@ class _Looking:
 
     def _raw(self, path: Path) -> Raw:
         if path not in self._raws:
-            self._raws[path] = Bridge(self._raw(path[:-1]), address=path[-1].address, channel=path[-1].channel)
+            hop = path[-1]
+            bridge = Bridge(self._raw(path[:-1]), address=hop.address, channel=hop.channel)
+            self._raws[path] = Patient(bridge, self._patience)
         return self._raws[path]
 
     def _meet(self, controller: Controller) -> None:

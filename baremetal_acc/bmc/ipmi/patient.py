@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is done where a controller is busy while it is read? It is asked again, a moment later.
+
+A look asks hundreds of things, and its answer decides whether a machine is handed over: one "busy" among them must not count as
+a card that cannot be read. What is sent once is not sent again, and a look waits for a short time in all, however often a
+controller says so.
+
+Source: IPMI 2.0 revision 1.1, table 5-2 (C0h, node busy; C3h, timeout while processing the command).
+"""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from baremetal_acc.bmc import wait
+from baremetal_acc.bmc.ipmi.wire import Code, Raw, Reply
+
+MOST = timedelta(seconds=5)
+"""For one look. Controllers that do something else answer so for a second or two."""
+
+_FIRST, _LAST = 0.1, 1.0
+"""Seconds between two questions."""
+
+_LATER = frozenset({Code.BUSY, Code.TIMEOUT})
+
+
+class Patience:
+    """How long may still be waited, by all who read in one look.
+
+    :ivar left: seconds.
+    """
+
+    def __init__(
+        self,
+        most: timedelta = MOST,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = wait.sleep,
+    ) -> None:
+        self.left = most.total_seconds()
+        self._clock = clock
+        self._sleep = sleep
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; whether there was time for it."""
+        if self.left <= 0:
+            return False
+        began = self._clock()
+        self._sleep(min(seconds, self.left))
+        self.left -= max(self._clock() - began, 0.001)
+        return True
+
+
+class Patient:
+    """A :class:`~baremetal_acc.bmc.ipmi.wire.Raw` that asks those again who are busy."""
+
+    def __init__(self, raw: Raw, patience: Patience) -> None:
+        self.label = raw.label
+        self.longest = raw.longest
+        self._raw = raw
+        self._patience = patience
+
+    def __call__(
+        self, netfn: int, command: int, data: bytes = b'', *, lun: int = 0, once: bool = False, within: timedelta | None = None
+    ) -> Reply:
+        """Send it; again, where it may be, as long as the answer is that it was too early.
+
+        :raises BmcError: as by :class:`~baremetal_acc.bmc.ipmi.wire.Raw`.
+        """
+        pause = _FIRST
+        while True:
+            reply = self._raw(netfn, command, data, lun=lun, once=once, within=within)
+            if once or reply.code not in _LATER or not self._patience.wait(pause):
+                return reply
+            pause = min(2 * pause, _LAST)
