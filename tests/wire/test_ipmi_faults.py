@@ -271,6 +271,19 @@ ROWS = {
     'one command is never answered': Row(
         faults=(fault('hang', method='0A/10', device='*', uri='00', count=1),), address=SHORT, told=NO_ANSWER.format('0Ah/10h')
     ),
+    'every answer is late': Row(faults=(fault('slow', seconds=0.05),), again=True),
+    'one answer comes too late': Row(
+        faults=(fault('slow', method='0A/10', device='*', uri='00', count=1, seconds=1.0),),
+        address=SHORT,
+        told=NO_ANSWER.format('0Ah/10h'),
+        again=True,
+    ),
+    'the login is answered too late': Row(
+        faults=(fault('slow', method='login', seconds=1.0),),
+        address=SHORT,
+        error=BmcUnreachable,
+        words='no answer to the login',
+    ),
     'who may log in is never answered': Row(
         faults=(fault('hang', method='06/44'),), address=SHORT, asks=lambda _, done: NO_ANSWER.format('06h/44h') in done.unread
     ),

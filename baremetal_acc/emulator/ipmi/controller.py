@@ -120,12 +120,14 @@ class Answer:
     """Completion code and data.
 
     :ivar then: the response of a further controller, which comes after this one.
+    :ivar late: how many seconds the answer, and what comes after it, waits.
     """
 
     code: int
     data: bytes = b''
     then: Message | None = None
     reach: Reach = Reach.ANSWERED
+    late: float = 0.0
 
     @property
     def wire(self) -> bytes:
@@ -337,4 +339,4 @@ class Controller:
             return Answer(Code.OK)
         # What a still further controller answered travels inside the answer of the one before it.
         further = answer.then.encoded() if answer.then is not None else b''
-        return Answer(Code.OK, then=inner.response(answer.wire + further))
+        return Answer(Code.OK, then=inner.response(answer.wire + further), late=answer.late)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
+from baremetal_acc.emulator.ipmi.message import lateness
 from baremetal_acc.emulator.ipmi.system import SystemDoor
 
 LOOPBACK = '127.0.0.1'
@@ -19,7 +20,7 @@ class Endpoint(Protocol):
     """One BMC on the LAN: :class:`~baremetal_acc.emulator.ipmi.session.Endpoint`, or what stands before it."""
 
     def receive(self, datagram: bytes) -> list[bytes]:
-        """What is answered to a datagram."""
+        """What is answered to a datagram, at once or :func:`~baremetal_acc.emulator.ipmi.message.late`."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,9 +70,10 @@ class _Port(asyncio.DatagramProtocol):
         for answer in self._endpoint.receive(data):
             if self._line.loses():
                 continue
+            seconds = self._line.delay_seconds + lateness(answer)
             answer = self._line.brings(answer)
-            if self._line.delay_seconds:
-                asyncio.get_running_loop().call_later(self._line.delay_seconds, self._send, answer, addr)
+            if seconds > 0:
+                asyncio.get_running_loop().call_later(seconds, self._send, answer, addr)
             else:
                 self._send(answer, addr)
 

@@ -13,6 +13,29 @@ BMC = 0x20
 _LEAST = 7
 
 
+class Late(bytes):
+    """A datagram that goes out later than at once.
+
+    :ivar seconds: so much.
+    """
+
+    seconds = 0.0
+
+
+def late(datagram: bytes, seconds: float) -> bytes:
+    """The datagram, to go out so much later."""
+    if seconds <= 0:
+        return datagram
+    waiting = Late(datagram)
+    waiting.seconds = seconds
+    return waiting
+
+
+def lateness(datagram: bytes) -> float:
+    """How many seconds it is to wait before it goes out."""
+    return datagram.seconds if isinstance(datagram, Late) else 0.0
+
+
 def checksum(data: bytes) -> int:
     """What makes the sum of all bytes 0."""
     return -sum(data) & 0xFF

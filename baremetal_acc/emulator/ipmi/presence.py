@@ -66,6 +66,13 @@ class Presence:
         ) is not None:
             self.restart(rule.parameters['seconds'])
             return Answer(Code.OK, reach=Reach.UNHEARD)
+        slow = faults.find('slow', bmc=self._bmc, device=self._device, uri=data, method=method)
+        answer = self._spoilt(request, execute, method, data)
+        return answer if slow is None else replace(answer, late=answer.late + float(slow.parameters['seconds']))
+
+    def _spoilt(self, request: Request, execute: Callable[[Request], Answer], method: str, data: str) -> Answer:
+        """What is answered, however late, by the faults that are about answers."""
+        faults = self._machine.faults
         if request.session is not None and faults.find('ipmi-session-lost', bmc=self._bmc, uri=data, method=method) is not None:
             request.session.forget()
             return Answer(Code.OK, reach=Reach.UNHEARD)

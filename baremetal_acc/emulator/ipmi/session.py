@@ -32,7 +32,7 @@ from baremetal_acc.emulator.ipmi.controller import (
     Refusal,
     Request,
 )
-from baremetal_acc.emulator.ipmi.message import BMC, Message
+from baremetal_acc.emulator.ipmi.message import BMC, Message, late
 from baremetal_acc.emulator.ipmi.users import NAME_BYTES, User, Users
 
 _RMCP = bytes((6, 0, 0xFF))
@@ -123,7 +123,7 @@ class _Handshake:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A request that was executed, and its answers."""
+    """A request that was executed, its answers, and when they go out."""
 
     request: Message
     at: float
@@ -264,8 +264,9 @@ class Endpoint:
         """IPMI 1.5, without a session."""
         if len(packet) < 10 or any(packet[1:9]) or len(packet) - 10 < packet[9]:
             return []
-        answers = self._sessionless(packet[10 : 10 + packet[9]])
-        return [_RMCP + bytes((_IPMI, _NONE)) + bytes(8) + bytes((len(one),)) + one for one in answers]
+        answers, seconds = self._sessionless(packet[10 : 10 + packet[9]])
+        head = _RMCP + bytes((_IPMI, _NONE)) + bytes(8)
+        return [late(head + bytes((len(one),)) + one, seconds) for one in answers]
 
     def _plus(self, packet: bytes) -> list[bytes]:
         if len(packet) < 12:
@@ -277,19 +278,21 @@ class Endpoint:
         if number:
             return self._inside(packet, kind, number, sequence, payload)
         if kind == _MESSAGE:
-            return [_plain(_MESSAGE, one) for one in self._sessionless(payload)]
+            answers, seconds = self._sessionless(payload)
+            return [late(_plain(_MESSAGE, one), seconds) for one in answers]
         serve = self._serve.get(kind)
         answered = serve(payload) if serve is not None else None
         return [] if answered is None else [_plain(*answered)]
 
-    def _sessionless(self, raw: bytes) -> list[bytes]:
+    def _sessionless(self, raw: bytes) -> tuple[list[bytes], float]:
+        """The answers to a message outside of sessions, and how many seconds they wait."""
         message = Message.parse(raw)
         if message is None or (message.netfn, message.command) not in _BEFORE_A_SESSION or message.to != BMC:
-            return []
+            return [], 0.0
         answer = self.controller.answer(
             Request(channel=LAN, netfn=message.netfn, command=message.command, data=message.data, lun=message.to_lun)
         )
-        return [message.response(answer.wire).encoded()] if answer.reach is Reach.ANSWERED else []
+        return [message.response(answer.wire).encoded()] if answer.reach is Reach.ANSWERED else [], answer.late
 
     def _inside(self, packet: bytes, kind: int, number: int, sequence: int, payload: bytes) -> list[bytes]:
         active = self._active.get(number)
@@ -311,14 +314,18 @@ class Endpoint:
         if message is None or message.netfn & 1 or message.to != BMC or not active.takes(sequence):
             return []
         active.used = self._clock.now()
-        return [self._wrapped(active, answer) for answer in self._answers(active, message)]
+        answers, seconds = self._answers(active, message)
+        return [late(self._wrapped(active, answer), seconds) for answer in answers]
 
-    def _answers(self, active: _Active, message: Message) -> tuple[Message, ...]:
-        """The answers to a request; those of before where it is one of the last few come again."""
+    def _answers(self, active: _Active, message: Message) -> tuple[tuple[Message, ...], float]:
+        """The answers to a request, and how many seconds they wait; those of before where it is one of the last few come again.
+
+        While they wait, a request that comes again waits for them, too: sending it again makes no answer come sooner.
+        """
         now = self._clock.now()
         done = active.done.get(message.sequence)
         if done is not None and done.request == message and now - done.at < DUPLICATE_SECONDS:
-            return done.answers
+            return done.answers, max(0.0, done.at - now)
         answer = self.controller.answer(
             Request(
                 channel=LAN,
@@ -331,7 +338,7 @@ class Endpoint:
             )
         )
         if answer.reach is Reach.UNHEARD:
-            return ()
+            return (), 0.0
         answers: tuple[Message, ...] = (message.response(answer.wire),)
         if answer.then is not None:
             further = answer.then
@@ -348,10 +355,10 @@ class Endpoint:
                 ),
             )
         active.done.pop(message.sequence, None)
-        active.done[message.sequence] = _Done(message, now, answers)
+        active.done[message.sequence] = _Done(message, now + answer.late, answers)
         if len(active.done) > DUPLICATES:
             active.done.popitem(last=False)
-        return answers if answer.reach is Reach.ANSWERED else ()
+        return answers if answer.reach is Reach.ANSWERED else (), answer.late
 
     def _wrapped(self, active: _Active, message: Message) -> bytes:
         active.sent += 1

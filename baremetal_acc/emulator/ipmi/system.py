@@ -55,10 +55,11 @@ class Signal(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message, or a command, without escapes."""
+    """A message, or a command, without escapes; an answer may go out some seconds late."""
 
     content: bytes
     is_command: bool
+    late: float = 0.0
 
 
 class Codec:
@@ -130,7 +131,7 @@ class SystemInterface:
         if answer.then is not None:
             self._messages.put(answer.then)
         body = bytes((raw[0], raw[1] | 4, raw[2])) + answer.wire
-        return [Frame(body + bytes((checksum(body),)), False)]
+        return [Frame(body + bytes((checksum(body),)), False, answer.late)]
 
 
 class _Connection(asyncio.Protocol):
@@ -150,7 +151,10 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for frame in self._codec.feed(data):
             for answer in self._door.interface.receive(frame):
-                self.send(answer)
+                if answer.late > 0:
+                    asyncio.get_running_loop().call_later(answer.late, self.send, answer)
+                else:
+                    self.send(answer)
             self._door.tell(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -4,7 +4,8 @@
 
 Faults of the machine: ``ipmi-lost``, and ``ipmi-malformed`` with ``how``, one of :data:`MALFORMED`. Their ``method`` is
 ``login`` for the messages before a session and those that open it, ``session`` for what comes in one. With ``password-rotated``
-the BMC proves another password than the one that it had, and ends its sessions.
+the BMC proves another password than the one that it had, and ends its sessions. With ``slow`` answers before a session wait,
+too; commands are made slow where they are executed.
 """
 
 import random
@@ -12,14 +13,14 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from baremetal_acc.emulator.ipmi.message import Message
+from baremetal_acc.emulator.ipmi.message import Message, late, lateness
 from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.machine import Machine
 
 FLOOD = 2000
 """Datagrams of garbage that come in the place of one answer."""
 
-_FAULTS = ('ipmi-lost', 'ipmi-malformed', 'password-rotated')
+_FAULTS = ('ipmi-lost', 'ipmi-malformed', 'password-rotated', 'slow')
 _RMCP_BYTES, _HEAD_BYTES = 4, 16
 _KIND, _SESSION, _SIZE = 5, slice(6, 10), slice(14, 16)
 _IN_SESSION, _RAKP2 = 0xC0, 0x13
@@ -117,7 +118,13 @@ class Wire:
         if is_rotated:
             answers = [bad for answer in answers for bad in (_integrity(answer) if _is_proof(answer) else [answer])]
         rule = faults.find('ipmi-malformed', bmc=self._bmc, method=method) if answers else None
-        return answers if rule is None else [bad for answer in answers for bad in MALFORMED[rule.parameters['how']](answer)]
+        if rule is not None:
+            spoil = MALFORMED[rule.parameters['how']]
+            answers = [late(bad, lateness(answer)) for answer in answers for bad in spoil(answer)]
+        if method == 'login' and answers and not any(map(lateness, answers)):
+            slow = faults.find('slow', bmc=self._bmc, method=method)
+            answers = answers if slow is None else [late(answer, float(slow.parameters['seconds'])) for answer in answers]
+        return answers
 
     def _is_lost(self, method: str) -> bool:
         rule = self._machine.faults.find('ipmi-lost', bmc=self._bmc, method=method, use=False)

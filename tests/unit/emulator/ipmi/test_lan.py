@@ -3,9 +3,12 @@
 """A line loses and garbles as it is told, the same way each time; BMCs share a loop and nothing else."""
 
 import socket
+import threading
+import time
 
 from baremetal_acc.emulator.ipmi.controller import Controller
 from baremetal_acc.emulator.ipmi.lan import LanThread, Line
+from baremetal_acc.emulator.ipmi.message import late
 from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.ipmi.users import Users
 
@@ -52,3 +55,36 @@ def test_each_bmc_has_its_port_on_loopback_and_its_line():
         assert silent == client.recvfrom(2048)[1][1]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(('127.0.0.1', silent))
+
+
+class _Slow:
+    """A BMC whose answers wait."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def receive(self, datagram):
+        return [late(datagram, self.seconds)]
+
+
+def test_a_hundred_bmcs_that_are_late_hold_up_nobody_and_need_no_threads():
+    """Ten answers of each wait at the same time, by their line and by themselves; one that never comes stops nothing."""
+    with LanThread() as lan, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(20)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        line = Line(delay_seconds=0.5)
+        ports = [lan.add(_Slow(0.5), line=line) for _ in range(100)]
+        prompt, never = lan.add(_Slow(0)), lan.add(_Slow(3600))
+        before, began = threading.active_count(), time.monotonic()
+        client.sendto(b'never', ('127.0.0.1', never))
+        for number in range(10):
+            for port in ports:
+                client.sendto(bytes((number,)), ('127.0.0.1', port))
+        client.sendto(b'prompt', ('127.0.0.1', prompt))
+        assert b'prompt' == client.recv(100)
+        assert time.monotonic() - began < 1
+        answered = [(where[1], data) for data, where in (client.recvfrom(100) for _ in range(1000))]
+        took = time.monotonic() - began
+        assert before == threading.active_count()
+    assert {(port, bytes((number,))) for port in ports for number in range(10)} == set(answered)
+    assert 1 <= took < 10

@@ -4,10 +4,11 @@
 
 import pytest
 
-from baremetal_acc.emulator.ipmi.controller import APP, Privilege
-from baremetal_acc.emulator.ipmi.session import Endpoint
+from baremetal_acc.emulator.ipmi.controller import APP, SYSTEM, Privilege, Request
+from baremetal_acc.emulator.ipmi.message import lateness
+from baremetal_acc.emulator.ipmi.session import DUPLICATE_SECONDS, Endpoint
 from baremetal_acc.emulator.ipmi.users import Users
-from tests.unit.emulator.ipmi.console import Console
+from tests.unit.emulator.ipmi.console import Console, message
 from tests.unit.emulator.ipmi.machines import Rig
 
 
@@ -61,3 +62,35 @@ def test_what_is_asked_before_a_session_can_be_lost_too(rig):
     rig.machine.add_fault({'name': 'hang', 'method': '06/38', 'count': 1})
     packet = bytes.fromhex('0600ff07 00 00000000 00000000 09 2018c8 8100388e04b5')
     assert [0, 1] == [len(rig.endpoint.receive(packet)) for _ in range(2)]
+
+
+def test_an_answer_that_waits_comes_no_sooner_when_it_is_asked_for_again(rig):
+    """slow: executed once; what is sent again meanwhile is answered when the first one is, and at once later on."""
+    calls = []
+    rig.bmc.add(0x30, 1, lambda _: bytes((calls.append(1) or len(calls),)), privilege=Privilege.USER)
+    rig.machine.add_fault({'name': 'slow', 'method': '30/01', 'count': 1, 'seconds': 8})
+    console = Console(rig.endpoint).login()
+    waits = []
+    for seconds in (0, DUPLICATE_SECONDS, 1, 3):
+        rig.clock.advance(seconds)
+        (packet,) = rig.endpoint.receive(console.packet(message(0x30, 1, sequence=9)))
+        assert b'\0\1' == console.unpacked(packet)[6:-1]
+        waits.append(lateness(packet))
+    assert ([8, 3, 2, 0], [1]) == (waits, calls)
+    assert [0] == [lateness(packet) for packet in rig.endpoint.receive(console.packet(message(0x30, 1, sequence=10)))]
+
+
+def test_an_answer_waits_for_each_controller_that_is_slow(rig):
+    """By the command, by the data, by the card; over the bridge, from the host, and before a session."""
+    for seconds, rule in enumerate(
+        ({'method': '06/01', 'device': 'AMC_1'}, {'method': '06/34'}, {'method': '06/38', 'uri': '8e *'}, {'method': 'GET'}), 1
+    ):
+        rig.machine.add_fault({'name': 'slow', 'seconds': 10**seconds, **rule})
+    bridged = b'\x40' + message(APP, 1, to=0x72, sender=0x20)
+    answers = [
+        rig.bmc.answer(Request(channel=SYSTEM, netfn=APP, command=command, data=data))
+        for command, data in ((1, b''), (0x34, bridged), (0x38, b'\x0e\4'), (0x38, b'\x8e\4'))
+    ]
+    assert [0, 110, 0, 1000] == [answer.late for answer in answers]
+    packet = bytes.fromhex('0600ff07 00 00000000 00000000 09 2018c8 8100388e04b5')
+    assert [1000] == [lateness(one) for one in rig.endpoint.receive(packet)]

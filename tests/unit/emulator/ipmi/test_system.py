@@ -4,6 +4,7 @@
 
 import socket
 import stat
+import time
 
 import pytest
 from hypothesis import given
@@ -117,6 +118,16 @@ def test_the_host_is_answered_as_channel_15(rig, host):
     rig.bmc.add(0x30, 0xAA, lambda request: request.data[::-1], privilege=4, most=256)
     assert b'\0' + every[::-1] == host.ask(0x30, 0xAA, every)
     assert [SYSTEM] == seen
+
+
+def test_the_host_waits_for_an_answer_that_is_slow(rig, host):
+    """The fault, for the one command that it names."""
+    rig.machine.add_fault({'name': 'slow', 'method': '06/08', 'seconds': 0.4})
+    began = time.monotonic()
+    assert 0 == host.ask(APP, 0x01)[0]
+    assert time.monotonic() - began < 0.4
+    assert 0 == host.ask(APP, 0x08)[0]
+    assert time.monotonic() - began >= 0.4
 
 
 def test_root_on_the_host_flashes_the_bmc_unless_it_is_forbidden(rig, host):

@@ -11,6 +11,7 @@ from baremetal_acc.bmc.ipmi.place import place
 from baremetal_acc.bmc.ipmi.rmcp import Codec
 from baremetal_acc.emulator import fault
 from baremetal_acc.emulator.ipmi.controller import Privilege
+from baremetal_acc.emulator.ipmi.message import lateness
 from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.emulator.ipmi.wire import FLOOD, MALFORMED, Wire
@@ -126,3 +127,28 @@ def test_what_is_no_rmcp_is_no_session():
     assert 1 == len(talk.wire.receive(PING))
     assert [] == talk.wire.receive(b'')
     assert [] == talk.wire.receive(struct.pack('<B', 6))
+
+
+def test_what_opens_a_session_waits_as_well():
+    """slow, with method login: its four answers, not a command; not twice, and not by a rule for Redfish."""
+    talk = Talk()
+    talk.fault('slow', seconds=9, uri='/redfish/*')
+    talk.fault('slow', seconds=3, method='06/38')
+    talk.fault('slow', seconds=2, method='login')
+    packet, waits = talk.codec.begin(), []
+    while not talk.codec.established:
+        (answer,) = talk.wire.receive(packet)
+        waits.append(lateness(answer))
+        assert talk.codec.hear(answer)
+        packet = talk.codec.outgoing
+    assert ([3, 2, 2, 2], [0]) == (waits, [lateness(one) for one in talk.ask()])
+
+
+def test_an_answer_that_is_malformed_waits_no_less():
+    """Both faults at once."""
+    talk = Talk()
+    assert talk.log_in()
+    talk.fault('slow', seconds=2, method='06/01')
+    talk.fault('ipmi-malformed', how='integrity')
+    (answer,) = talk.ask()
+    assert (2, None) == (lateness(answer), talk.codec.opened(answer) or None)
