@@ -43,6 +43,7 @@ _FOR_IPMI = (
     'ipmi_suites',
     'ipmi_idle_seconds',
     'ipmi_loss',
+    'ipmi_delay',
     'no_hpm',
     'no_long_blocks',
     'no_manual_rollback',
@@ -95,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--ipmi-idle-seconds', type=_seconds, metavar='S', help='after which a session has ended (default: 60)')
     parser.add_argument('--ipmi-loss', type=_share, metavar='SHARE', help='of the datagrams, each way, that are lost (0 to 1)')
+    parser.add_argument('--ipmi-delay', type=_seconds, metavar='S', help='seconds by which each of their answers is late')
     parser.add_argument('--no-hpm', action='store_true', help='over IPMI nothing takes firmware')
     parser.add_argument('--no-long-blocks', action='store_true', help='no HPM.2: blocks of an upload have 200 bytes at most')
     parser.add_argument('--no-manual-rollback', action='store_true', help='controllers cannot go back by a command')
@@ -242,7 +244,7 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
             automatic_rollback=arguments.automatic_rollback,
         ),
         idle_seconds=usual.idle_seconds if arguments.ipmi_idle_seconds is None else arguments.ipmi_idle_seconds,
-        line=Line(loss=arguments.ipmi_loss or 0.0),
+        line=Line(loss=arguments.ipmi_loss or 0.0, delay_seconds=arguments.ipmi_delay or 0.0),
     )
 
 

@@ -32,6 +32,7 @@ def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
         (['--ipmi-suites', '17,3'], lambda o: o.suites == (17, 3)),
         (['--ipmi-idle-seconds', '0'], lambda o: o.idle_seconds == 0),
         (['--ipmi-loss', '0.1'], lambda o: o.line.loss == 0.1),
+        (['--ipmi-delay', '0.3'], lambda o: o.line.delay_seconds == 0.3),
         (['--no-hpm'], lambda o: not o.hpm),
         (['--no-long-blocks'], lambda o: o.inbound_bytes is None),
         (['--no-manual-rollback'], lambda o: not o.ability.manual_rollback),
