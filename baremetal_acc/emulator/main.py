@@ -21,6 +21,7 @@ from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.front import Knobs
 from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
+from baremetal_acc.emulator.ipmi.hpm import HABITS
 from baremetal_acc.emulator.ipmi.lan import Line
 from baremetal_acc.emulator.ipmi.session import SUITES
 from baremetal_acc.emulator.ipmi.site import LONGEST_PASSWORD, IpmiOptions
@@ -50,6 +51,7 @@ _FOR_IPMI = (
     'automatic_rollback',
     'no_firewall',
     'firewall_habit',
+    'hpm_habit',
 )
 
 N = TypeVar('N', int, float)
@@ -101,6 +103,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--no-long-blocks', action='store_true', help='no HPM.2: blocks of an upload have 200 bytes at most')
     parser.add_argument('--no-manual-rollback', action='store_true', help='controllers cannot go back by a command')
     parser.add_argument('--automatic-rollback', action='store_true', help='they go back by themselves when a self-test fails')
+    parser.add_argument(
+        '--hpm-habit',
+        action='append',
+        default=[],
+        choices=HABITS,
+        help='how controllers that take firmware differ from the standard, each by its name',
+    )
     parser.add_argument('--no-firewall', action='store_true', help='no firmware firewall: nothing can be locked over IPMI')
     parser.add_argument(
         '--firewall-habit',
@@ -227,6 +236,8 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
         return None
     if arguments.no_firewall and arguments.firewall_habit:
         raise BadParameter('--firewall-habit: there is no firewall with --no-firewall')
+    if arguments.no_hpm and arguments.hpm_habit:
+        raise BadParameter('--hpm-habit: nothing takes firmware with --no-hpm')
     usual = IpmiOptions()
     return replace(
         usual,
@@ -242,6 +253,7 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
             usual.ability,
             manual_rollback=not arguments.no_manual_rollback,
             automatic_rollback=arguments.automatic_rollback,
+            **{name: value for habit in arguments.hpm_habit for name, value in HABITS[habit].items()},
         ),
         idle_seconds=usual.idle_seconds if arguments.ipmi_idle_seconds is None else arguments.ipmi_idle_seconds,
         line=Line(loss=arguments.ipmi_loss or 0.0, delay_seconds=arguments.ipmi_delay or 0.0),

@@ -6,7 +6,8 @@ What is written lands in the components of the machine, which Redfish shows too.
 Firmware; a component with deferred activation keeps it over a restart of the controller. Actions that take time are answered by
 80h, and Get Upgrade Status tells how they go on; all times come from the clock of the machine.
 
-Where facts/ipmi.md, section 3, leaves open what a controller does, this one is strict: what comes out of turn is refused.
+Where facts/ipmi.md, section 3, leaves open what a controller does, this one is strict: what comes out of turn is refused. What
+real ones do otherwise is a habit, a field of :class:`Ability`; :data:`HABITS` has a name for each.
 
 Source: PICMG HPM.1 R1.0, section 3; PICMG HPM.2 R1.0, section 3.
 """
@@ -16,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 from baremetal_acc.emulator.distort import flipped
 from baremetal_acc.emulator.fault import Fault
@@ -61,7 +63,8 @@ _BACK_UP, _PREPARE, _UPLOAD, _COMPARE = range(4)
 _PASSED, _FAILED = 0x55, 0x57
 _HPM_2, _REVISION = 2, 1
 _PAYLOAD_OVERHEAD = 7
-_END, _UNDONE = 'end', 'undone'
+_GENERAL_FAILURE = 0x02
+_END, _UNDONE, _RESTART = 'end', 'undone', 'restart'
 
 
 class Backup(IntEnum):
@@ -115,10 +118,19 @@ class Ability:
     """What a controller says of itself, and does.
 
     :ivar override: the automatic rollback can be overridden by Activate Firmware.
+    :ivar undesirable: this is no time to upgrade: it says so, and refuses Initiate Upgrade Action with D5h.
     :ivar block_bytes: the longest block, by the channel that it comes through.
     :ivar too_long: the code by which longer ones are refused.
     :ivar while_uploading: the code by which Initiate Upgrade Action is refused while an upload is open; None: a new one begins.
     :ivar tells_percent: Get Upgrade Status and Query Rollback Status have a percentage.
+    :ivar counts_in_a_byte: no block is too long: of one of 300 bytes 44 are taken, and nothing is said of it before Finish.
+    :ivar repeated: the code by which a block that comes again is refused; None: it is taken for the same one.
+    :ivar page_bytes: a block that fills a page of the flash is answered by 80h, though it is done by then; None: none is.
+    :ivar activates_at_finish: what was uploaded comes in force as Finish is answered, for which the controller restarts.
+    :ivar untested: what Query Self-test Results answers where there is no self-test; None: it is refused with D5h.
+    :ivar busy_when_done: it executes Activate and Manual Rollback and answers C0h: its BMC repeated them on the bus, and what
+        comes back is the answer to the repetition.
+    :ivar refuses_backup: what is backed up by itself cannot be told to: Initiate Upgrade Action is refused with CCh.
     """
 
     self_test: bool = True
@@ -132,6 +144,26 @@ class Ability:
     too_long: int = Code.LENGTH_INVALID
     while_uploading: int | None = _IN_PROGRESS
     tells_percent: bool = True
+    counts_in_a_byte: bool = False
+    repeated: int | None = None
+    page_bytes: int | None = None
+    activates_at_finish: bool = False
+    untested: bytes | None = None
+    busy_when_done: bool = False
+    refuses_backup: bool = False
+
+
+HABITS: Mapping[str, Mapping[str, Any]] = {
+    'length-modulo-256': {'counts_in_a_byte': True},
+    'refuses-repeats': {'repeated': Code.INVALID_FIELD},
+    'pages-in-progress': {'page_bytes': 256},
+    'activates-at-finish': {'activates_at_finish': True},
+    'undesirable': {'undesirable': True},
+    'untested': {'self_test': False, 'untested': bytes((_FAILED, _GENERAL_FAILURE))},
+    'busy-when-done': {'busy_when_done': True},
+    'refuses-backup': {'refuses_backup': True},
+}
+"""What controllers do otherwise than the standard has it, or than clients expect: fields of :class:`Ability`, by name."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -221,10 +253,10 @@ class Upgrades:
         add(BLOCK, self._in_turn(self._block), administrator, 2, MANY)
         add(FINISH, self._in_turn(self._finish), administrator, 5, 5)
         add(STATUS, self._status, user)
-        add(ACTIVATE, self._in_turn(self._activate), administrator, 0, 1)
+        add(ACTIVATE, self._in_turn(self._repeated_on_the_bus(self._activate)), administrator, 0, 1)
         add(SELF_TEST, self._self_test, user)
         add(ROLLBACK_STATUS, self._rollback_status, user)
-        add(ROLL_BACK, self._in_turn(self._roll_back), administrator)
+        add(ROLL_BACK, self._in_turn(self._repeated_on_the_bus(self._roll_back)), administrator)
         controller.on_reset.append(self._restarted)
 
     # -- what takes time ----------------------------------------------------------------------------------------------
@@ -235,6 +267,19 @@ class Upgrades:
             if self._running is not None or self._undoing is not None:
                 raise Refusal(Code.BUSY)
             return serve(request)
+
+        return served
+
+    def _repeated_on_the_bus(self, serve: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
+        """The answer to the repetition of what was executed, where the controller has that habit."""
+
+        def served(request: Request) -> bytes:
+            before = self.activations, self.rollbacks
+            try:
+                return serve(request)
+            finally:
+                if self.ability.busy_when_done and before != (self.activations, self.rollbacks):
+                    raise Refusal(Code.BUSY)
 
         return served
 
@@ -258,6 +303,10 @@ class Upgrades:
         if what == _UNDONE:
             self._undo(int(number))
             return
+        if what == _RESTART:
+            self._activated_now(_numbers(int(number)), False)
+            self._presence.restart(self.times.activate or None)
+            return
         running = self._running
         if running is None or running.id != int(number):
             return
@@ -274,13 +323,17 @@ class Upgrades:
         self._last = (0, 0)
         self._tested_at = None
         for part in self.parts.values():
-            if not part.deferred:
+            if not self._defers(part):
                 self._machine.drop_held(part.key)
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def _component(self, number: int) -> Component:
         return self._machine.components[self.parts[number].key]
+
+    def _defers(self, part: Part) -> bool:
+        """It keeps what was uploaded to it until that is activated, over restarts."""
+        return part.deferred and not self.ability.activates_at_finish
 
     def _fault(self, name: str, component: Component, command: int, *, use: bool = False) -> Fault | None:
         return self._machine.faults.find(
@@ -299,7 +352,7 @@ class Upgrades:
             can.automatic_rollback,
             can.manual_rollback,
             can.services_affected,
-            any(part.deferred for part in self.parts.values()),
+            any(self._defers(part) for part in self.parts.values()),
             can.degraded,
             can.override,
             can.undesirable,
@@ -317,7 +370,7 @@ class Upgrades:
         match selector:
             case 0:
                 payload = component.activates is not None
-                bits = part.prepares << 2 | part.compares << 3 | part.deferred << 4 | payload << 5
+                bits = part.prepares << 2 | part.compares << 3 | self._defers(part) << 4 | payload << 5
                 return bytes((part.backup | bits,))
             case 1:
                 return _told(self._machine.shown_version(part.key))
@@ -325,7 +378,7 @@ class Upgrades:
                 return part.name.encode('ascii').ljust(NAME_BYTES, b'\0')
             case 3 if part.backup:
                 return _told(_version(component.previous))
-            case 4 if part.deferred:
+            case 4 if self._defers(part):
                 return _told(_version(component.held or component.staged))
             case _ if selector >= _OEM_FROM and selector in part.oem:
                 return part.oem[selector]
@@ -354,6 +407,11 @@ class Upgrades:
         if action in (_UPLOAD, _COMPARE) and len(numbers) != 1:
             raise Refusal(_NO_COMPONENT)
         if action > _COMPARE:
+            raise Refusal(Code.INVALID_FIELD)
+        if self.ability.undesirable:
+            raise Refusal(Code.NOT_IN_STATE)
+        by_itself = any(self.parts[number].backup is Backup.BY_ITSELF for number in numbers)
+        if action == _BACK_UP and by_itself and self.ability.refuses_backup:
             raise Refusal(Code.INVALID_FIELD)
         if not all(self._takes(number, action) for number in numbers):
             raise Refusal(Code.NOT_IN_STATE)
@@ -411,11 +469,15 @@ class Upgrades:
 
     def _block(self, request: Request) -> bytes:
         number, data, upload = request.data[0], request.data[1:], self._upload
-        if len(data) > self.ability.block_bytes.get(request.channel, 0):
+        if self.ability.counts_in_a_byte:
+            data = data[: len(data) & 0xFF]
+        elif len(data) > self.ability.block_bytes.get(request.channel, 0):
             raise Refusal(self.ability.too_long)
         if upload is None:
             raise Refusal(Code.NOT_IN_STATE)
         if upload.blocks and number == upload.blocks - 1 & 0xFF and data == upload.last:
+            if self.ability.repeated is not None:
+                raise Refusal(self.ability.repeated)
             self.repeated += 1
             return upload.answered
         if number != upload.blocks & 0xFF:
@@ -435,8 +497,11 @@ class Upgrades:
         if (section := part.sections.get(upload.sent)) is not None:
             upload.position = section[0]
             upload.answered = b''.join(value.to_bytes(4, 'little') for value in section)
-        answered = upload.answered
-        return self._begin(BLOCK, self.times.block, lambda: Code.OK) or answered
+        self._begin(BLOCK, self.times.block, lambda: Code.OK)
+        page = self.ability.page_bytes
+        if page is not None and not upload.answered and upload.position // page > (upload.position - len(data)) // page:
+            raise Refusal(_IN_PROGRESS)
+        return upload.answered
 
     def _finish(self, request: Request) -> bytes:
         upload = self._upload
@@ -463,6 +528,9 @@ class Upgrades:
         except (BadImage, Refused, ValueError):
             return _DIFFERENT if upload.action == _COMPARE else _WRONG_CONTENT
         self._machine.hold(part.key, image, writer)
+        if self.ability.activates_at_finish:
+            # By then Finish is answered.
+            self._machine.later(0, self._who, f'{_RESTART} {1 << upload.number}')
         return Code.OK
 
     def _status(self, _: Request) -> bytes:
@@ -505,7 +573,7 @@ class Upgrades:
     def _fallen_back(self) -> int:
         """An activation that a restart cut short: what was held is lost, unless it was to outlive a restart."""
         for part in self.parts.values():
-            if not part.deferred:
+            if not self._defers(part):
                 self._machine.drop_held(part.key)
         return Code.OK
 
@@ -543,6 +611,8 @@ class Upgrades:
 
     def _self_test(self, _: Request) -> bytes:
         self._machine.settle()
+        if not self.ability.self_test and self.ability.untested is not None:
+            return self.ability.untested
         if self._tested_at is None or not self.ability.self_test:
             raise Refusal(Code.NOT_IN_STATE)
         if self._machine.now() < self._tested_at:

@@ -9,6 +9,7 @@ import pytest
 
 from baremetal_acc.emulator import main
 from baremetal_acc.emulator.hw.parameters import BadParameter
+from baremetal_acc.emulator.ipmi.hpm import HABITS
 from baremetal_acc.emulator.ipmi.site import IpmiOptions
 
 
@@ -17,6 +18,11 @@ def options(*words):
     parser = argparse.ArgumentParser()
     main.add_arguments(parser)
     return main._ipmi(parser.parse_args(['fpga-server', *words]))
+
+
+def _has(ability, fields):
+    """It has each of these, as it is said there."""
+    return fields == {name: getattr(ability, name) for name in fields}
 
 
 def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
@@ -37,6 +43,7 @@ def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
         (['--no-long-blocks'], lambda o: o.inbound_bytes is None),
         (['--no-manual-rollback'], lambda o: not o.ability.manual_rollback),
         (['--automatic-rollback'], lambda o: o.ability.automatic_rollback),
+        *((['--hpm-habit', habit], lambda o, habit=habit: _has(o.ability, HABITS[habit])) for habit in HABITS),
         (['--no-firewall'], lambda o: not o.firewall),
         (['--firewall-habit', 'forgets'], lambda o: not o.firewall_survives_reset),
         (['--firewall-habit', 'applies-in-part'], lambda o: o.firewall_applies_in_part),
@@ -51,10 +58,12 @@ def test_each_option_changes_one_thing_and_is_refused_without_ipmi(words, found)
         options(*words)
 
 
-def test_a_firewall_that_is_not_there_has_no_habits():
+def test_what_is_not_there_has_no_habits():
     """Both at once are a mistake."""
     with pytest.raises(BadParameter, match='there is no firewall'):
         options('--ipmi', '--no-firewall', '--firewall-habit', 'forgets')
+    with pytest.raises(BadParameter, match='nothing takes firmware'):
+        options('--ipmi', '--no-hpm', '--hpm-habit', 'undesirable')
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from baremetal_acc.emulator.image import read_image
 from baremetal_acc.emulator.ipmi.channel import LanChannel
-from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, SYSTEM, TRANSPORT, Controller, Privilege, Request
-from baremetal_acc.emulator.ipmi.hpm import Ability, Backup, ExtendedLan, Part, Times, Upgrades
+from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, SYSTEM, TRANSPORT, Code, Controller, Privilege, Request
+from baremetal_acc.emulator.ipmi.hpm import HABITS, Ability, Backup, ExtendedLan, Part, Times, Upgrades
 from baremetal_acc.emulator.ipmi.presence import Presence
 from baremetal_acc.emulator.ipmi.upgrade_image import NO_VERSION, Upload, build_upgrade_image, version_bytes
 from baremetal_acc.emulator.parts import Bank, Restart
@@ -537,6 +537,139 @@ def test_a_restart_instead_of_an_answer():
     assert (True, True) == (rig.bmc.is_away, rig.machine.is_bmc_down('host'))
     rig.clock.advance(3)
     assert not rig.bmc.is_away
+
+
+# --------------------------------------------------------------------------------------------- habits of real controllers
+
+
+def habit(name, **more):
+    """A machine whose controllers have it."""
+    return Rig(ability=Ability(**HABITS[name]), **more)
+
+
+def begun(rig, controller=None, channel=IPMB):
+    """An upload of component 0 is open."""
+    controller = controller or rig.amc
+    assert [b'\0', b'\0'] == [hpm(controller, 0x31, what, channel=channel) for what in (ERASE, OPEN)]
+
+
+def finish(controller, size):
+    return hpm(controller, 0x33, b'\0' + size.to_bytes(4, 'little'))
+
+
+def test_a_length_in_one_byte_loses_what_is_longer_without_a_word():
+    """Of 300 bytes 44 are taken, of 256 none; 00h to all, 81h to Finish. Shorter blocks arrive whole."""
+    rig = habit('length-modulo-256')
+    data = image('1.5', model='es2000', component='bmc', size_bytes=3000)
+    for size, expected in ((300, b'\x81'), (256, b'\x81'), (255, b'\0'), (36, b'\0')):
+        begun(rig, rig.bmc, LAN)
+        starts = range(0, len(data), size)
+        answers = {block(rig.bmc, n & 0xFF, data[start : start + size], LAN) for n, start in enumerate(starts)}
+        assert ({b'\0'}, expected) == (answers, finish(rig.bmc, len(data))), size
+        if expected == b'\x81':
+            kept = sum(len(data[start : start + size]) & 0xFF for start in starts)
+            assert b'\x82' == finish(rig.bmc, kept)
+    assert '1.5' == rig.versions(BMC_KEY)[3]
+
+
+@pytest.mark.parametrize('code', [0xCC, 0x82])
+def test_a_block_that_comes_again_can_be_refused(code):
+    """It was taken the first time, is not counted, and the next one goes on from there."""
+    rig = Rig(ability=Ability(repeated=code))
+    begun(rig)
+    for count, start in enumerate(range(0, len(IMAGE), 23)):
+        piece = IMAGE[start : start + 23]
+        assert [b'\0', bytes((code,))] == [block(rig.amc, count, piece) for _ in range(2)]
+    assert (b'\0', 0) == (finish(rig.amc, len(IMAGE)), rig.amc_upgrades.repeated)
+    assert Code.INVALID_FIELD == habit('refuses-repeats').amc_upgrades.ability.repeated
+
+
+def test_a_block_that_fills_a_page_is_answered_by_80_and_done():
+    """Get Upgrade Status says 00h at once; the same block again is 00h; a page may be filled by the middle of a block."""
+    rig = habit('pages-in-progress')
+    begun(rig)
+    answers = []
+    for count, start in enumerate(range(0, len(IMAGE), 20)):
+        answers.append(block(rig.amc, count, IMAGE[start : start + 20])[0])
+        assert bytes((0, 0x32, 0)) == hpm(rig.amc, 0x34)
+        assert b'\0' == block(rig.amc, count, IMAGE[start : start + 20])
+    pages = {page // 20 for page in range(255, len(IMAGE), 256)}
+    assert {0x80: pages, 0: set(range(len(answers))) - pages} == {
+        code: {n for n, got in enumerate(answers) if got == code} for code in (0x80, 0)
+    }
+    assert b'\0' == finish(rig.amc, len(IMAGE))
+
+
+@pytest.mark.parametrize('seconds', [0, 4])
+def test_a_controller_can_activate_as_it_finishes(seconds):
+    """Finish is answered, then it is away; then it runs the new version, has nothing to activate, and remembers nothing."""
+    rig = habit('activates-at-finish', times=Times(finish=seconds, activate=8, self_test=2))
+    assert bytes((0, 0b00000101)) == hpm(rig.amc, 0x2E)[1:3]
+    assert [0b001110, 0b101110] == [hpm(rig.amc, 0x2F, bytes((n, 0)))[1] for n in (0, 1)]
+    assert (b'\x80' if seconds else b'\0') == uploaded(rig)
+    rig.clock.advance(seconds)
+    assert rig.amc.is_away
+    assert not rig.bmc.is_away
+    rig.clock.advance(7.9)
+    assert rig.amc.is_away
+    rig.clock.advance(0.1)
+    assert not rig.amc.is_away
+    assert (NEW, OLD, None, None) == rig.versions()
+    asked = [hpm(rig.amc, command) for command in (0x34, 0x35, 0x36)]
+    assert [b'\0\0\0', b'\xd5', b'\xd5'] == asked
+    assert (0, b'\0') == (rig.amc_upgrades.activations, hpm(rig.amc, 0x31, ERASE))
+
+
+def test_where_it_activates_as_it_finishes_nothing_happens_to_what_it_refuses():
+    """Damaged, or compared only: it does not restart."""
+    rig = habit('activates-at-finish')
+    assert b'\x82' == uploaded(rig, IMAGE[:-1])
+    assert b'\x83' == upload(rig.amc, IMAGE, action=3)
+    rig.clock.advance(1)
+    assert (False, OLD) == (rig.amc.is_away, rig.versions()[0])
+
+
+def test_an_upgrade_can_be_undesirable_until_it_is_not():
+    """Bit 7, and D5h to each Initiate; then neither."""
+    rig = habit('undesirable')
+    assert 0x80 == hpm(rig.amc, 0x2E)[2] & 0x80
+    assert {b'\xd5'} == {hpm(rig.amc, 0x31, bytes((1, action))) for action in range(4)}
+    assert b'\x81' == hpm(rig.amc, 0x31, b'\4\1')
+    rig.amc_upgrades.ability = dataclasses.replace(rig.amc_upgrades.ability, undesirable=False)
+    assert (0, b'\0') == (hpm(rig.amc, 0x2E)[2] & 0x80, uploaded(rig))
+
+
+def test_a_self_test_that_there_is_not_can_read_as_failed():
+    """57h 02h, before and after an activation, and bit 0 is not set."""
+    rig = habit('untested')
+    assert (0, b'\0\x57\2') == (hpm(rig.amc, 0x2E)[2] & 1, hpm(rig.amc, 0x36))
+    assert [b'\0', b'\0', b'\0\x57\2'] == [uploaded(rig), hpm(rig.amc, 0x35), hpm(rig.amc, 0x36)]
+    assert NEW == rig.versions()[0]
+
+
+@pytest.mark.parametrize('seconds', [0, 4])
+def test_a_command_that_its_bmc_repeats_is_done_and_answered_busy(seconds):
+    """C0h to what was executed, once; to what there is nothing for, D5h as ever."""
+    rig = habit('busy-when-done', times=Times(activate=seconds, roll_back=seconds))
+    assert [b'\xd5', b'\xd5'] == [hpm(rig.amc, command) for command in (0x35, 0x38)]
+    uploaded(rig)
+    for command, version in ((0x35, NEW), (0x38, OLD)):
+        assert b'\xc0' == hpm(rig.amc, command)
+        assert bytes((0, command, 0x80 if seconds else 0)) == hpm(rig.amc, 0x34)[:3]
+        rig.clock.advance(seconds)
+        assert bytes((0, command, 0)) == hpm(rig.amc, 0x34)
+        assert version == rig.versions()[0]
+    assert (1, 1, b'\xd5') == (rig.amc_upgrades.activations, rig.amc_upgrades.rollbacks, hpm(rig.amc, 0x35))
+
+
+def test_what_is_backed_up_by_itself_may_refuse_to_be_told_to():
+    """CCh, also for several of which one is so; what is backed up by command is, and the upload goes on without."""
+    by_command = dataclasses.replace(LATER_PART, backup=Backup.BY_COMMAND)
+    rig = habit('refuses-backup', amc_parts={0: FPGA_PART, 1: by_command})
+    assert 2 == hpm(rig.amc, 0x2F, b'\0\0')[1] & 3
+    assert [b'\xcc', b'\0', b'\xcc'] == [hpm(rig.amc, 0x31, bytes((mask, 0))) for mask in (1, 2, 3)]
+    assert [b'\0', b'\0'] == [uploaded(rig), hpm(rig.amc, 0x35)]
+    assert OLD == rig.versions()[1]
 
 
 def test_versions_that_lie_lie_here_too():
