@@ -176,6 +176,7 @@ class Row:
     :ivar asks: further things that hold then.
     :ivar sure: False: the error may come, or the work be done.
     :ivar again: it is ridden out by sending again, as soon as usual: not the packets of others are counted, but the commands.
+    :ivar pause: seconds after which something is sent again, where that is not to depend on how busy this machine is.
     """
 
     verb: str = 'look'
@@ -189,6 +190,7 @@ class Row:
     told: str | None = None
     asks: object = lambda box, done: True
     again: bool = False
+    pause: float | None = None
     sure: bool = True
 
 
@@ -232,10 +234,19 @@ def once(version):
     return lambda box, done: (version, 1) == (box.version(HELD), box.site.upgrades[''].activations)
 
 
-def lost(verb, seed, asks=lambda box, done: True):
-    """Two of a hundred datagrams, each way."""
+USUAL = {name: getattr(BmcAddress(name=HOST, address='ipmi://usual'), name) for name in ('timeout', 'budget')}
+"""What a BMC is given whose address says nothing of it."""
+
+
+def lost(verb, seed, asks=lambda box, done: True, **more):
+    """Two of a hundred datagrams, each way; the same ones each time, since nothing is sent again before it has to be."""
+
+    def some(box, done):
+        (rule,) = box.machine.faults.describe()
+        return rule['hits'] > 2 and asks(box, done)
+
     rule = fault('ipmi-lost', share=0.02, seed=seed)
-    return Row(verb=verb, faults=(rule,), address=LONG, again=True, asks=asks, sure=False, error=BmcUnreachable)
+    return Row(verb=verb, faults=(rule,), address=USUAL, again=True, pause=0.4, asks=some, **more)
 
 
 def malformed(how, words='no answer', *, method='session', error=BmcUnreachable, **more):
@@ -323,17 +334,21 @@ ROWS = {
         address=SHORT,
         asks=lambda box, done: untouched(box, done) and TaskState.GONE is done.wrote[0],
     ),
-    'two per cent are lost of a look': lost('look', 4),
-    # The activation is sent once, and so is each write of the firewall: where one got lost, nobody says that it was done.
+    'two per cent are lost of a look': lost('look', 5),
+    # The activation is sent once: where it got lost, nobody says that it was done.
     'two per cent are lost of an upload': lost(
         'write',
-        4,
-        lambda box, done: (
-            isinstance(done, BmcError) or (TaskState.SUCCEEDED is done.wrote[0]) == ('2.9.0' == box.version(STAGED, 'staged'))
-        ),
+        5,
+        lambda box, done: (TaskState.SUCCEEDED is done.wrote[0]) == ('2.9.0' == box.version(STAGED, 'staged')),
     ),
+    # So is each write of the firewall, and no other command: where another is not answered, this fails.
     'two per cent are lost of a lock': lost(
-        'lock', 2, lambda box, done: isinstance(done, BmcError) or 'locked-reported' == done.lock
+        'lock',
+        2,
+        lambda box, done: isinstance(done, BmcError) or 'locked-reported' == done.lock,
+        sure=False,
+        error=BmcUnreachable,
+        words='it was sent once',
     ),
     'three answers are malformed': Row(
         faults=tuple(fault('ipmi-malformed', how=how, count=1) for how in ('integrity', 'truncated', 'sequence')),
@@ -395,10 +410,10 @@ def side_by_side(driver, boxes, row=None):
         return list(pool.map(work, range(len(boxes)))), took.get(ILL)
 
 
-def patient(monkeypatch):
+def patient(monkeypatch, seconds=30.0):
     """Nothing is sent again for long: an answer that somebody else had taken would be missed."""
     for name in ('_FIRST_PAUSE', '_SHORTEST_PAUSE'):
-        monkeypatch.setattr(sessions, name, 30.0)
+        monkeypatch.setattr(sessions, name, seconds)
 
 
 @pytest.fixture(scope='module')
@@ -432,6 +447,8 @@ def test_what_is_wrong_with_one_is_told_and_harms_no_other(lan, driver, healthy,
     row, (expected, asked, _) = ROWS[name], healthy
     if not row.again:
         patient(monkeypatch)
+    elif row.pause is not None:
+        patient(monkeypatch, row.pause)
     boxes = [Box(lan, number) for number in range(BOXES)]
     ill = boxes[ILL]
     with row.ill(ill):
