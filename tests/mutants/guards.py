@@ -34,6 +34,8 @@ STORE = 'baremetal_acc/catalogue/store.py'
 LOCKS = 'baremetal_acc/locks'
 LOCK_TESTS = 'tests/wire/test_locks.py'
 CARD_LOCK_TESTS = 'tests/wire/test_card_locks.py'
+FIREWALL = 'baremetal_acc/bmc/ipmi/firewall.py'
+FIREWALL_TESTS = 'tests/unit/bmc/ipmi/test_firewall.py'
 DRIFT = 'baremetal_acc/decide/drift.py'
 DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 
@@ -1472,6 +1474,41 @@ GUARDS = (
         guard="text = name.rstrip(b'\\0')",
         gone="text = name.partition(b'\\0')[0]",
         tests='tests/unit/bmc/ipmi/test_users.py',
+    ),
+    Guard(
+        name='leave out a NetFn of which commands were shown',
+        file=FIREWALL,
+        guard='    if supported | configurable | enabled:\n',
+        gone='    if False:\n',
+        tests=f'{FIREWALL_TESTS}::test_what_shows_commands_is_there_though_the_rest_is_refused',
+    ),
+    Guard(
+        name='take a body code whose masks are refused for one that is not there',
+        file=FIREWALL,
+        guard='        return isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)\n',
+        gone='        return True\n',
+        tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
+    ),
+    Guard(
+        name='believe a list of body codes that has no end',
+        file=FIREWALL,
+        guard='return whole and body not in',
+        gone='return body not in',
+        tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
+    ),
+    Guard(
+        name='leave out other LUNs where it is not told what they have',
+        file=FIREWALL,
+        guard='if not (told or used is None or (lun == 0',
+        gone='if not (told or (lun == 0',
+        tests=f'{FIREWALL_TESTS}::test_commands_of_another_lun_are_closed_whatever_is_told_of_luns',
+    ),
+    Guard(
+        name='leave out a LUN whose NetFns are told, and which itself is not',
+        file=FIREWALL,
+        guard='if netfns or data[0] >> 2 * lun & 3}',
+        gone='if data[0] >> 2 * lun & 3}',
+        tests=f'{FIREWALL_TESTS}::test_commands_of_another_lun_are_closed_whatever_is_told_of_luns',
     ),
     Guard(
         name='fail where a controller refuses to go back',

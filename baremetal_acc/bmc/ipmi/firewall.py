@@ -12,12 +12,21 @@ host's own way to a card (PCIe), or about another system interface.
 Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from baremetal_acc.bmc.ipmi.wire import GROUP_PICMG, NOT_THERE, TOO_LONG, Code, NetFn, Raw, Reply, refusal
-from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnreachable, Refused, StateError
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcBusy,
+    BmcError,
+    BmcRefused,
+    BmcUnreachable,
+    BmcUnsupported,
+    Refused,
+    StateError,
+)
 from baremetal_acc.model.lock import LockState
 
 SYSTEM_INTERFACE = 0x0F
@@ -51,6 +60,18 @@ subsets of vendors on each of four LUNs, 60 for their names and what is closed o
 """
 
 _NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
+_NO_SUCH_VENDOR = _NO_SUCH_NETFN | {Code.OUT_OF_RANGE}
+
+_PICMG, _DCMI = bytes([GROUP_PICMG]), b'\xdc'
+"""Body codes of NetFn 2Ch."""
+
+_TARGET_CAPABILITIES = 0x2E
+"""Of HPM.1: it changes nothing, and whoever has HPM.1 has it."""
+
+_NOBODY_KNOWS = (
+    'and nothing that it says shows that the host has no such commands, which cannot be asked over the LAN '
+    '(ask the maker of the BMC, or waive this path by name until a day)'
+)
 
 NAMES: Mapping[tuple[int, int], str] = {
     (NetFn.APP, 0x02): 'Cold Reset',
@@ -222,10 +243,11 @@ def parse_mask(data: bytes, operation: int, bmc: str, what: str) -> frozenset[in
 
 
 def parse_netfn_support(data: bytes, bmc: str) -> Mapping[int, frozenset[int]]:
-    """Of Get NetFn Support: the NetFns of requests that are used, by LUN."""
+    """Of Get NetFn Support: the NetFns of requests that are used, by LUN that has commands by what is said of it or of them."""
     if len(data) < 17:
         raise BmcAnswerInvalid(bmc=bmc, what=f'Get NetFn Support: the answer has {len(data)} bytes, and 17 are needed')
-    return {lun: frozenset(2 * n for n in _set(data[1 + 4 * lun : 5 + 4 * lun])) for lun in range(4) if data[0] >> 2 * lun & 3}
+    used = {lun: frozenset(2 * n for n in _set(data[1 + 4 * lun : 5 + 4 * lun])) for lun in range(4)}
+    return {lun: netfns for lun, netfns in used.items() if netfns or data[0] >> 2 * lun & 3}
 
 
 def parse_subfunctions(data: bytes, bmc: str) -> tuple[frozenset[int], int]:
@@ -269,8 +291,10 @@ def _only_host(channel: int) -> None:
 def observe(raw: Raw) -> Firewall | None:
     """Read what channel Fh says of all that has to be closed; None: there is no firmware firewall, an ordinary answer.
 
-    A NetFn counts as not there when the controller says that it does not use it. One that is used, or that might be, and whose
-    masks cannot be read, is unread. Those of which single commands have to be closed are asked for in any case.
+    A NetFn counts as not there when the controller says that it does not use it, and shows no command of it. One that is used,
+    or that might be, and whose masks cannot be read, is unread. Those of which single commands have to be closed are asked for
+    on LUN 0 in any case. Where it is not told what a LUN has, all are asked for there: on LUN 0 a refusal leaves a NetFn
+    unread; on the others, which most controllers do not have, one that says that there is nothing is believed.
 
     :raises BmcError: no answer, one that is none, or a refusal: nothing is known.
     """
@@ -280,90 +304,161 @@ def observe(raw: Raw) -> Firewall | None:
         return None
     if not probe.ok:
         raise refusal(raw, f'{_QUERIES[GET_COMMAND_ENABLES]} of {app.text}', probe)
-    used = _used(raw)
     tables: list[Table] = []
     unread: list[str] = []
-    for lun in range(4):
+    for lun, used in enumerate(_used(raw)):
         for netfn in sorted(_NAMED | set(VENDORS)):
-            told = netfn in used.get(lun, _NOTHING) if used is not None else lun == 0
-            if not told and (lun > 0 or netfn not in _NAMED):
+            told = lun == 0 if used is None else netfn in used
+            if not (told or used is None or (lun == 0 and netfn in _NAMED)):
                 continue
-            try:
-                tables += [_table(raw, subset) for subset in _subsets(raw, netfn, lun)]
-            except (BmcUnreachable, BmcBusy):
-                raise
-            except BmcError as exc:
-                none = isinstance(exc, BmcRefused) and exc.status in _NO_SUCH_NETFN
-                if not (none and (not told or (netfn == NetFn.GROUP and _no_picmg(raw)))):
-                    unread.append(f'NetFn {netfn:02X}h on LUN {lun}: {exc.what}')
+            for one in (_group if netfn == NetFn.GROUP else _plain)(raw, netfn, lun, told=told):
+                if isinstance(one, Table):
+                    tables.append(one)
+                else:
+                    unread.append(f'NetFn {netfn:02X}h on LUN {lun}: {one.says}')
     return Firewall(tables=tuple(tables), unread=tuple(unread))
 
 
 _NAMED = frozenset(netfn for netfn, _ in NAMES)
 
 
-def _used(raw: Raw) -> Mapping[int, frozenset[int]] | None:
-    """The NetFns that are used, by LUN; None where that is not told, or not to be believed: App is always used."""
+def _used(raw: Raw) -> Sequence[frozenset[int] | None]:
+    """The NetFns that each LUN uses. None where that is not told, or not to be believed: App is always used on LUN 0."""
     reply = raw(NetFn.APP, GET_NETFN_SUPPORT, encode_netfn_support(SYSTEM_INTERFACE))
-    used = parse_netfn_support(reply.data, raw.label) if reply.ok else {}
-    return used if NetFn.APP in used.get(0, _NOTHING) else None
+    told = parse_netfn_support(reply.data, raw.label) if reply.ok else {}
+    if NetFn.APP not in told.get(0, _NOTHING):
+        return [None] * 4
+    # A LUN that has commands, and of whose NetFns none is named, is not told.
+    return [told[lun] or None if lun in told else _NOTHING for lun in range(4)]
 
 
-def _subsets(raw: Raw, netfn: int, lun: int) -> tuple[Subset, ...]:
-    """What of a NetFn has masks of its own."""
-    if netfn == NetFn.GROUP:
-        return (Subset(netfn=netfn, lun=lun, qualifier=bytes([GROUP_PICMG])),)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unread:
+    """Masks of a subset that are not told, or not all of them.
+
+    :ivar says: why.
+    :ivar code: with which completion code the first one was refused; None: that is not it.
+    :ivar none: each refusal says that there is no such thing, and no command is shown by what was told all the same.
+    :ivar empty: beside that, both halves of what is supported were told, and are empty: its own word that there is nothing.
+    """
+
+    says: str
+    code: int | None = None
+    none: bool = False
+    empty: bool = False
+
+
+def _ask(raw: Raw, subset: Subset) -> Table | _Unread:
+    """Read enables, support and configurability of both halves: that there is nothing is known from all six together."""
+    told: dict[tuple[int, int], frozenset[int]] = {}
+    refused: list[BmcRefused] = []
+    for command in _QUERIES:
+        for operation in (0, 1):
+            try:
+                told[command, operation] = _mask(raw, command, subset, operation)
+            except (BmcUnreachable, BmcBusy):
+                raise
+            except BmcRefused as exc:
+                if exc.status not in _NO_SUCH_NETFN:
+                    return _Unread(says=exc.what, code=exc.status)
+                refused.append(exc)
+            except BmcError as exc:
+                return _Unread(says=exc.what)
+    both = {command: told.get((command, 0), _NOTHING) | told.get((command, 1), _NOTHING) for command in _QUERIES}
+    asked_for = frozenset(n + operation * _HALF for c, operation in told if c == GET_COMMAND_SUPPORT for n in range(_HALF))
+    supported = asked_for - both[GET_COMMAND_SUPPORT]
+    configurable, enabled = both[GET_CONFIGURABLE_COMMANDS], both[GET_COMMAND_ENABLES]
+    if not refused:
+        return Table(subset=subset, supported=supported, configurable=configurable, enabled=enabled)
+    if supported | configurable | enabled:
+        return _Unread(says=f'{refused[0].what}, and other masks of it show commands', code=refused[0].status)
+    return _Unread(says=refused[0].what, code=refused[0].status, none=True, empty=len(asked_for) == 2 * _HALF)
+
+
+def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
+    """What there is of a NetFn whose commands have no body code."""
+    subsets = [Subset(netfn=netfn, lun=lun)]
     if netfn == NetFn.OEM_GROUP:
-        return tuple(Subset(netfn=netfn, lun=lun, qualifier=vendor) for vendor in _vendors(raw, netfn))
-    return (Subset(netfn=netfn, lun=lun),)
+        try:
+            subsets = [Subset(netfn=netfn, lun=lun, qualifier=vendor) for vendor in _vendors(raw, netfn)]
+        except (BmcUnreachable, BmcBusy):
+            raise
+        except BmcError as exc:
+            none = isinstance(exc, BmcUnsupported) or (isinstance(exc, BmcRefused) and exc.status in _NO_SUCH_VENDOR)
+            if told or not none:
+                yield _Unread(says=exc.what)
+            return
+    for subset in subsets:
+        one = _ask(raw, subset)
+        if isinstance(one, Table) or not one.none or (told and not (one.empty and subset.qualifier)):
+            yield one
 
 
-def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
-    """The qualifiers of NetFn 2Eh: up to the one that says that it is the last, or the first that is not there."""
+def _listed(raw: Raw, netfn: int) -> tuple[tuple[bytes, ...], bool]:
+    """Whose commands there are under a NetFn, and whether these are all: up to the one that says that it is the last, or the
+    first that is not there."""
     found: list[bytes] = []
     for index in range(_MOST_VENDORS):
         reply = raw(NetFn.APP, GET_OEM_NETFN_IANA, encode_oem_netfn(SYSTEM_INTERFACE, netfn, index))
         if not reply.ok and found:
-            return tuple(found)
+            return tuple(found), reply.code in _NO_SUCH_VENDOR
         if not reply.ok:
             raise refusal(raw, 'Get OEM NetFn IANA Support', reply)
-        last, vendor = parse_oem_netfn(reply.data, raw.label)
-        if len(vendor) != 3:
-            raise BmcAnswerInvalid(bmc=raw.label, what=f'Get OEM NetFn IANA Support: {len(vendor)} bytes are no IANA number')
-        if vendor in found:
-            return tuple(found)
-        found.append(vendor)
+        last, whose = parse_oem_netfn(reply.data, raw.label)
+        if whose in found:
+            return tuple(found), False
+        found.append(whose)
         if last:
-            return tuple(found)
+            return tuple(found), True
     raise BmcAnswerInvalid(bmc=raw.label, what=f'Get OEM NetFn IANA Support: more than {_MOST_VENDORS} vendors')
 
 
-def _no_picmg(raw: Raw) -> bool:
-    """It knows no command of PICMG: NetFn 2Ch is used for something else."""
-    return raw(NetFn.GROUP, 0x2E, bytes([GROUP_PICMG])).code in NOT_THERE
+def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
+    """The qualifiers of NetFn 2Eh."""
+    found, _ = _listed(raw, netfn)
+    for vendor in found:
+        if len(vendor) != 3:
+            raise BmcAnswerInvalid(bmc=raw.label, what=f'Get OEM NetFn IANA Support: {len(vendor)} bytes are no IANA number')
+    return found
 
 
-def _table(raw: Raw, subset: Subset) -> Table:
-    """Read support, configurability and enables of both halves.
+def _group(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
+    """What there is of NetFn 2Ch that has to do with us.
 
-    A controller that refuses the length of a request for NetFn 2Ch may know no qualifier there: it is asked without.
+    A controller that refuses the length of a request may know no qualifier there: it is asked without. Where it says that it
+    uses the NetFn, a body code whose masks it refuses is not there only by its own word, see :func:`_has_no`.
     """
-    if subset.netfn == NetFn.GROUP and subset.qualifier:
-        reply = raw(NetFn.APP, GET_COMMAND_ENABLES, encode_query(SYSTEM_INTERFACE, subset, 0))
-        if reply.code in TOO_LONG:
-            subset = Subset(netfn=subset.netfn, lun=subset.lun)
-    missing, configurable, enabled = (
-        _mask(raw, command, subset, 0) | _mask(raw, command, subset, 1)
-        for command in (GET_COMMAND_SUPPORT, GET_CONFIGURABLE_COMMANDS, GET_COMMAND_ENABLES)
-    )
-    everything = frozenset(range(2 * _HALF))
-    return Table(subset=subset, supported=everything - missing, configurable=configurable, enabled=enabled)
+    one = _ask(raw, Subset(netfn=netfn, qualifier=_PICMG, lun=lun))
+    if isinstance(one, _Unread) and one.code in TOO_LONG:
+        one = _ask(raw, Subset(netfn=netfn, lun=lun))
+    if isinstance(one, Table) or not one.none:
+        yield one
+    elif told and not (one.empty or _has_no(raw, _PICMG, lun)):
+        yield replace(one, says=f'{one.says}, {_NOBODY_KNOWS}')
+
+
+def _has_no(raw: Raw, body: bytes, lun: int) -> bool:
+    """The controller itself says that the host has no commands of a body code, whose masks it refuses.
+
+    It lists whose commands there are on channel Fh, and that body code is not among them; or it lists none, and has masks of
+    another body code, so that it tells them apart and has refused this one. That our own channel has no such command proves
+    nothing of the host's; that it has one, enough.
+    """
+    if body == _PICMG and raw(NetFn.GROUP, _TARGET_CAPABILITIES, _PICMG).code not in NOT_THERE:
+        return False
+    try:
+        listed, whole = _listed(raw, NetFn.GROUP)
+    except (BmcUnreachable, BmcBusy):
+        raise
+    except BmcError:
+        return isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)
+    return whole and body not in {whose[:1] for whose in listed}
 
 
 _QUERIES = {
+    GET_COMMAND_ENABLES: 'Get Command Enables',
     GET_COMMAND_SUPPORT: 'Get Command Support',
     GET_CONFIGURABLE_COMMANDS: 'Get Configurable Commands',
-    GET_COMMAND_ENABLES: 'Get Command Enables',
 }
 
 

@@ -60,6 +60,8 @@ class Controller:
     :ivar one_for_all: does not keep channels apart. ``silent``: numbers of requests that it does not answer.
     :ivar fails: numbers of Set Command Enables that end with this code though they are done in part.
     :ivar codes: of requests of (command, NetFn) that are refused.
+    :ivar more: further commands, of any LUN, that can be closed. ``arrays``: of all that it has not it has empty masks.
+    :ivar bodies: what is listed of NetFn 2Ch; None: nothing is.
     """
 
     longest: int = 900
@@ -75,6 +77,9 @@ class Controller:
     codes: dict = field(default_factory=dict)
     fixed: dict = field(default_factory=lambda: {k: set(v) for k, v in FIXED.items()})
     lacks: frozenset = frozenset()
+    more: dict = field(default_factory=dict)
+    arrays: bool = False
+    bodies: tuple | None = None
     enables: dict = field(default_factory=dict)
     log: list = field(default_factory=list)
     written: list = field(default_factory=list)
@@ -89,10 +94,10 @@ class Controller:
 
     @property
     def subsets(self):
-        return [s for s in TO_CLOSE if s not in self.lacks]
+        return [s for s in TO_CLOSE if s not in self.lacks] + [s for s in self.more if s not in TO_CLOSE]
 
     def supported(self, subset):
-        return TO_CLOSE[subset] | STAYS[subset]
+        return TO_CLOSE.get(subset, set()) | STAYS.get(subset, set()) | self.more.get(subset, set())
 
     def configurable(self, subset):
         return self.supported(subset) - self.fixed.get(subset, set())
@@ -122,30 +127,41 @@ class Controller:
         if (command, data[1] & 0x3F) in self.codes:
             return Reply(self.codes[command, data[1] & 0x3F])
         if command == 0x64:
-            return Reply(0, b'\x80\x01' + VENDOR.qualifier) if data[2] == 0 else Reply(0xC9)
+            return self.listed(data[1], data[2])
         return self.masks(command, data)
+
+    def listed(self, netfn, index):
+        whose = {0x2E: (VENDOR.qualifier,), 0x2C: self.bodies}.get(netfn)
+        if whose is None or index >= len(whose):
+            return Reply(0xCC if whose is None else 0xC9)
+        return Reply(0, bytes([0x80 * (index == len(whose) - 1), 1]) + whose[index])
 
     def netfns(self, data):
         assert bytes([HOST]) == data
-        used = sum(1 << s.netfn // 2 for s in self.subsets) | 0b101  # Chassis and Sensor, too
-        return Reply(0, bytes([0b01]) + used.to_bytes(4, 'little') + bytes(12))
+        used = [{s.netfn // 2 for s in self.subsets if s.lun == lun} for lun in range(4)]
+        used[0] |= {0, 2}  # Chassis and Sensor, too
+        luns = sum(1 << 2 * lun for lun in range(4) if used[lun])
+        return Reply(0, bytes([luns]) + b''.join(sum(1 << n for n in one).to_bytes(4, 'little') for one in used))
 
     def masks(self, command, data):
         channel, operation, netfn, lun = data[0], data[1] >> 6, data[1] & 0x3F, data[2]
         channel = LAN if channel == 0xE else channel
         rest = data[3:]
         mask, rest = (rest[:16], rest[16:]) if command == 0x60 else (b'', rest)
-        if lun or channel not in (LAN, HOST):
+        if channel not in (LAN, HOST):
             return Reply(0xCC)
-        subset = next((s for s in self.subsets if s.netfn == netfn), None)
-        if subset is None:
-            return Reply(0xCB)
-        expected = {'strict': [subset.qualifier], 'lenient': [subset.qualifier, b''], 'ignored': [rest], 'none': [b'']}[
-            self.qualifier if netfn == 0x2C else 'strict'
-        ]
-        if rest not in expected:
-            return Reply(0xC7)
         half = set(range(operation * 128, operation * 128 + 128))
+        there = [s for s in self.subsets if (s.netfn, s.lun) == (netfn, lun)]
+        if not there:
+            return Reply(0, b'\xff' * 16 if command == 0x0A else bytes(16)) if self.arrays else Reply(0xCC if lun else 0xCB)
+        habit = self.qualifier if netfn == 0x2C else 'strict'
+        sizes = {'strict': {len(there[0].qualifier)}, 'lenient': {0, 1}, 'ignored': {1}, 'none': {0}}[habit]
+        if len(rest) not in sizes:
+            return Reply(0xC7)
+        meant = [s for s in there if s.qualifier == rest or habit in ('ignored', 'none') or not rest]
+        if not meant:
+            return Reply(0xCB)
+        subset = meant[0]
         if command == 0x60:
             return self.write(channel, subset, half, mask, operation)
         answer = {
@@ -216,7 +232,9 @@ def test_answers_are_read_as_the_standard_has_them():
     assert frozenset({0, 2, 127}) == firewall.parse_mask(mask, 0, 'b', 'x')
     assert frozenset({128, 130, 255}) == firewall.parse_mask(mask, 1, 'b', 'x')
     used = bytes([0b1001]) + b'\x08\0\x40\0' + b'\xff' * 4 + b'\x01\0\0\x80'
-    assert {0: frozenset({0x06, 0x2C}), 1: frozenset(range(0, 64, 2))} == firewall.parse_netfn_support(used + bytes(4), 'b')
+    told = {0: frozenset({0x06, 0x2C}), 1: frozenset(range(0, 64, 2)), 2: frozenset({0x00, 0x3E})}
+    assert told == firewall.parse_netfn_support(used + bytes(4), 'b')
+    assert {**told, 3: frozenset()} == firewall.parse_netfn_support(bytes([0b1001001]) + used[1:] + bytes(4), 'b')
     assert (frozenset({0, 33}), 8) == firewall.parse_subfunctions(b'\1\0\0\0\2\0\0\0', 'b')
     assert frozenset(range(32)) - {1} == firewall.parse_subfunction_support(b'\x20\x02\x10' + b'\2\0\0\0', 'b')
     assert (True, b'\xb7\xa2\0') == firewall.parse_oem_netfn(b'\x80\1\xb7\xa2\0', 'b')
@@ -403,9 +421,20 @@ def test_a_netfn_that_is_not_there_needs_no_lock(lacks):
     assert LockState.LOCKED_REPORTED == firewall.read(controller).state
 
 
-@pytest.mark.parametrize(('answers', 'state'), [(0xC1, LockState.LOCKED_REPORTED), (0, LockState.PARTIAL)])
-def test_netfn_2c_without_picmg_needs_no_lock(answers, state):
-    """It is used, but for another body: that HPM.1 is not there is asked of it, and not guessed."""
+BODIES = {
+    'listed without it': ({}, (b'\xdc', b'\x03'), 0xC1, True),
+    'listed with it': ({}, (b'\xdc', b'\0'), 0xC1, False),
+    'a list that does not end': ({}, (b'\xdc', b'\xdc'), 0xC1, False),
+    'a list that names nobody': ({}, (b'',), 0xC1, False),
+    'masks of another body code': ({Subset(netfn=0x2C, qualifier=b'\xdc'): {0x01, 0x02}}, None, 0xC1, True),
+    'masks of none': ({}, None, 0xC1, False),
+    'on the LAN it is there': ({}, (b'\xdc',), 0, False),
+}
+
+
+@pytest.mark.parametrize(('more', 'bodies', 'answers', 'holds'), BODIES.values(), ids=BODIES)
+def test_netfn_2c_without_picmg_needs_no_lock(more, bodies, answers, holds):
+    """It is used, but for another body: that is the controller's own word of channel F, and not what the LAN is answered."""
 
     class Another(Controller):
         def __call__(self, netfn, command, data=b'', **kwargs):
@@ -413,13 +442,132 @@ def test_netfn_2c_without_picmg_needs_no_lock(answers, state):
             return Reply(answers, bytes(8)) if netfn == 0x2C else reply
 
         def netfns(self, data):
-            return Reply(
-                0, bytes([1]) + (sum(1 << n // 2 for n in (6, 0xA, 0xC, 0x2C, 0x2E, 0x30))).to_bytes(4, 'little') + bytes(12)
-            )
+            used = sum(1 << n // 2 for n in (6, 0xA, 0xC, 0x2C, 0x2E, 0x30))
+            return Reply(0, bytes([1]) + used.to_bytes(4, 'little') + bytes(12))
 
-    controller = Another(lacks=frozenset({PICMG}))
+        def masks(self, command, data):
+            known = more or data[1] & 0x3F != 0x2C
+            return super().masks(command, data) if known else Reply(0xCC)
+
+    controller = Another(lacks=frozenset({PICMG}), more=more, bodies=bodies)
     assert locked(controller)[0] is None
-    assert state == firewall.read(controller).state
+    verdict = firewall.read(controller)
+    if holds:
+        assert LockState.LOCKED_REPORTED == verdict.state
+    else:
+        assert LockState.PARTIAL == verdict.state
+        (says,) = verdict.open
+        assert says.startswith('NetFn 2Ch on LUN 0: Get Command Enables of 2C.00/0: refused with completion code CCh, and ')
+        assert 'ask the maker of the BMC' in says
+
+
+def test_a_controller_without_list_and_without_bodies_is_told_that_it_shows_nothing_supported():
+    """Get Command Support of 2C.00 says so in both halves, and the other masks are refused: its own word."""
+
+    class Supports(Controller):
+        def masks(self, command, data):
+            if data[1] & 0x3F != 0x2C:
+                return super().masks(command, data)
+            return Reply(0, b'\xff' * 16) if command == 0x0A and data[1] >> 6 in self.halves else Reply(0xCB)
+
+        def netfns(self, data):
+            return Reply(0, bytes([1]) + (0x68 | 1 << 22 | 1 << 23 | 1 << 24).to_bytes(4, 'little') + bytes(12))
+
+    for halves, state in (((0, 1), LockState.LOCKED_REPORTED), ((0,), LockState.PARTIAL), ((1,), LockState.PARTIAL)):
+        controller = Supports(lacks=frozenset({PICMG}))
+        controller.halves = halves
+        assert locked(controller)[0] is None
+        assert state == firewall.read(controller).state, halves
+
+
+@pytest.mark.parametrize('told', [True, False])
+@pytest.mark.parametrize('refused', [(0x0A, 0), (0x0A, 1), (0x0C, 0), (0x0C, 1), (0x61, 0), (0x61, 1)])
+def test_what_shows_commands_is_there_though_the_rest_is_refused(refused, told):
+    """Get Command Enables has told that 31h is open, and its upper half was refused as none: all of NetFn 2Ch was left out."""
+
+    class Half(Controller):
+        def masks(self, command, data):
+            asked = (command, data[1] >> 6)
+            return Reply(0xCC) if data[1] & 0x3F == 0x2C and asked == refused else super().masks(command, data)
+
+        def netfns(self, data):
+            used = sum(1 << s.netfn // 2 for s in self.subsets if told or s is not PICMG)
+            return Reply(0, bytes([1]) + used.to_bytes(4, 'little') + bytes(12))
+
+    controller = Half()
+    assert locked(controller)[0] is None
+    verdict = firewall.read(controller)
+    assert LockState.PARTIAL == verdict.state
+    (says,) = verdict.open
+    assert says.startswith('NetFn 2Ch on LUN 0: Get C')
+    assert says.endswith('refused with completion code CCh, and other masks of it show commands')
+
+
+LUNS = {
+    'all are told': lambda reply: reply,
+    'none is told': lambda _: Reply(0xC1),
+    'it is refused': lambda _: Reply(0xCC),
+    'LUN 1 has none, and NetFns': lambda reply: Reply(0, bytes([reply.data[0] & ~0b1100]) + reply.data[1:]),
+    'LUN 1 has some, and no NetFn': lambda reply: Reply(0, reply.data[:5] + bytes(4) + reply.data[9:]),
+    'App is not used': lambda reply: Reply(0, bytes([reply.data[0], 0]) + reply.data[2:]),
+}
+
+
+@pytest.mark.parametrize('says', LUNS.values(), ids=LUNS)
+@pytest.mark.parametrize('lun', [1, 2, 3])
+def test_commands_of_another_lun_are_closed_whatever_is_told_of_luns(lun, says):
+    """LUNs 1 to 3 were left out where Get NetFn Support was not told, or its first byte did not name them."""
+
+    class Odd(Controller):
+        def netfns(self, data):
+            reply = super().netfns(data)
+            return says(reply) if lun == 1 else reply if says is LUNS['all are told'] else Reply(0xC1)
+
+    more = {Subset(netfn=0x06, lun=lun): {0x52}, Subset(netfn=0x30, lun=lun): {0x71, 0xF1}}
+    controller = Odd(more=more, arrays=True)
+    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert locked(controller)[0] is None
+    for subset in more:
+        assert set() == controller.enables[HOST, subset]
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+
+
+def test_a_lun_that_is_not_told_and_refused_is_not_there():
+    """Most controllers have LUN 0 alone, and refuse the others. Another refusal than that is none of those."""
+    refused = frozenset()
+
+    class Mute(Controller):
+        def netfns(self, data):
+            return Reply(0xC1)
+
+        def masks(self, command, data):
+            netfn, lun = data[1] & 0x3F, data[2]
+            if lun == 0 and netfn in (0x02, 0x08, *range(0x32, 0x40, 2)):
+                return Reply(0, b'\xff' * 16 if command == 0x0A else bytes(16))
+            return Reply(0xD4) if (lun, netfn) in refused else super().masks(command, data)
+
+    controller = Mute()
+    assert locked(controller)[0] is None
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    refused = frozenset({(2, 0x0A), (3, 0x3E)})
+    verdict = firewall.read(controller)
+    assert LockState.PARTIAL == verdict.state
+    assert ['NetFn 0Ah on LUN 2', 'NetFn 3Eh on LUN 3'] == [says[:18] for says in verdict.open]
+
+
+def test_vendors_that_cannot_be_listed_on_a_lun_that_is_not_told_are_none():
+    """As on LUN 0 they are not: 2Eh is unread there."""
+
+    class Mute(Controller):
+        def netfns(self, data):
+            return Reply(0xC1)
+
+        def listed(self, netfn, index):
+            return Reply(code)
+
+    for code, luns in ((0xC1, 1), (0xC9, 1), (0xCC, 1), (0xD4, 4)):
+        found = firewall.observe(Mute(arrays=True))
+        assert luns == sum(says.startswith('NetFn 2Eh') for says in found.unread), hex(code)
 
 
 def test_a_command_that_can_be_closed_is_there_whatever_is_said_of_it():
