@@ -263,6 +263,16 @@ def evil_memory(rng: random.Random) -> bytes:
     return whole
 
 
+def is_required(place: Place) -> bool:
+    """No lock holds while that is open."""
+    return place.command in firewall.REQUIRED.get((place.netfn, place.qualifier), ())
+
+
+def is_possible(place: Place) -> bool:
+    """It is closed where it can be."""
+    return place.netfn in firewall.VENDORS or place.command in firewall.WHERE_POSSIBLE.get((place.netfn, place.qualifier), ())
+
+
 class Quick(Firewall):
     """A firewall of a controller whose commands are always the same."""
 
@@ -335,7 +345,15 @@ class Box(Rig):
             ),
             longest=20,
         ).join(self.bmc)
-        for netfn, qualifier, command in ((0x30, b'', 0x70), (0x30, b'', 0xF0), (0x2E, b'\x57\x01\x00', 0x10)):
+        for netfn, qualifier, command in (
+            (0x30, b'', 0x70),
+            (0x30, b'', 0xF0),
+            (0x2E, b'\x57\x01\x00', 0x10),
+            (0x02, b'', 0x20),
+            (0x0C, b'', 0x10),
+            (0x0C, b'', 0x31),
+            (0x2C, b'\x52', 0x02),
+        ):
             self.bmc.add(netfn, command, lambda _: b'', privilege=Privilege.USER, qualifier=qualifier)
         self.wall = Quick(self.bmc, self.machine, 'host')
         self.wall.join()
@@ -425,18 +443,13 @@ class Box(Rig):
         return frozenset(
             (place.netfn, place.command)
             for place in self.bmc.commands
-            if ((place.netfn, place.command) in firewall.NAMES or place.netfn in firewall.VENDORS)
-            and place not in self.wall.disabled[SYSTEM]
-            and ((place.netfn, place.command) in firewall.NAMES or (place.netfn, place.command) not in self.wall.fixed)
+            if place not in self.wall.disabled[SYSTEM]
+            and (is_required(place) or (is_possible(place) and (place.netfn, place.command) not in self.wall.fixed))
         )
 
     def shut(self, but: frozenset[Place] = frozenset()) -> None:
         """Close all that the lock closes, by hand."""
-        self.wall.disabled[SYSTEM] = {
-            place
-            for place in self.bmc.commands
-            if (place.netfn, place.command) in firewall.NAMES or place.netfn in firewall.VENDORS
-        } - but
+        self.wall.disabled[SYSTEM] = {p for p in self.bmc.commands if is_required(p) or is_possible(p)} - but
 
 
 class Connection(IpmiConnection):

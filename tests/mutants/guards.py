@@ -1485,15 +1485,15 @@ GUARDS = (
     Guard(
         name='take a body code whose masks are refused for one that is not there',
         file=FIREWALL,
-        guard='        return isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)\n',
-        gone='        return True\n',
+        guard='return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)\n',
+        gone='return True\n',
         tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
     ),
     Guard(
         name='believe a list of body codes that has no end',
         file=FIREWALL,
-        guard='return whole and body not in',
-        gone='return body not in',
+        guard='    if whole or body in {',
+        gone='    if listed or body in {',
         tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
     ),
     Guard(
@@ -1509,6 +1509,20 @@ GUARDS = (
         guard='if netfns or data[0] >> 2 * lun & 3}',
         gone='if data[0] >> 2 * lun & 3}',
         tests=f'{FIREWALL_TESTS}::test_commands_of_another_lun_are_closed_whatever_is_told_of_luns',
+    ),
+    Guard(
+        name='let the host have an account of Redfish made',
+        file=FIREWALL,
+        guard='    (NetFn.GROUP, _REDFISH): {\n',
+        gone="    (NetFn.GROUP, b'\\x53'): {\n",
+        tests=f'{FIREWALL_TESTS}::test_what_goes_round_the_bmc_or_makes_an_administrator_is_closed',
+    ),
+    Guard(
+        name='write one table of NetFn 2Ch as if it were two',
+        file=FIREWALL,
+        guard='asked = {_PICMG: _shared(first)} if one_for_both else {_PICMG: first, _REDFISH: second}',
+        gone='asked = {_PICMG: first, _REDFISH: second}',
+        tests=f'{FIREWALL_TESTS}::test_a_controller_that_does_not_tell_body_codes_apart_has_one_table',
     ),
     Guard(
         name='fail where a controller refuses to go back',

@@ -62,9 +62,6 @@ subsets of vendors on each of four LUNs, 60 for their names and what is closed o
 _NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
 _NO_SUCH_VENDOR = _NO_SUCH_NETFN | {Code.OUT_OF_RANGE}
 
-_PICMG, _DCMI = bytes([GROUP_PICMG]), b'\xdc'
-"""Body codes of NetFn 2Ch."""
-
 _TARGET_CAPABILITIES = 0x2E
 """Of HPM.1: it changes nothing, and whoever has HPM.1 has it."""
 
@@ -73,36 +70,66 @@ _NOBODY_KNOWS = (
     '(ask the maker of the BMC, or waive this path by name until a day)'
 )
 
-NAMES: Mapping[tuple[int, int], str] = {
-    (NetFn.APP, 0x02): 'Cold Reset',
-    (NetFn.APP, 0x03): 'Warm Reset',
-    (NetFn.APP, 0x05): 'Manufacturing Test On',
-    (NetFn.APP, 0x34): 'Send Message',
-    (NetFn.APP, 0x40): 'Set Channel Access',
-    (NetFn.APP, 0x43): 'Set User Access',
-    (NetFn.APP, 0x45): 'Set User Name',
-    (NetFn.APP, 0x47): 'Set User Password',
-    (NetFn.APP, 0x52): 'Master Write-Read',
-    (NetFn.APP, 0x56): 'Set Channel Security Keys',
-    (NetFn.APP, 0x60): 'Set Command Enables',
-    (NetFn.APP, 0x62): 'Set Command Sub-function Enables',
-    (NetFn.STORAGE, 0x12): 'Write FRU Data',
-    (NetFn.STORAGE, 0x24): 'Add SDR',
-    (NetFn.STORAGE, 0x25): 'Partial Add SDR',
-    (NetFn.STORAGE, 0x26): 'Delete SDR',
-    (NetFn.STORAGE, 0x27): 'Clear SDR Repository',
-    (NetFn.TRANSPORT, 0x01): 'Set LAN Configuration Parameters',
-    (NetFn.GROUP, 0x30): 'Abort Firmware Upgrade',
-    (NetFn.GROUP, 0x31): 'Initiate Upgrade Action',
-    (NetFn.GROUP, 0x32): 'Upload Firmware Block',
-    (NetFn.GROUP, 0x33): 'Finish Firmware Upload',
-    (NetFn.GROUP, 0x35): 'Activate Firmware',
-    (NetFn.GROUP, 0x38): 'Initiate Manual Rollback',
-}
-"""What must not be open to the host, beside what NetFns of firmware and of vendors let be closed.
+_PICMG, _REDFISH, _DCMI = bytes([GROUP_PICMG]), b'\x52', b'\xdc'
+"""Body codes of NetFn 2Ch."""
 
-Send Message goes round the BMC to other controllers; users and channel access make an administrator of the LAN; a reset undoes
-what is kept in memory only. Source: facts/ipmi.md, section 2.1.
+REQUIRED: Mapping[tuple[int, bytes], Mapping[int, str]] = {
+    (NetFn.BRIDGE, b''): {
+        0x20: 'Bridge Request',
+        0x21: 'Bridge Message',
+    },
+    (NetFn.APP, b''): {
+        0x02: 'Cold Reset',
+        0x03: 'Warm Reset',
+        0x05: 'Manufacturing Test On',
+        0x34: 'Send Message',
+        0x40: 'Set Channel Access',
+        0x43: 'Set User Access',
+        0x45: 'Set User Name',
+        0x47: 'Set User Password',
+        0x52: 'Master Write-Read',
+        0x56: 'Set Channel Security Keys',
+        0x60: 'Set Command Enables',
+        0x62: 'Set Command Sub-function Enables',
+    },
+    (NetFn.STORAGE, b''): {
+        0x12: 'Write FRU Data',
+        0x24: 'Add SDR',
+        0x25: 'Partial Add SDR',
+        0x26: 'Delete SDR',
+        0x27: 'Clear SDR Repository',
+    },
+    (NetFn.TRANSPORT, b''): {
+        0x01: 'Set LAN Configuration Parameters',
+        0x31: 'Set Forwarded Commands',
+        0x33: 'Enable Forwarded Commands',
+    },
+    (NetFn.GROUP, _PICMG): {
+        0x30: 'Abort Firmware Upgrade',
+        0x31: 'Initiate Upgrade Action',
+        0x32: 'Upload Firmware Block',
+        0x33: 'Finish Firmware Upload',
+        0x35: 'Activate Firmware',
+        0x38: 'Initiate Manual Rollback',
+    },
+    (NetFn.GROUP, _REDFISH): {
+        0x02: 'Get Bootstrap Account Credentials',
+    },
+}
+"""What must not be open to the host, by NetFn and body code, beside what NetFns of firmware and of vendors let be closed.
+
+Send Message and the two of the ICMB bridge go round the BMC to other controllers; users, channel access and the bootstrap
+account of Redfish make an administrator; who has commands forwarded to himself answers the operator in the BMC's place; a
+reset undoes what is kept in memory only. Source: facts/ipmi.md, section 2.1; IPMI 2.0 revision 1.1, appendix G; DSP0270 1.3.0,
+section 9.
+"""
+
+WHERE_POSSIBLE: Mapping[tuple[int, bytes], Mapping[int, str]] = {
+    (NetFn.TRANSPORT, b''): {0x10: 'Set Serial/Modem Configuration'},
+    (NetFn.GROUP, _PICMG): {0x36: 'Query Self-test Results'},
+}
+"""What is closed where the controller lets it be, and leaves a lock whole where not: a serial line is no way to write firmware,
+and the self-test's result is there to be read, but one firmware rolls back by itself when a bad one is asked for.
 """
 
 VENDORS = (NetFn.FIRMWARE, NetFn.OEM_GROUP, *range(0x30, 0x40, 2))
@@ -135,20 +162,27 @@ class Table:
     :ivar supported: commands that there are.
     :ivar configurable: commands that can be opened and closed.
     :ivar enabled: commands that are open.
+    :ivar shared: one table is that of all body codes of NetFn 2Ch, which the controller does not tell apart.
     """
 
     subset: Subset
     supported: frozenset[int]
     configurable: frozenset[int]
     enabled: frozenset[int]
+    shared: bool = False
 
     @property
     def wanted(self) -> frozenset[int]:
         """Commands that have to be closed, of those that there are: what is open is there, whatever else is said of it."""
-        if self.subset.netfn in VENDORS:
+        netfn, qualifier = self.subset.netfn, self.subset.qualifier
+        if netfn in VENDORS:
             return self.configurable
-        named = frozenset(command for netfn, command in NAMES if netfn == self.subset.netfn)
-        return named & (self.supported | self.configurable | self.enabled)
+        place = (netfn, qualifier or _PICMG) if netfn == NetFn.GROUP else (netfn, qualifier)
+        required = frozenset(REQUIRED.get(place, ()))
+        possible = frozenset(WHERE_POSSIBLE.get(place, ()))
+        if self.shared:  # 02h may be one of DCMI's, which nearly every controller has
+            possible |= frozenset(REQUIRED[NetFn.GROUP, _REDFISH])
+        return required & (self.supported | self.configurable | self.enabled) | possible & self.configurable
 
     @property
     def open(self) -> frozenset[int]:
@@ -319,7 +353,7 @@ def observe(raw: Raw) -> Firewall | None:
     return Firewall(tables=tuple(tables), unread=tuple(unread))
 
 
-_NAMED = frozenset(netfn for netfn, _ in NAMES)
+_NAMED = frozenset(netfn for netfn, _ in REQUIRED)
 
 
 def _used(raw: Raw) -> Sequence[frozenset[int] | None]:
@@ -425,34 +459,50 @@ def _vendors(raw: Raw, netfn: int) -> tuple[bytes, ...]:
 def _group(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _Unread]:
     """What there is of NetFn 2Ch that has to do with us.
 
-    A controller that refuses the length of a request may know no qualifier there: it is asked without. Where it says that it
-    uses the NetFn, a body code whose masks it refuses is not there only by its own word, see :func:`_has_no`.
+    A controller that refuses the length of a request may know no qualifier there: it is asked without. One that says the same
+    of two body codes does not look at them. Where it says that it uses the NetFn, a body code whose masks it refuses is not
+    there only by its own word, see :func:`_has_no`.
     """
-    one = _ask(raw, Subset(netfn=netfn, qualifier=_PICMG, lun=lun))
-    if isinstance(one, _Unread) and one.code in TOO_LONG:
-        one = _ask(raw, Subset(netfn=netfn, lun=lun))
-    if isinstance(one, Table) or not one.none:
-        yield one
-    elif told and not (one.empty or _has_no(raw, _PICMG, lun)):
-        yield replace(one, says=f'{one.says}, {_NOBODY_KNOWS}')
+    first = _ask(raw, Subset(netfn=netfn, qualifier=_PICMG, lun=lun))
+    if isinstance(first, _Unread) and first.code in TOO_LONG:
+        asked = {_PICMG: _shared(_ask(raw, Subset(netfn=netfn, lun=lun)))}
+    else:
+        second = _ask(raw, Subset(netfn=netfn, qualifier=_REDFISH, lun=lun))
+        one_for_both = isinstance(first, Table) and isinstance(second, Table) and replace(second, subset=first.subset) == first
+        asked = {_PICMG: _shared(first)} if one_for_both else {_PICMG: first, _REDFISH: second}
+    another = any(isinstance(one, Table) for one in asked.values())
+    for body, one in asked.items():
+        if isinstance(one, Table) or not one.none:
+            yield one
+        elif told and not (one.empty or _has_no(raw, body, lun, another=another)):
+            yield replace(one, says=f'{one.says}, {_NOBODY_KNOWS}')
 
 
-def _has_no(raw: Raw, body: bytes, lun: int) -> bool:
+def _shared(one: Table | _Unread) -> Table | _Unread:
+    return replace(one, shared=True) if isinstance(one, Table) else one
+
+
+def _has_no(raw: Raw, body: bytes, lun: int, *, another: bool) -> bool:
     """The controller itself says that the host has no commands of a body code, whose masks it refuses.
 
-    It lists whose commands there are on channel Fh, and that body code is not among them; or it lists none, and has masks of
+    It lists whose commands there are on channel Fh, and that body code is not among them; or it has no such list, and masks of
     another body code, so that it tells them apart and has refused this one. That our own channel has no such command proves
-    nothing of the host's; that it has one, enough.
+    nothing of the host's; that it has one, enough. That is asked of HPM.1 alone: Redfish's command would make an account.
+
+    :param another: that it has masks of another body code is known.
     """
     if body == _PICMG and raw(NetFn.GROUP, _TARGET_CAPABILITIES, _PICMG).code not in NOT_THERE:
         return False
+    listed: tuple[bytes, ...] = ()
     try:
         listed, whole = _listed(raw, NetFn.GROUP)
     except (BmcUnreachable, BmcBusy):
         raise
     except BmcError:
-        return isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)
-    return whole and body not in {whose[:1] for whose in listed}
+        whole = False
+    if whole or body in {whose[:1] for whose in listed}:
+        return body not in {whose[:1] for whose in listed}
+    return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)
 
 
 _QUERIES = {
@@ -515,7 +565,8 @@ def read(raw: Raw) -> Verdict:
 
 
 def _name(subset: Subset, command: int) -> str:
-    name = NAMES.get((subset.netfn, command))
+    named = [{**REQUIRED.get(p, {}), **WHERE_POSSIBLE.get(p, {})} for p in sorted(REQUIRED) if p[0] == subset.netfn]
+    name = next((names[command] for names in named if command in names), None)
     return f'{command:02X}h of {subset.text}' + (f' ({name})' if name else '')
 
 

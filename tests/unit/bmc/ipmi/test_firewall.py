@@ -28,17 +28,17 @@ OEM = Subset(netfn=0x30)
 VENDOR = Subset(netfn=0x2E, qualifier=b'\xb7\xa2\x00')
 
 TO_CLOSE = {
-    PICMG: {0x30, 0x31, 0x32, 0x33, 0x35, 0x38},
+    PICMG: {0x30, 0x31, 0x32, 0x33, 0x35, 0x36, 0x38},
     APP: {0x02, 0x03, 0x05, 0x34, 0x40, 0x43, 0x45, 0x47, 0x52, 0x56, 0x60, 0x62},
     STORAGE: {0x12, 0x24, 0x25, 0x26, 0x27},
     TRANSPORT: {0x01},
     OEM: {0x10, 0x90},
     VENDOR: {0x41},
 }
-"""Table 2.1 of the facts, and the OEM commands of this controller that can be closed."""
+"""Table 2.1 of the facts with Query Self-test Results, and the OEM commands of this controller that can be closed."""
 
 STAYS = {
-    PICMG: {0x2E, 0x2F, 0x34, 0x36, 0x37},
+    PICMG: {0x2E, 0x2F, 0x34, 0x37},
     APP: {0x01, 0x04, 0x33, 0x35, 0x44, 0x46, 0x61},
     STORAGE: {0x10, 0x11, 0x20, 0x22, 0x23},
     TRANSPORT: {0x02},
@@ -159,6 +159,8 @@ class Controller:
         if len(rest) not in sizes:
             return Reply(0xC7)
         meant = [s for s in there if s.qualifier == rest or habit in ('ignored', 'none') or not rest]
+        if habit in ('ignored', 'none'):
+            meant = [s for s in there if s in TO_CLOSE] or meant
         if not meant:
             return Reply(0xCB)
         subset = meant[0]
@@ -403,6 +405,63 @@ def test_a_command_that_cannot_be_closed_makes_the_lock_partial_and_is_named():
     assert 0 == controller.host(0x06, 0x52)
 
 
+REDFISH = Subset(netfn=0x2C, qualifier=b'\x52')
+ROUND = {
+    Subset(netfn=0x02): {0x20: 'Bridge Request', 0x21: 'Bridge Message'},
+    TRANSPORT: {0x31: 'Set Forwarded Commands', 0x33: 'Enable Forwarded Commands'},
+    REDFISH: {0x02: 'Get Bootstrap Account Credentials'},
+}
+
+
+@pytest.mark.parametrize('subset', ROUND, ids=lambda subset: subset.text)
+def test_what_goes_round_the_bmc_or_makes_an_administrator_is_closed(subset):
+    """It was left open. Where it is there and cannot be closed, the lock is partial; where it is not, that is ordinary."""
+    names = ROUND[subset]
+    controller = Controller(more={subset: set(names)})
+    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert locked(controller)[0] is None
+    assert not names.keys() & controller.enables[HOST, subset]
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    fixed = Controller(more={subset: set(names)}, fixed={**FIXED, subset: set(names)})
+    assert locked(fixed)[0] is None
+    verdict = firewall.read(fixed)
+    assert LockState.PARTIAL == verdict.state
+    assert tuple(f'{command:02X}h of {subset.text} ({name})' for command, name in names.items()) == verdict.fixed
+
+
+@pytest.mark.parametrize(('subset', 'command'), [(PICMG, 0x36), (TRANSPORT, 0x10)])
+def test_what_is_closed_where_possible_leaves_the_lock_whole_where_it_is_not(subset, command):
+    """Query Self-test Results rolls back one firmware; Set Serial/Modem Configuration is no way to write any."""
+    controller = Controller(more={subset: {command}})
+    assert locked(controller)[0] is None
+    assert command not in controller.enables[HOST, subset]
+    fixed = Controller(more={subset: {command}}, fixed={**FIXED, subset: {command}})
+    assert locked(fixed)[0] is None
+    assert command in fixed.enables[HOST, subset]
+    assert LockState.LOCKED_REPORTED == firewall.read(fixed).state
+
+
+@pytest.mark.parametrize('qualifier', ['ignored', 'none'])
+def test_a_controller_that_does_not_tell_body_codes_apart_has_one_table(qualifier):
+    """Its 02h may be DCMI's Get Power Reading: it is closed where it can be. One write of a half does not undo another one."""
+    controller = Controller(qualifier=qualifier, more={PICMG: {0x02}})
+    _, undo = locked(controller)
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert STAYS[PICMG] == controller.enables[HOST, PICMG]
+    assert [TO_CLOSE[PICMG] | {0x02}] == [commands for subset, commands in undo.items() if subset.netfn == 0x2C]
+    fixed = Controller(qualifier=qualifier, more={PICMG: {0x02}}, fixed={**FIXED, PICMG: {0x02}})
+    assert locked(fixed)[0] is None
+    assert LockState.LOCKED_REPORTED == firewall.read(fixed).state
+    assert STAYS[PICMG] | {0x02} == fixed.enables[HOST, PICMG]
+
+
+def test_nobody_asks_for_an_account_to_know_whether_he_would_get_one():
+    """Get Bootstrap Account Credentials makes an account: its masks are asked for, it is not."""
+    controller = Controller(lacks=frozenset({PICMG}), more={Subset(netfn=0x2C, qualifier=b'\xdc'): {0x01}})
+    firewall.read(controller)
+    assert {(0x2E, b'\0')} == {(command, data) for netfn, command, data in controller.log if netfn == 0x2C}
+
+
 def test_masks_that_cannot_be_read_may_be_open():
     """A NetFn that is used, and refused: the lock is partial, and says which."""
     controller = Controller(codes={(0x0C, 0x0A): 0xCB})
@@ -456,7 +515,7 @@ def test_netfn_2c_without_picmg_needs_no_lock(more, bodies, answers, holds):
         assert LockState.LOCKED_REPORTED == verdict.state
     else:
         assert LockState.PARTIAL == verdict.state
-        (says,) = verdict.open
+        says, *_ = verdict.open
         assert says.startswith('NetFn 2Ch on LUN 0: Get Command Enables of 2C.00/0: refused with completion code CCh, and ')
         assert 'ask the maker of the BMC' in says
 
@@ -498,7 +557,7 @@ def test_what_shows_commands_is_there_though_the_rest_is_refused(refused, told):
     assert locked(controller)[0] is None
     verdict = firewall.read(controller)
     assert LockState.PARTIAL == verdict.state
-    (says,) = verdict.open
+    says, *_ = verdict.open
     assert says.startswith('NetFn 2Ch on LUN 0: Get C')
     assert says.endswith('refused with completion code CCh, and other masks of it show commands')
 
