@@ -1525,6 +1525,20 @@ GUARDS = (
         tests=f'{FIREWALL_TESTS}::test_a_controller_that_does_not_tell_body_codes_apart_has_one_table',
     ),
     Guard(
+        name='close Set Command Enables with the rest of NetFn App',
+        file=FIREWALL,
+        guard='if table.subset.netfn == NetFn.APP else []\n',
+        gone='if False else []\n',
+        tests=f'{FIREWALL_TESTS}::test_who_does_not_keep_channels_apart_does_not_lock_the_operator_out',
+    ),
+    Guard(
+        name='close Set Command Enables where nothing shows that channels are kept apart',
+        file=FIREWALL,
+        guard='            if write.shuts_itself and not _kept_apart(raw, write):\n',
+        gone='            if False:\n',
+        tests=f'{FIREWALL_TESTS}::test_set_command_enables_is_left_open_where_nothing_shows_that_channels_are_kept_apart',
+    ),
+    Guard(
         name='fail where a controller refuses to go back',
         file='baremetal_acc/bmc/ipmi/update.py',
         guard='        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:\n            if not back:',

@@ -48,6 +48,9 @@ GET_OEM_NETFN_IANA = 0x64
 
 _NOTHING: frozenset[int] = frozenset()
 
+_OWN_STAGES = {SET_SUBFUNCTION_ENABLES: 1, SET_COMMAND_ENABLES: 2}
+"""Of the firewall's own commands, when they are closed: after all others, one after the other."""
+
 _HALF = 128
 """Commands in one mask: operation 0 is for 00h to 7Fh, operation 1 for 80h to FFh."""
 
@@ -207,12 +210,27 @@ class Write:
 
     :ivar operation: 0 for commands 00h to 7Fh, 1 for 80h to FFh.
     :ivar before: all that was open in this half; ``after``: all that shall be.
+    :ivar shown_by: of one that closes Set Command Enables: what is closed on channel Fh when it is sent, and could be open, by
+        subset. Where our own channel has any of that open, the two are kept apart.
     """
 
     subset: Subset
     operation: int
     before: frozenset[int]
     after: frozenset[int]
+    shown_by: tuple[tuple[Subset, frozenset[int]], ...] = ()
+
+    @property
+    def stage(self) -> int:
+        """The firewall's own commands are closed last, and opened first, each by a write of its own."""
+        if self.subset.netfn != NetFn.APP:
+            return 0
+        return max((_OWN_STAGES.get(command, 0) for command in self.before ^ self.after), default=0)
+
+    @property
+    def shuts_itself(self) -> bool:
+        """It closes Set Command Enables: were channels not kept apart, nobody could open anything again."""
+        return self.subset.netfn == NetFn.APP and SET_COMMAND_ENABLES in self.before - self.after
 
 
 Undo = Mapping[Subset, frozenset[int]]
@@ -576,9 +594,15 @@ def _name(subset: Subset, command: int) -> str:
 def plan(firewall: Firewall) -> tuple[Write, ...]:
     """The writes that close what can be closed, in their order. Nothing else is changed.
 
-    Set Command Enables itself is closed by the very last one.
+    Set Command Enables itself is closed by the very last one, alone, and Set Command Sub-function Enables by the one before it:
+    that channels are not kept apart is seen while it can be taken back.
     """
-    return tuple(sorted((w for t in firewall.tables for w in _writes(t, t.enabled - (t.open & t.configurable))), key=_order))
+    after = {t.subset: t.enabled - (t.open & t.configurable) for t in firewall.tables}
+    shown_by = tuple(
+        (t.subset, closed) for t in firewall.tables if (closed := t.configurable - after[t.subset] - {*_OWN_STAGES})
+    )
+    writes = (w for t in firewall.tables for w in _writes(t, after[t.subset]))
+    return tuple(sorted((replace(w, shown_by=shown_by) if w.shuts_itself else w for w in writes), key=_order))
 
 
 def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
@@ -593,16 +617,23 @@ def plan_release(firewall: Firewall, undo: Undo) -> tuple[Write, ...]:
 
 
 def _writes(table: Table, after: frozenset[int]) -> Iterable[Write]:
+    own = [frozenset({command}) for command in _OWN_STAGES] if table.subset.netfn == NetFn.APP else []
+    rest = frozenset(range(2 * _HALF)).difference(*own)
+    opens = bool(after - table.enabled)
     for operation in (0, 1):
         half = frozenset(range(operation * _HALF, (operation + 1) * _HALF))
-        if table.enabled & half != after & half:
-            yield Write(subset=table.subset, operation=operation, before=table.enabled & half, after=after & half)
+        before = table.enabled & half
+        for step in reversed((rest, *own)) if opens else (rest, *own):
+            then = before - step | after & half & step
+            if then != before:
+                yield Write(subset=table.subset, operation=operation, before=before, after=then)
+            before = then
 
 
-def _order(write: Write) -> tuple[bool, int, int, bytes, int]:
-    """NetFn App last and LUN 0 last in it; of each the upper half first."""
+def _order(write: Write) -> tuple[bool, int, int, int, bytes, int]:
+    """NetFn App last, in it the firewall's own commands, and LUN 0 last of each; the upper half first."""
     subset = write.subset
-    return (subset.netfn == NetFn.APP, -subset.lun, subset.netfn, subset.qualifier, -write.operation)
+    return (subset.netfn == NetFn.APP, write.stage, -subset.lun, subset.netfn, subset.qualifier, -write.operation)
 
 
 def undo_of(writes: Iterable[Write]) -> Undo:
@@ -676,13 +707,16 @@ def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
 
     Some controllers change bits before they refuse, so that the mask is read after a write that failed, and the one before is
     written back where it changed in part. Some might not keep channels apart: the mask of our own channel is compared before
-    and after each write, and a write that changed it is taken back at once.
+    and after each write, and a write that changed it is taken back at once. Set Command Enables, without which nothing could be
+    taken back, is closed only where something that is closed on channel Fh is seen open on ours.
 
     :returns: what stopped it; None: all were accepted.
     """
     for write in writes:
         try:
             own = _mask(raw, GET_COMMAND_ENABLES, write.subset, write.operation, THIS_CHANNEL)
+            if write.shuts_itself and not _kept_apart(raw, write):
+                return Trouble(write=write, says=_NOT_SHOWN, repaired=True)
         except BmcError as exc:
             says = f'what is open on our own channel cannot be read, so that nothing is written: {exc.what}'
             return Trouble(write=write, says=says, repaired=True, silent=isinstance(exc, BmcUnreachable))
@@ -703,6 +737,21 @@ def perform(raw: Raw, writes: Iterable[Write]) -> Trouble | None:
         )
         return Trouble(write=write, says=says, repaired=now == write.before or _repair(raw, write), silent=silent)
     return None
+
+
+_NOT_SHOWN = (
+    'Set Command Enables is left open: nothing that is closed for channel Fh is open on our own, so that nothing shows that '
+    'they are kept apart (close another command of it by hand, and try again)'
+)
+
+
+def _kept_apart(raw: Raw, write: Write) -> bool:
+    """Something that is closed on channel Fh is open on ours."""
+    return any(
+        closed & _mask(raw, GET_COMMAND_ENABLES, subset, operation, THIS_CHANNEL)
+        for subset, closed in write.shown_by
+        for operation in sorted({command // _HALF for command in closed})
+    )
 
 
 def _send(raw: Raw, write: Write, enabled: frozenset[int]) -> _Failure | None:

@@ -289,12 +289,14 @@ def test_set_command_enables_is_closed_by_the_very_last_write():
     """Upper half first, App last; each write is sent once."""
     controller = Controller()
     locked(controller)
-    assert (APP, 0) == controller.written[-1]
+    assert [(APP, 0)] * 3 == controller.written[-3:]
     assert controller.written.index((OEM, 1)) < controller.written.index((OEM, 0))
     assert [command == 0x60 for _, command, _ in controller.log] == controller.onces
-    assert len(controller.written) == len(set(controller.written)) == 7
-    first = firewall.plan_release(firewall.observe(controller), TO_CLOSE)[0]
-    assert (APP, 0) == (first.subset, first.operation)
+    assert len(controller.written) - 2 == len(set(controller.written)) == 7
+    closed = [w.before - w.after for w in firewall.plan(firewall.observe(Controller()))]
+    assert [TO_CLOSE[APP] - {0x60, 0x62}, {0x62}, {0x60}] == closed[-3:]
+    opened = [(w.subset, w.after - w.before) for w in firewall.plan_release(firewall.observe(controller), TO_CLOSE)]
+    assert [(APP, {0x60}), (APP, {0x62}), (APP, TO_CLOSE[APP] - {0x60, 0x62})] == opened[:3]
 
 
 def test_the_order_of_writes_leaves_app_on_lun_0_to_the_end():
@@ -307,7 +309,8 @@ def test_the_order_of_writes_leaves_app_on_lun_0_to_the_end():
         for lun in (0, 1)
     ]
     planned = [(w.subset.netfn, w.subset.lun, w.operation) for w in firewall.plan(Firewall(tables=tuple(tables)))]
-    assert [(0x30, 1, 1), (0x30, 1, 0), (0x30, 0, 1), (0x30, 0, 0), (6, 1, 0), (6, 0, 0)] == planned
+    others = [(0x30, 1, 1), (0x30, 1, 0), (0x30, 0, 1), (0x30, 0, 0)]
+    assert [*others, (6, 1, 0), (6, 0, 0), (6, 1, 0), (6, 0, 0)] == planned
 
 
 def test_only_what_was_open_is_recorded_and_opened_again():
@@ -749,6 +752,61 @@ def test_a_controller_that_does_not_keep_channels_apart_is_left_as_it_was():
     assert before == controller.enables
 
 
+class Aliasing(Controller):
+    """Has one mask for all channels, and obeys it on the LAN, too."""
+
+    def __call__(self, netfn, command, data=b'', **kwargs):
+        if (netfn, command) == (0x06, 0x60) and not self.is_open(LAN, APP, 0x60):
+            return Reply(0xD4)
+        return super().__call__(netfn, command, data, **kwargs)
+
+
+APP_ALONE = frozenset({PICMG, STORAGE, TRANSPORT, OEM, VENDOR})
+
+
+@pytest.mark.parametrize('lacks', [frozenset(), APP_ALONE], ids=['all', 'App alone'])
+@pytest.mark.parametrize('left', [TO_CLOSE[APP], {0x60, 0x62}], ids=['all of App', 'both'])
+def test_who_does_not_keep_channels_apart_does_not_lock_the_operator_out(lacks, left):
+    """One write closed Set Command Enables with the rest of NetFn App, and what it did could not be taken back any more."""
+    controller = Aliasing(one_for_all=True, lacks=lacks)
+    for channel in (LAN, HOST):
+        controller.enables[channel, APP] = STAYS[APP] | left
+    before = dict(controller.enables)
+    trouble, _ = locked(controller)
+    assert trouble is not None
+    assert ('changed our own channel, too' in trouble.says, trouble.repaired) == (True, True)
+    assert before == controller.enables
+
+
+@pytest.mark.parametrize('one_for_all', [True, False])
+def test_set_command_enables_is_left_open_where_nothing_shows_that_channels_are_kept_apart(one_for_all):
+    """It alone is left to be closed, and all the rest is closed on both channels: one mask, or two of the same."""
+    controller = Aliasing(one_for_all=one_for_all, lacks=APP_ALONE)
+    for channel in (LAN, HOST):
+        controller.enables[channel, APP] = STAYS[APP] - {0x33} | {0x60}
+    controller.fixed = {APP: {0x01, *STAYS[APP]}}
+    trouble, _ = locked(controller)
+    assert trouble is not None
+    assert trouble.repaired
+    assert trouble.says.startswith('Set Command Enables is left open')
+    assert [] == controller.written
+    if not one_for_all:
+        controller.enables[LAN, APP] = controller.enables[LAN, APP] | {0x52}
+        assert locked(controller)[0] is None
+        assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+
+
+def test_another_netfn_shows_that_channels_are_kept_apart():
+    """Where of App nothing but Set Command Enables can be closed."""
+    controller = Aliasing(fixed={**FIXED, APP: (TO_CLOSE[APP] | STAYS[APP]) - {0x60}}, lacks=APP_ALONE - {OEM})
+    trouble, _ = locked(controller)
+    assert trouble is None
+    assert [(OEM, 1), (OEM, 0), (APP, 0)] == controller.written
+    controller.enables[HOST, APP] = controller.enables[HOST, APP] | {0x60}
+    assert locked(controller)[0] is None
+    assert [(APP, 0)] * 2 == controller.written[-2:]
+
+
 def test_nothing_is_written_where_our_own_channel_cannot_be_seen():
     """Locking oneself out of the LAN cannot be undone over it."""
 
@@ -878,6 +936,5 @@ def test_a_plan_closes_configurable_commands_only_and_opens_none(supported, conf
     undo = firewall.undo_of(writes)
     assert closed == undo.get(subset, frozenset())
     opened = firewall.plan_release(Firewall(tables=(after,)), undo)
-    assert [Write(subset=w.subset, operation=w.operation, before=w.after, after=w.before) for w in reversed(writes)] == list(
-        opened
-    )
+    back = [Write(subset=w.subset, operation=w.operation, before=w.after, after=w.before) for w in reversed(writes)]
+    assert back == list(opened)
