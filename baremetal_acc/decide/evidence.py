@@ -40,7 +40,7 @@ def judge(
 
     Only a reading that a mechanism calls ``locked-reported`` can become ``locked-verified``, and only by an engagement of the
     same place, of the same card, in this lifecycle (and flow, where one is asked for), that is older than the reading, went
-    over another session, and was followed by the reset that it needs.
+    over another session, left open what is left open now, and was followed by the reset that it needs.
 
     :param starting: a System that is about to be started: what is set, and comes in force with that start, before any code of
         its host runs, counts as being in force if it is our own.
@@ -72,6 +72,11 @@ def judge(
         return replace(reading, reason='read before it was engaged')
     if reading.session == record.session:
         return replace(reading, reason='read over the session that engaged it')
+    if record.leaves is not None and reading.leaves != record.leaves:
+        why = (
+            'what its BMC does not let be closed is not what it was when it was engaged: something may be open that was closed'
+        )
+        return replace(reading, state=LockState.PARTIAL, reason=why)
     if comes:
         return replace(reading, state=LockState.LOCKED_VERIFIED, reason='comes in force with the start of the host')
     if record.needs is not ResetKind.NONE and (record.reset_at is None or reading.at <= record.reset_at):

@@ -84,6 +84,13 @@ class Remembering(Mechanism, Protocol):
     Its readings say what engaging would close (:attr:`LockReading.closes`), which is stored before it is engaged.
     """
 
+    def engage(self, writer: Writer, reading: LockReading, closed: Iterable[str] = ()) -> None:
+        """Close it.
+
+        :param closed: ``closes`` of the readings with which it was engaged, now and before.
+        :raises BmcError: it was not accepted; or something that was closed before is open, and cannot be closed any more.
+        """
+
     def reopen(self, writer: Writer, reading: LockReading, closed: Iterable[str]) -> None:
         """Open what was closed; used instead of :meth:`release`.
 

@@ -52,8 +52,8 @@ class FirmwareFirewall(OfWholeMachine):
         document = reader.peek(URI)
         if document is None:
             return
-        said, opened, fixed, reason, closes = (
-            value_at(document.body, name) for name in (FIELD, 'Open', 'Fixed', 'Reason', 'Closes')
+        said, opened, fixed, reason, closes, leaves = (
+            value_at(document.body, name) for name in (FIELD, 'Open', 'Fixed', 'Reason', 'Closes', 'Leaves')
         )
         state = _STATES.get(said, LockState.UNKNOWN)
         open_ = opened if isinstance(opened, list) else []
@@ -71,15 +71,16 @@ class FirmwareFirewall(OfWholeMachine):
             state=state,
             closable=not fixed,
             closes=closes if isinstance(closes, str) else None,
+            leaves=leaves if isinstance(leaves, str) else None,
             reason='; '.join(reasons) or (None if said is not MISSING else 'it does not say its state'),
         )
 
-    def engage(self, writer: Writer, reading: LockReading) -> None:
+    def engage(self, writer: Writer, reading: LockReading, closed: Iterable[str] = ()) -> None:
         """Close what can be closed.
 
-        :raises BmcError: it was not accepted.
+        :raises BmcError: it was not accepted, or leaves open what we have closed before.
         """
-        writer.patch(_at(reading), {'Closed': True})
+        writer.patch(_at(reading), {'Closed': True, 'Before': list(closed)})
 
     def release(self, writer: Writer, reading: LockReading) -> None:
         """:raises BmcUnsupported: nobody remembers what was closed."""

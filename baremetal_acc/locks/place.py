@@ -159,6 +159,7 @@ def reading(
     in_force: bool = False,
     closable: bool = True,
     closes: str | None = None,
+    leaves: str | None = None,
     reason: str | None = None,
 ) -> LockReading:
     """A reading of that value."""
@@ -181,5 +182,6 @@ def reading(
         in_force=in_force,
         closable=closable,
         closes=closes,
+        leaves=leaves,
         reason=reason,
     )

@@ -50,6 +50,7 @@ class Place:
     in_force: bool = False
     closable: bool = True
     closes: str | None = None
+    leaves: str | None = None
 
 
 class OfWholeMachine(ABC):
@@ -101,6 +102,7 @@ class OfWholeMachine(ABC):
                 in_force=place.in_force,
                 closable=place.closable,
                 closes=place.closes,
+                leaves=place.leaves,
                 reason=place.reason,
             )
             for reader in Readers(readers).bmcs(accelerator)

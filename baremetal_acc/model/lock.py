@@ -107,6 +107,8 @@ class LockReading(AtPlace):
         which.
     :ivar closes: what engaging it now would close, in the mechanism's own words, where releasing it is to open that and nothing
         else; None where releasing it needs no memory.
+    :ivar leaves: what engaging it leaves open since the device does not let it be closed and nobody demands that, as a short
+        word that is another one when any of it is another, and empty where nothing is left; None where it does not tell.
     :ivar reason: why it is unknown, partial or pending, or cannot be closed, or None.
     """
 
@@ -128,6 +130,7 @@ class LockReading(AtPlace):
     in_force: bool = False
     closable: bool = True
     closes: str | None = None
+    leaves: str | None = None
     reason: str | None = None
 
     @property
@@ -204,6 +207,7 @@ class Engagement(AtPlace):
     :ivar reset: the System whose reset it needs; ``reset_at`` when that was seen done, or None.
     :ivar scope: as in the reading. A lock of scope ``bmc`` is engaged once for all devices: ``accelerator`` is but one of them.
     :ivar blocks: as in the reading; empty where nobody knows, as in records of earlier versions: it may be any path.
+    :ivar leaves: as in the reading that it was engaged with; None where nobody knows, too, as in records of earlier versions.
     """
 
     mechanism: str
@@ -220,3 +224,4 @@ class Engagement(AtPlace):
     reset_at: datetime | None = None
     scope: Scope = Scope.DEVICE
     blocks: frozenset[WritePath] = frozenset()
+    leaves: str | None = None

@@ -2,15 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """How is a lock of a card opened, and closed again with a record of it?"""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from baremetal_acc.bmc.api import Writer
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.errors import AccError
 from baremetal_acc.locks.api import Mechanism, Remembering
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, ItemState, Job, Release
-from baremetal_acc.model.lock import Engagement, LockReading, LockState, Scope, closed_by_us, opened_again, to_be_closed
+from baremetal_acc.model.lock import (
+    Engagement,
+    LockReading,
+    LockState,
+    Scope,
+    Undo,
+    closed_by_us,
+    opened_again,
+    to_be_closed,
+)
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.patience import not_performed
 from baremetal_acc.run.power import host_runs
@@ -70,7 +81,7 @@ def engage(
         tools.save(job)
     writer = bmcs[action.ref.bmc].writer()
     try:
-        mechanism.engage(writer, reading)
+        close(mechanism, writer, reading, undos)
     except AccError as exc:
         return not_performed(job, position, exc, tools.patience, now)
     record = Engagement(
@@ -87,10 +98,22 @@ def engage(
         reset=reading.reset,
         scope=reading.scope,
         blocks=reading.blocks,
+        leaves=reading.leaves,
     )
     # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
     others = tuple(e for e in job.engagements if not _replaces(record, e))
     return ended(replace(job, engagements=(*others, record)), position, ItemState.DONE, now)
+
+
+def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Iterable[Undo]) -> None:
+    """Have a mechanism close its lock; one that remembers is told what we have closed.
+
+    :raises BmcError: as :meth:`~baremetal_acc.locks.api.Mechanism.engage`.
+    """
+    if isinstance(mechanism, Remembering):
+        mechanism.engage(writer, reading, closed_by_us(undos, reading.place))
+    else:
+        mechanism.engage(writer, reading)
 
 
 def _replaces(new: Engagement, old: Engagement) -> bool:

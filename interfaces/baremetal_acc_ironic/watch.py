@@ -32,7 +32,7 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, Scope, to_be_closed
 from baremetal_acc.model.witness import Witness
-from baremetal_acc.run import Tools, glancing
+from baremetal_acc.run import Tools, glancing, locking
 from baremetal_acc.run.glancing import Glance, Sessions
 from baremetal_acc.run.looking import sessions
 from baremetal_acc_ironic import alarm, certificate, opts, outcome, work
@@ -416,7 +416,7 @@ class _Round:
                     if undos != self._mind.undos:
                         self._mind = replace(self._mind, undos=undos)
                         memory.store(self._task.node, self._mind)
-                    mechanisms[reading.mechanism].engage(writer, reading)
+                    locking.close(mechanisms[reading.mechanism], writer, reading, undos)
                 except AccError as exc:
                     alarm.told(self._task, [f'{name} could not be closed again: {exc}'])
                     continue
@@ -437,6 +437,7 @@ class _Round:
                         needs=r.needs,
                         reset=r.reset,
                         scope=r.scope,
+                        leaves=r.leaves,
                     )
                     for r in ([reading] if whole else shared)
                 ]

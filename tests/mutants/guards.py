@@ -1539,6 +1539,27 @@ GUARDS = (
         tests=f'{FIREWALL_TESTS}::test_set_command_enables_is_left_open_where_nothing_shows_that_channels_are_kept_apart',
     ),
     Guard(
+        name='verify a lock that leaves more open than when it was engaged',
+        file=EVIDENCE,
+        guard='    if record.leaves is not None and reading.leaves != record.leaves:\n',
+        gone='    if False:\n',
+        tests='tests/unit/decide/test_evidence.py',
+    ),
+    Guard(
+        name='engage a lock and forget what it leaves open',
+        file=f'{RUN}/locking.py',
+        guard='        leaves=reading.leaves,\n',
+        gone='',
+        tests='tests/unit/run/test_undo.py',
+    ),
+    Guard(
+        name='lock again what we have closed and cannot be closed any more',
+        file='baremetal_acc/bmc/ipmi/documents.py',
+        guard='if closes and (again := firewall',
+        gone='if not closes and (again := firewall',
+        tests=f'{FIREWALL_TESTS}::test_what_we_have_closed_and_is_open_fails_the_next_lock_by_name',
+    ),
+    Guard(
         name='fail where a controller refuses to go back',
         file='baremetal_acc/bmc/ipmi/update.py',
         guard='        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:\n            if not back:',

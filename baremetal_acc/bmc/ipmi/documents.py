@@ -4,7 +4,7 @@
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.ipmi import firewall, resource
@@ -15,6 +15,9 @@ from baremetal_acc.model.lock import LockState
 from baremetal_acc.model.ref import BmcName, Ref
 
 LOG = logging.getLogger(__name__)
+
+_MOST_NAMED = 6
+"""Commands in a reason."""
 
 _NOTHING_THERE = 404
 """Of what is no resource of a BMC, in the words of those who look for one: locks of BMCs that speak Redfish do."""
@@ -55,8 +58,8 @@ class IpmiReader:
 class IpmiWriter:
     """For the one thing that can be set: the firmware firewall of the system interface, by an administrator's session.
 
-    The document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` is written with ``{'Closed': true}``, or with ``{'Open':
-    [...]}``, which has records of what was closed (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
+    The document of :data:`~baremetal_acc.bmc.ipmi.resource.FIREWALL` is written with ``{'Closed': true, 'Before': [...]}``, or
+    with ``{'Open': [...]}``. Both lists have records of what was closed (:func:`baremetal_acc.bmc.ipmi.firewall.encode_undo`).
     """
 
     def __init__(self, address: BmcAddress, raw: Sessions) -> None:
@@ -78,31 +81,44 @@ class IpmiWriter:
     def patch(self, document: Document, body: JsonObject) -> None:
         """Close what must not be open to the host, or open again what was closed. What cannot be done whole is told.
 
-        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then.
-        :raises BmcUnreachable: a write, or the look after it, was not answered. ``StateError``: a record cannot be read.
+        :raises BmcRefused: a write failed, or was not what was read back; that one is taken back then. Or what was closed
+            before is open, and cannot be closed any more: the rest is closed then.
+        :raises BmcUnreachable: a write, or the look after it, was not answered. ``StateError``: a record cannot be read; what
+            can be closed is closed all the same.
         :raises BmcError: it has no firewall, or could not be read.
         """
         uri = document.ref.uri
         if resource.place(uri) != resource.FIREWALL:
             raise no_such(self._label, uri)
-        undo: firewall.Undo = {}
-        for record in body.get('Open', ()):
-            undo = firewall.both(undo, firewall.parse_undo(record))
+        closes = body.get('Closed') is True
+        undo: firewall.Undo = {} if closes else _record(body.get('Open', ()))
         with self._raw as raw:
             found = firewall.observe(raw)
             if found is None:
                 raise no_such(self._label, uri)
-            writes = firewall.plan(found) if body.get('Closed') is True else firewall.plan_release(found, undo)
+            writes = firewall.plan(found) if closes else firewall.plan_release(found, undo)
             trouble = firewall.perform(raw, writes)
         if trouble is not None:
             more = '' if trouble.repaired else '; what it changed could not be taken back'
             error = BmcUnreachable if trouble.silent else BmcRefused
             raise error(bmc=self._label, uri=uri, what=trouble.says + more)
+        if closes and (again := firewall.reopened(found, _record(body.get('Before', ())))):
+            what = f'open again, closed by us before, and not to be closed any more: {", ".join(again[:_MOST_NAMED])}'
+            raise BmcRefused(
+                bmc=self._label, uri=uri, what=what, hint='have its firmware checked; unlock it to forget the record'
+            )
         LOG.info('%s: %d masks of the firmware firewall written', self._label, len(writes))
 
     def post(self, uri: str, body: JsonObject) -> None:
         """:raises BmcRefused: always."""
         raise no_such(self._label, uri)
+
+
+def _record(records: Iterable[str]) -> firewall.Undo:
+    undo: firewall.Undo = {}
+    for record in records:
+        undo = firewall.both(undo, firewall.parse_undo(record))
+    return undo
 
 
 def observed_firewall(raw: Raw, uri: str) -> JsonObject:

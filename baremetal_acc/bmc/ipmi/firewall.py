@@ -12,6 +12,7 @@ host's own way to a card (PCIe), or about another system interface.
 Source: facts/ipmi.md, section 2 (IPMI 2.0 revision 1.1, chapter 21, as ipmitool and FreeIPMI have it).
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -50,6 +51,9 @@ _NOTHING: frozenset[int] = frozenset()
 
 _OWN_STAGES = {SET_SUBFUNCTION_ENABLES: 1, SET_COMMAND_ENABLES: 2}
 """Of the firewall's own commands, when they are closed: after all others, one after the other."""
+
+_DIGEST = 16
+"""Characters."""
 
 _HALF = 128
 """Commands in one mask: operation 0 is for 00h to 7Fh, operation 1 for 80h to FFh."""
@@ -177,15 +181,26 @@ class Table:
     @property
     def wanted(self) -> frozenset[int]:
         """Commands that have to be closed, of those that there are: what is open is there, whatever else is said of it."""
+        required, possible = self._named
+        return required & (self.supported | self.configurable | self.enabled) | possible & self.configurable
+
+    @property
+    def left(self) -> frozenset[int]:
+        """Commands that are open and would be closed if they could be, which nobody demands of them."""
+        required, possible = self._named
+        return (possible & self.enabled) - self.configurable - required
+
+    @property
+    def _named(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Commands that must be closed, and commands that are where they can be."""
         netfn, qualifier = self.subset.netfn, self.subset.qualifier
         if netfn in VENDORS:
-            return self.configurable
+            return _NOTHING, frozenset(range(2 * _HALF))
         place = (netfn, qualifier or _PICMG) if netfn == NetFn.GROUP else (netfn, qualifier)
-        required = frozenset(REQUIRED.get(place, ()))
-        possible = frozenset(WHERE_POSSIBLE.get(place, ()))
+        required, possible = frozenset(REQUIRED.get(place, ())), frozenset(WHERE_POSSIBLE.get(place, ()))
         if self.shared:  # 02h may be one of DCMI's, which nearly every controller has
             possible |= frozenset(REQUIRED[NetFn.GROUP, _REDFISH])
-        return required & (self.supported | self.configurable | self.enabled) | possible & self.configurable
+        return required, possible
 
     @property
     def open(self) -> frozenset[int]:
@@ -549,6 +564,7 @@ class Verdict:
     :ivar reason: why it is not known.
     :ivar closes: what :func:`plan` would close, as a record; None where nothing is known.
     :ivar fixed: what is open and cannot be closed, one phrase each.
+    :ivar leaves: a digest of what is open and cannot be closed, and nobody demands; empty where there is nothing of that.
     """
 
     state: LockState
@@ -556,6 +572,7 @@ class Verdict:
     reason: str | None = None
     closes: str | None = None
     fixed: tuple[str, ...] = ()
+    leaves: str | None = None
 
 
 def judge(firewall: Firewall | None) -> Verdict:
@@ -569,9 +586,15 @@ def judge(firewall: Firewall | None) -> Verdict:
     if not any(table.wanted for table in firewall.tables):
         return Verdict(state=LockState.UNKNOWN, open=open_, reason='it tells of none of the commands that matter')
     closes = encode_undo(undo_of(plan(firewall)))
-    if not open_:
-        return Verdict(state=LockState.LOCKED_REPORTED, closes=closes)
-    return Verdict(state=LockState.PARTIAL if closed else LockState.UNLOCKED, open=open_, closes=closes, fixed=fixed)
+    left = encode_undo({table.subset: table.left for table in firewall.tables if table.left})
+    leaves = hashlib.sha256(left.encode()).hexdigest()[:_DIGEST] if left else ''
+    state = LockState.PARTIAL if closed else LockState.UNLOCKED
+    return Verdict(state=state if open_ else LockState.LOCKED_REPORTED, open=open_, closes=closes, fixed=fixed, leaves=leaves)
+
+
+def reopened(firewall: Firewall, undo: Undo) -> tuple[str, ...]:
+    """What we have closed, is open, and cannot be closed any more, though nobody demands it of such a command."""
+    return tuple(_name(t.subset, n) for t in firewall.tables for n in sorted(t.left & undo.get(t.subset, _NOTHING)))
 
 
 def read(raw: Raw) -> Verdict:

@@ -137,4 +137,5 @@ def of_firewall(verdict: firewall.Verdict) -> JsonObject:
         'Reason': verdict.reason,
         'Closes': verdict.closes,
         'Fixed': list(verdict.fixed),
+        'Leaves': verdict.leaves,
     }

@@ -76,6 +76,16 @@ def test_a_lock_that_needs_a_reset_is_pending_until_the_reset_was_seen():
     assert LockState.PENDING_RESET == state(reading, [v.engagement(reading, reset_at=v.NOW)])
 
 
+def test_what_it_leaves_open_has_to_be_what_it_left_open_when_it_was_engaged():
+    """Else something that was closed then may be open, and not be closed any more. Records of earlier versions do not tell."""
+    left = replace(v.reading(), leaves='a1b2')
+    none = replace(v.reading(), leaves='')
+    assert LockState.LOCKED_VERIFIED == state(left, [v.engagement(left, leaves='a1b2')])
+    assert LockState.LOCKED_VERIFIED == state(left, [v.engagement(left)])
+    for now, then in ((left, ''), (none, 'a1b2'), (v.reading(), ''), (left, 'c3d4')):
+        assert LockState.PARTIAL == state(now, [v.engagement(now, leaves=then)])
+
+
 def test_the_latest_engagement_decides():
     """An older one that was in force does not excuse a newer one that is not."""
     reading = v.reading(needs=ResetKind.POWER_CYCLE)

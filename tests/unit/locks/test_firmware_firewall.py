@@ -22,7 +22,8 @@ class Ipmi(Tree):
 
 
 def shown(state, *opened, fixed=(), reason=None, closes='06/0:34'):
-    return {'State': state, 'Open': list(opened), 'Fixed': list(fixed), 'Reason': reason, 'Closes': closes}
+    said = {'State': state, 'Open': list(opened), 'Fixed': list(fixed), 'Reason': reason, 'Closes': closes}
+    return {**said, 'Leaves': 'a1b2'}
 
 
 def read(body):
@@ -47,7 +48,7 @@ def test_a_reading_says_what_the_firewall_says(body, state, closable, reason):
     assert (state, closable, reason) == (found.state, found.closable, found.reason)
     assert (Scope.BMC, frozenset({WritePath.HOST_BMC_IPMI})) == (found.scope, found.blocks)
     assert (Ref(bmc=BmcName('host'), uri=URI), 'reading-session') == (found.ref, found.session)
-    assert body.get('Closes') == found.closes
+    assert (body.get('Closes'), body.get('Leaves')) == (found.closes, found.leaves)
 
 
 def test_many_open_commands_are_counted():
@@ -71,9 +72,10 @@ def test_it_is_closed_and_opened_by_what_was_written_down():
     """Nothing else is sent; releasing without a record is refused, and sends nothing."""
     tree, [found] = read(shown('unlocked', 'one'))
     lock = FirmwareFirewall()
-    lock.engage(tree, found)
+    lock.engage(tree, found, ('06/0:34', '0A/0:12'))
     lock.reopen(tree, found, ('06/0:34', '0A/0:12'))
-    assert [(URI, {'Closed': True}), (URI, {'Open': ['06/0:34', '0A/0:12']})] == tree.wrote
+    closed, opened = ({name: ['06/0:34', '0A/0:12']} for name in ('Before', 'Open'))
+    assert [(URI, {'Closed': True, **closed}), (URI, opened)] == tree.wrote
     with pytest.raises(BmcUnsupported, match='no record of what was closed'):
         lock.release(tree, found)
     assert 2 == len(tree.wrote)

@@ -26,14 +26,16 @@ class Walled(Mechanism):
     opened = ()
     refuses = False
     shows = None
+    leaves_then = ''
+    before = ()
 
     def read(self, accelerator, readers, now):
-        return tuple(
-            replace(r, closes='' if self.machine.closed else '06/0:34', state=self.shows or r.state)
-            for r in super().read(accelerator, readers, now)
-        )
+        closed = self.machine.closed
+        told = {'closes': '' if closed else '06/0:34', 'leaves': self.leaves_then if closed else ''}
+        return tuple(replace(r, state=self.shows or r.state, **told) for r in super().read(accelerator, readers, now))
 
-    def engage(self, writer, reading):
+    def engage(self, writer, reading, closed=()):
+        self.before = tuple(closed)
         super().engage(writer, reading)
         if self.refuses:
             raise BmcRefused(bmc='host', what='no', status=0xCC)
@@ -67,6 +69,28 @@ def test_what_it_closes_is_stored_before_it_is_closed():
     jobs = [decode(Job, body) for body, length in made.saved if length <= before]
     assert [('06/0:34',)] == kept(jobs[-1])
     assert [] == kept(jobs[0])
+
+
+def test_what_was_closed_before_is_told_to_who_closes_it_again():
+    """What is open of that, and cannot be closed any more, is for the mechanism to find."""
+    made, lock = bench()
+    first, _ = made.run(made.job(parts=LOCK))
+    assert ('06/0:34',) == lock.before
+    made.machine.closed, lock.before = False, ()
+    made.run(replace(made.job(parts=LOCK), undos=first.undos))
+    assert ('06/0:34',) == lock.before
+
+
+def test_a_lock_that_leaves_something_else_open_than_when_it_was_engaged_is_not_verified():
+    """It may be what we have closed: the device does not let it be closed any more, and the lock reads closed."""
+    made, lock = bench()
+    job, outcome = made.run(made.job(parts=LOCK))
+    assert (True, ['']) == (isinstance(outcome, Done), [e.leaves for e in job.engagements])
+    made, lock = bench()
+    lock.leaves_then = 'a1b2'
+    _, outcome = made.run(made.job(parts=LOCK))
+    assert isinstance(outcome, Failed)
+    assert 'what its BMC does not let be closed is not what it was' in str(outcome)
 
 
 def test_an_engagement_that_failed_is_remembered():

@@ -12,11 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from baremetal_acc.bmc.api import BmcAddress, Document
 from baremetal_acc.bmc.ipmi import firewall
+from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.firewall import Firewall, Subset, Table, Write
 from baremetal_acc.bmc.ipmi.wire import Reply
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable, Refused, StateError
+from baremetal_acc.errors import (
+    BmcAnswerInvalid,
+    BmcError,
+    BmcNotAuthorised,
+    BmcRefused,
+    BmcUnreachable,
+    Refused,
+    StateError,
+)
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.ref import Ref
 
 LAN, HOST = 1, 0xF
 
@@ -278,7 +289,8 @@ def test_a_lock_closes_all_that_writes_firmware_to_the_host_and_nothing_else(qua
         assert STAYS[subset] == controller.enables[HOST, subset]
         assert before[LAN, subset] == controller.enables[LAN, subset]
         assert {0xD4} == {controller.host(subset.netfn, command) for command in TO_CLOSE[subset]}
-    assert firewall.Verdict(state=LockState.LOCKED_REPORTED, closes='') == firewall.read(controller)
+    verdict = firewall.read(controller)
+    assert (LockState.LOCKED_REPORTED, (), '') == (verdict.state, verdict.open, verdict.closes)
     writes = firewall.plan_release(firewall.observe(controller), firewall.parse_undo(firewall.encode_undo(undo)))
     assert firewall.perform(controller, writes) is None
     assert before == controller.enables
@@ -368,6 +380,67 @@ def test_any_text_is_a_record_or_refused(record):
         assert firewall.parse_undo(firewall.encode_undo(firewall.parse_undo(record))) == firewall.parse_undo(record)
 
 
+# -------------------------------------------------------------------------------------------- what was closed, and is open
+
+
+class Sessions(Controller):
+    """As the driver has it."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+
+def written(controller, body):
+    writer = IpmiWriter(BmcAddress(name='host', address='ipmi://192.0.2.1'), controller)
+    writer.patch(Document(ref=Ref(bmc='host', uri='/ipmi/firewall/f'), body={}), body)
+
+
+def refitted(controller, subset=OEM, command=0x10):
+    """The BMC lets a command of its maker no longer be closed, and it is open again."""
+    controller.fixed = {**controller.fixed, subset: {*controller.fixed.get(subset, ()), command}}
+    controller.enables[HOST, subset] = controller.enables[HOST, subset] | {command}
+
+
+@pytest.mark.parametrize(('subset', 'command'), [(OEM, 0x10), (OEM, 0x90), (VENDOR, 0x41), (PICMG, 0x36)])
+def test_what_is_left_open_is_another_word_when_a_command_cannot_be_closed_any_more(subset, command):
+    """The firewall alone cannot know that it was closed once: whoever has the evidence compares the words."""
+    controller = Controller()
+    before = firewall.read(controller).leaves
+    locked(controller)
+    assert before == firewall.read(controller).leaves
+    refitted(controller, subset, command)
+    after = firewall.read(controller)
+    assert (LockState.LOCKED_REPORTED, True) == (after.state, before != after.leaves)
+    assert '' == firewall.read(Controller(fixed={})).leaves
+
+
+def test_what_we_have_closed_and_is_open_fails_the_next_lock_by_name():
+    """It is in our record; the rest is closed all the same. What never was ours, and cannot be closed, is no news."""
+    controller = Sessions()
+    record = firewall.read(controller).closes
+    written(controller, {'Closed': True, 'Before': [record]})
+    controller.enables[HOST, APP] = controller.enables[HOST, APP] | {0x52}
+    refitted(controller)
+    refitted(controller, VENDOR, 0x43)
+    with pytest.raises(BmcRefused, match='closed by us before, and not to be closed any more: 10h of 30/0') as caught:
+        written(controller, {'Closed': True, 'Before': ['06/0:52', record]})
+    assert '43h' not in str(caught.value)
+    assert not controller.is_open(HOST, APP, 0x52)
+    written(controller, {'Open': [record]})
+    written(controller, {'Closed': True})
+
+
+def test_a_record_that_cannot_be_read_does_not_keep_a_lock_open():
+    """It is closed first, and then complained about."""
+    controller = Sessions()
+    with pytest.raises(StateError):
+        written(controller, {'Closed': True, 'Before': ['06']})
+    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+
+
 # ----------------------------------------------------------------------------------------------------------- odd habits
 
 
@@ -403,8 +476,8 @@ def test_a_command_that_cannot_be_closed_makes_the_lock_partial_and_is_named():
     trouble, _ = locked(controller)
     assert trouble is None
     named = ('52h of 06/0 (Master Write-Read)',)
-    expected = firewall.Verdict(state=LockState.PARTIAL, open=named, fixed=named, closes='')
-    assert expected == firewall.read(controller)
+    verdict = firewall.read(controller)
+    assert (LockState.PARTIAL, named, named, '') == (verdict.state, verdict.open, verdict.fixed, verdict.closes)
     assert 0 == controller.host(0x06, 0x52)
 
 
