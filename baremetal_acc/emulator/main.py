@@ -37,7 +37,7 @@ _LONGEST = 7 * 24 * 3600
 
 _MOST = 1000
 
-_HABITS = ('forgets', 'applies-in-part', 'takes-no-qualifier', 'ignores-qualifier')
+_HABITS = ('forgets', 'applies-in-part', 'takes-no-qualifier', 'ignores-qualifier', 'wants-makers-qualifier')
 """What ``--firewall-habit`` can say."""
 
 _FOR_IPMI = (
@@ -248,6 +248,7 @@ def _ipmi(arguments: argparse.Namespace) -> IpmiOptions | None:
         firewall_applies_in_part='applies-in-part' in arguments.firewall_habit,
         firewall_needs_qualifier='takes-no-qualifier' not in arguments.firewall_habit,
         firewall_reads_qualifier='ignores-qualifier' not in arguments.firewall_habit,
+        firewall_makers_qualifier=b'\x01' if 'wants-makers-qualifier' in arguments.firewall_habit else b'',
         inbound_bytes=None if arguments.no_long_blocks else usual.inbound_bytes,
         ability=replace(
             usual.ability,

@@ -102,6 +102,18 @@ def test_locked_the_host_is_refused_and_unlocked_everything_is_as_it_was(desk, r
     assert 3 == desk.run('verify', *desk.options).code
 
 
+def test_commands_of_the_maker_are_closed_though_their_masks_want_a_qualifier(desk, rented):
+    """One firmware wants a byte for its own NetFn, and refuses the length without: the lock was never more than partial."""
+    machine = rented(firewall_makers_qualifier=b'\x01')
+    locked = desk.run('lock', '--execute', *desk.options)
+    assert 0 == locked.code, locked.err
+    assert {'32/01', '32/81', '2C/31'} <= set(closed(machine))
+    with host_of(machine) as host:
+        assert [REFUSED] * 2 == [code(host, 0x32, command) for command in (0x01, 0x81)]
+    opened = desk.run('unlock', '--execute', *desk.options)
+    assert (0, []) == (opened.code, closed(machine)), opened.err
+
+
 def test_what_the_vendor_has_closed_stays_closed(desk, rented):
     """It is none of ours to open, however often we lock and in whatever lifecycle."""
     machine = rented()

@@ -1560,6 +1560,13 @@ GUARDS = (
         tests=f'{FIREWALL_TESTS}::test_what_we_have_closed_and_is_open_fails_the_next_lock_by_name',
     ),
     Guard(
+        name='read the masks of one of several makers',
+        file=FIREWALL,
+        guard='if len(listed) != 1 or len(listed[0])',
+        gone='if not listed or len(listed[0])',
+        tests=f'{FIREWALL_TESTS}::test_a_qualifier_that_the_maker_wants_is_asked_for',
+    ),
+    Guard(
         name='fail where a controller refuses to go back',
         file='baremetal_acc/bmc/ipmi/update.py',
         guard='        except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:\n            if not back:',

@@ -67,6 +67,7 @@ subsets of vendors on each of four LUNs, 60 for their names and what is closed o
 """
 
 _NO_SUCH_NETFN = frozenset({Code.NOT_PRESENT, Code.INVALID_FIELD, *NOT_THERE})
+_OTHER_LENGTH = frozenset({Code.LENGTH_INVALID, Code.LENGTH_EXCEEDED})
 _NO_SUCH_VENDOR = _NO_SUCH_NETFN | {Code.OUT_OF_RANGE}
 
 _TARGET_CAPABILITIES = 0x2E
@@ -139,7 +140,9 @@ WHERE_POSSIBLE: Mapping[tuple[int, bytes], Mapping[int, str]] = {
 and the self-test's result is there to be read, but one firmware rolls back by itself when a bad one is asked for.
 """
 
-VENDORS = (NetFn.FIRMWARE, NetFn.OEM_GROUP, *range(0x30, 0x40, 2))
+_MAKERS = range(0x30, 0x40, 2)
+
+VENDORS = (NetFn.FIRMWARE, NetFn.OEM_GROUP, *_MAKERS)
 """NetFns of which everything that can be closed is."""
 
 
@@ -148,7 +151,7 @@ class Subset:
     """The commands that one pair of masks is about.
 
     :ivar qualifier: body code with NetFn 2Ch, three bytes of IANA number with 2Eh; none with the others, nor where the
-        controller refuses one.
+        controller refuses one. With 30h to 3Eh one or three bytes where the controller demands them.
     """
 
     netfn: int
@@ -457,8 +460,26 @@ def _plain(raw: Raw, netfn: int, lun: int, *, told: bool) -> Iterator[Table | _U
             return
     for subset in subsets:
         one = _ask(raw, subset)
+        if isinstance(one, _Unread) and one.code in _OTHER_LENGTH and netfn in _MAKERS:
+            one = _qualified(raw, subset, one)
         if isinstance(one, Table) or not one.none or (told and not (one.empty and subset.qualifier)):
             yield one
+
+
+def _qualified(raw: Raw, subset: Subset, refused: _Unread) -> Table | _Unread:
+    """What there is of a NetFn of the maker, asked for with the one qualifier that is told for it: the length was refused.
+
+    The standard has none there. One firmware wants a byte. Were there several, what is closed would not fit into a record.
+    """
+    try:
+        listed, _ = _listed(raw, subset.netfn)
+    except (BmcUnreachable, BmcBusy):
+        raise
+    except BmcError:
+        return refused
+    if len(listed) != 1 or len(listed[0]) not in (1, 3):
+        return refused
+    return _ask(raw, replace(subset, qualifier=listed[0]))
 
 
 def _listed(raw: Raw, netfn: int) -> tuple[tuple[bytes, ...], bool]:

@@ -4,7 +4,7 @@
 
 What is disabled on a channel is refused there by D4h, and a disabled sub-function by D6h, before anything else is looked at. A
 write that wants what cannot be changed is refused by 80h, and changes nothing; controllers that changed a part of it exist, and
-those that ask for no qualifier, or do not look at it.
+those that ask for no qualifier, do not look at it, or want one where the standard has none.
 
 Faults of the machine: ``lock-ignored`` (a bit of Set Command Enables stays as it was), ``lock-reports-locked`` (a command reads
 as disabled and is taken) and ``lock-lost-on-bmc-reset``; their ``method`` is ``06/60`` or ``06/61``, and ``uri`` the command,
@@ -43,6 +43,7 @@ ALWAYS_ON = frozenset(
 )
 """What a controller of this emulator does not let itself be forbidden: what tells of it and of the firewall, and logging in."""
 
+_MAKERS = range(0x30, 0x40, 2)
 _MASK_BYTES = 16
 _PER_MASK = 128
 _SUB_MASK_BYTES = 4
@@ -84,6 +85,7 @@ class Firewall:
     :param applies_in_part: a write that is refused has changed what comes before the bit that it is refused for.
     :param needs_qualifier: the body code, or the IANA number, has to be there; else the first one that there is is meant.
     :param reads_qualifier: False: one table serves all body codes of a NetFn.
+    :param makers_qualifier: one byte, or three, that has to be there for NetFns 30h to 3Eh, whose commands have none.
     :ivar disabled: by channel, what is not taken there; ``disabled_parts`` the same for sub-functions.
     """
 
@@ -100,6 +102,7 @@ class Firewall:
         applies_in_part: bool = False,
         needs_qualifier: bool = True,
         reads_qualifier: bool = True,
+        makers_qualifier: bytes = b'',
     ) -> None:
         self._controller = controller
         self._machine = machine
@@ -111,6 +114,7 @@ class Firewall:
         self.applies_in_part = applies_in_part
         self.needs_qualifier = needs_qualifier
         self.reads_qualifier = reads_qualifier
+        self.makers_qualifier = makers_qualifier
         self.disabled: dict[int, set[Place]] = {channel: set() for channel in controller.channels}
         self.disabled_parts: dict[int, set[tuple[Place, int]]] = {channel: set() for channel in controller.channels}
 
@@ -205,6 +209,12 @@ class Firewall:
 
         :raises Refusal: the qualifier is of another length, or there are none.
         """
+        if self.makers_qualifier and netfn in _MAKERS:
+            if len(qualifier) != len(self.makers_qualifier):
+                raise Refusal(Code.LENGTH_INVALID)
+            if qualifier != self.makers_qualifier:
+                raise Refusal(Code.NOT_PRESENT)
+            qualifier = b''
         wanted = QUALIFIER_BYTES.get(netfn, 0)
         if not qualifier and wanted and not self.needs_qualifier:
             qualifier = self._first_qualifier(netfn, lun)
@@ -343,9 +353,11 @@ class Firewall:
         return b''
 
     def _oem(self, request: Request) -> bytes:
-        """Whose commands there are under 2Ch and 2Eh, one by one."""
+        """Whose commands there are under 2Ch and 2Eh, one by one; under 30h to 3Eh, where one has to say so."""
         self._controller.channel(request, request.data[0] & 0xF)
         netfn, index = request.data[1] & 0x3F, request.data[2] & 0x3F
+        if netfn in _MAKERS and self.makers_qualifier:
+            return self._makers(netfn, index)
         if netfn not in (GROUP, OEM):
             raise Refusal(Code.INVALID_FIELD)
         whose = sorted({place.qualifier for place in self._controller.commands if place.netfn == netfn})
@@ -354,6 +366,12 @@ class Firewall:
         luns = {place.lun for place in self._controller.commands if (place.netfn, place.qualifier) == (netfn, whose[index])}
         last = _LAST if index == len(whose) - 1 else 0
         return bytes((last, sum(_RESTRICTED << 2 * lun for lun in luns))) + whose[index]
+
+    def _makers(self, netfn: int, index: int) -> bytes:
+        luns = {place.lun for place in self._controller.commands if place.netfn == netfn}
+        if index or not luns:
+            raise Refusal(Code.OUT_OF_RANGE)
+        return bytes((_LAST, sum(_RESTRICTED << 2 * lun for lun in luns))) + self.makers_qualifier
 
 
 def _mask(bits: Iterable[bool]) -> bytes:

@@ -56,6 +56,7 @@ _FIRST_CARD = 0x72
 _FIRST_INSTANCE = 0x61
 _SYSTEM_BOARD = 0x07
 _NAME_BYTES = 11
+_MAKERS_NETFN, _MAKERS_COMMANDS = 0x32, (0x01, 0x81)
 _OWN_BUS, _EEPROM_BUS, _EEPROM = 0x01, 0x03, 0xA0
 _DEVICE_ID, _CARD_DEVICE_ID, _CARD_SUPPORT = 0x20, 0x31, 0x08
 
@@ -89,7 +90,8 @@ class IpmiOptions:
 
     :param suites: cipher suites that it offers.
     :param hpm: it, and its cards, take firmware over HPM.1.
-    :param firewall: they have a firmware firewall; the four after it say of which kind, see :class:`Firewall`.
+    :param firewall: they have a firmware firewall; the five after it say of which kind, see :class:`Firewall`. With the last
+        the BMC has commands of its maker, which do nothing.
     :param inbound_bytes: the longest payload that HPM.2 promises; None: there is no HPM.2.
     :param times: how long things of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each, and
         half of it for the activation.
@@ -103,6 +105,7 @@ class IpmiOptions:
     firewall_applies_in_part: bool = False
     firewall_needs_qualifier: bool = True
     firewall_reads_qualifier: bool = True
+    firewall_makers_qualifier: bytes = b''
     inbound_bytes: int | None = 1024
     times: Times | None = None
     ability: Ability = field(default_factory=Ability)
@@ -240,7 +243,11 @@ class IpmiSite:
                 applies_in_part=options.firewall_applies_in_part,
                 needs_qualifier=options.firewall_needs_qualifier,
                 reads_qualifier=options.firewall_reads_qualifier,
+                makers_qualifier=options.firewall_makers_qualifier,
             )
+            if options.firewall_makers_qualifier and device == BMC_BOARD:
+                for command in _MAKERS_COMMANDS:
+                    controller.add(_MAKERS_NETFN, command, lambda _: b'', privilege=Privilege.ADMINISTRATOR)
             self.firewalls[device].join()
             self._keeps[f'firewall of {device}' if device else 'firewall'] = self.firewalls[device]
         if self._changed is not None:

@@ -49,6 +49,7 @@ def test_without_further_options_the_bmcs_can_what_they_can_by_themselves():
         (['--firewall-habit', 'applies-in-part'], lambda o: o.firewall_applies_in_part),
         (['--firewall-habit', 'takes-no-qualifier'], lambda o: not o.firewall_needs_qualifier),
         (['--firewall-habit', 'ignores-qualifier'], lambda o: not o.firewall_reads_qualifier),
+        (['--firewall-habit', 'wants-makers-qualifier'], lambda o: o.firewall_makers_qualifier == b'\x01'),
     ],
 )
 def test_each_option_changes_one_thing_and_is_refused_without_ipmi(words, found):

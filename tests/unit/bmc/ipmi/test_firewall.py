@@ -365,8 +365,9 @@ def test_a_record_that_is_none_is_refused(record):
 def test_all_that_a_controller_lets_be_closed_can_be_opened_again():
     """Each command of every NetFn of vendors, on each LUN: a record of it was refused when it was to be opened again."""
     everything = frozenset(range(256))
-    subsets = [Subset(netfn=n, lun=lun) for n in (0x06, 0x0A, 0x0C, 0x08, *range(0x30, 0x40, 2)) for lun in range(4)]
-    subsets += [Subset(netfn=0x2C, qualifier=b'\0', lun=lun) for lun in range(4)]
+    subsets = [Subset(netfn=n, lun=lun) for n in (0x02, 0x06, 0x0A, 0x0C, 0x08) for lun in range(4)]
+    subsets += [Subset(netfn=n, qualifier=b'\xb7\xa2\0', lun=lun) for n in range(0x30, 0x40, 2) for lun in range(4)]
+    subsets += [Subset(netfn=0x2C, qualifier=q, lun=lun) for q in (b'\0', b'\x52') for lun in range(4)]
     subsets += [Subset(netfn=0x2E, qualifier=bytes([n, 1, 0]), lun=lun) for n in range(16) for lun in range(4)]
     tables = [Table(subset=s, supported=everything, configurable=everything, enabled=everything) for s in subsets]
     undo = firewall.undo_of(firewall.plan(Firewall(tables=tuple(tables))))
@@ -378,6 +379,50 @@ def test_any_text_is_a_record_or_refused(record):
     """No other exception."""
     with suppress(StateError):
         assert firewall.parse_undo(firewall.encode_undo(firewall.parse_undo(record))) == firewall.parse_undo(record)
+
+
+QUALIFIERS = {
+    'one byte': ([b'\x07'], True),
+    'three bytes': ([b'\x07\x01\0'], True),
+    'none is told': ([], False),
+    'two are told': ([b'\x07', b'\x08'], False),
+    'two bytes': ([b'\x07\x01'], False),
+    'another one': ([b'\x09'], False),
+}
+
+
+@pytest.mark.parametrize(('told', 'holds'), QUALIFIERS.values(), ids=QUALIFIERS)
+def test_a_qualifier_that_the_maker_wants_is_asked_for(told, holds):
+    """With NetFns 30h to 3Eh the standard has none: one firmware refuses the length without, and was partial for ever."""
+
+    class Wanting(Controller):
+        def listed(self, netfn, index):
+            if netfn != OEM.netfn:
+                return super().listed(netfn, index)
+            last = 0x80 * (index == len(told) - 1)
+            return Reply(0, bytes([last, 1]) + told[index]) if index < len(told) else Reply(0xC9)
+
+        def masks(self, command, data):
+            if data[1] & 0x3F != OEM.netfn:
+                return super().masks(command, data)
+            size = 19 if command == 0x60 else 3
+            wanted = told[0] if holds else b'\x07'
+            if len(data) != size + len(wanted):
+                return Reply(0xC7)
+            return super().masks(command, data[:size]) if data[size:] == wanted else Reply(0xCB)
+
+    controller = Wanting()
+    trouble, undo = locked(controller)
+    assert trouble is None
+    verdict = firewall.read(controller)
+    assert (LockState.LOCKED_REPORTED if holds else LockState.PARTIAL) == verdict.state
+    assert (STAYS[OEM] if holds else STAYS[OEM] | TO_CLOSE[OEM]) == controller.enables[HOST, OEM]
+    if holds:
+        record = firewall.parse_undo(firewall.encode_undo(undo))
+        assert firewall.perform(controller, firewall.plan_release(firewall.observe(controller), record)) is None
+        assert controller.supported(OEM) == controller.enables[HOST, OEM]
+    else:
+        assert verdict.open[0].startswith('NetFn 30h on LUN 0: Get Command Enables of 30')
 
 
 # -------------------------------------------------------------------------------------------- what was closed, and is open

@@ -223,6 +223,22 @@ def test_a_controller_may_ask_for_no_qualifier_or_not_look_at_it():
     assert [b'\xd4', b'\xd4'] == [ask(rig.bmc, GROUP, 0x31, body, channel=SYSTEM)[:1] for body in (b'\0\1\1', b'\3')]
 
 
+def test_a_controller_may_want_a_qualifier_of_its_maker():
+    """For what is about NetFns 30h to 3Eh: it is told by 06/64, comes last, and is in no command itself."""
+    rig = Walled(makers_qualifier=b'\x07')
+    assert b'\0\x80\x08\x07' == ask(rig.bmc, APP, 0x64, bytes((0x0E, 0x30, 0)))
+    assert [b'\xc9', b'\xc9'] == [ask(rig.bmc, APP, 0x64, bytes((0x0E, *what))) for what in ((0x30, 1), (0x32, 0))]
+    assert b'\xc7' == ask(rig.bmc, APP, 0x61, bytes((0x0F, 0x70, 1)))
+    assert b'\xcb' == ask(rig.bmc, APP, 0x61, bytes((0x0F, 0x70, 1, 8)))
+    for command in (0x0C, 0x61):
+        assert {0x10} == rig.get(command, 0x30, b'\x07', upper=1, lun=1)
+    assert [0xC7, 0] == [rig.put(set(), 0x30, qualifier, upper=1, lun=1)[0] for qualifier in (b'', b'\x07')]
+    refused = Request(channel=SYSTEM, netfn=0x30, command=0x90, lun=1)
+    assert 0xD4 == rig.bmc.answer(refused).code
+    assert HPM == rig.get(0x61, GROUP, b'\0')
+    assert b'\xcc' == ask(Walled().bmc, APP, 0x64, bytes((0x0E, 0x30, 0)))
+
+
 def test_what_is_fixed_is_up_to_the_model():
     """A controller that lets nothing of HPM.1 be forbidden."""
     rig = Walled(fixed={(GROUP, command) for command in HPM})
