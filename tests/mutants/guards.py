@@ -1469,6 +1469,20 @@ GUARDS = (
         tests='tests/unit/decide/test_users.py',
     ),
     Guard(
+        name='act at once upon a refusal that names no handshake',
+        file='baremetal_acc/bmc/ipmi/rmcp.py',
+        guard='                self._untagged = where, payload\n',
+        gone='                self._refused(where, payload)\n',
+        tests='tests/wire/test_ipmi_session.py::test_an_answer_counts_more_than_a_refusal_that_names_no_handshake',
+    ),
+    Guard(
+        name='log in again where a refusal names no handshake',
+        file='baremetal_acc/bmc/ipmi/session.py',
+        guard='                self._settle()\n                repeats += 1\n',
+        gone='                repeats += 1\n',
+        tests='tests/wire/test_ipmi_session.py::test_a_refusal_that_names_no_handshake_is_one',
+    ),
+    Guard(
         name='read the name of an account up to its first zero',
         file='baremetal_acc/bmc/ipmi/users.py',
         guard="text = name.rstrip(b'\\0')",

@@ -219,6 +219,65 @@ def test_a_bmc_without_room_is_busy(site):
     site.login().close()
 
 
+@pytest.mark.parametrize(
+    ('given', 'more', 'error', 'text', 'last'),
+    [
+        ({'username': 'nobody'}, {}, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: it knows no such user', 0x12),
+        ({'username': 'user', 'password': 'a mere user'}, {}, BmcNotAuthorised, 'the user may not be administrator', 0x12),
+        ({}, {'suites': (3,)}, BmcNoLogin, 'Open Session: refused with status 11h: it does not offer', 0x10),
+        ({'key': b'another'}, {}, BmcNotAuthorised, 'RAKP 4: refused with status 0Fh: it may have a key of its own', 0x14),
+    ],
+)
+def test_a_refusal_that_names_no_handshake_is_one(lan, given, more, error, text, last):
+    """OpenBMC refuses with tag and session 0. It was taken for no answer, and one login became four that failed: a lock-out."""
+    site, asked = Site(lan, tags_refusals=False, **more), []
+    if last == 0x14:  # as OpenBMC would say it of what does not fit; ours lets the console find out
+        site.endpoint._rakp3 = site.endpoint._serve[last] = lambda payload: (0x15, bytes((payload[0], 0x0F)) + payload[2:8])
+    site.meddle = lambda datagram, answers: asked.append(datagram[5]) or answers
+    with Sessions(site.place(**given), Privilege.ADMINISTRATOR) as raw:
+        for _ in range(3):
+            with pytest.raises(error) as caught:
+                raw.ready()
+            assert text in str(caught.value)
+    assert (1 if error is BmcNotAuthorised else 3) == asked.count(last)
+
+
+@pytest.mark.parametrize('first', ['the refusal', 'the answer'])
+def test_an_answer_counts_more_than_a_refusal_that_names_no_handshake(site, first):
+    """Whoever guesses the port of a login can send such a one, and not what the login awaits. It is not acted upon."""
+
+    def both(datagram, answers):
+        forged = [a[:16] + bytes((0, 0x0D)) + bytes(38) for a in answers if a[5] in (0x11, 0x13, 0x15)]
+        return forged + answers if first == 'the refusal' else answers + forged
+
+    site.meddle = both
+    site.login().close()
+
+
+@pytest.mark.parametrize('changed', [(5, 0x13), (5, 0x15), (16, 0xFF), (17, 0), (20, 1)])
+def test_what_is_no_refusal_of_what_is_awaited_is_dropped(changed):
+    """It is about another stage, another tag, no refusal, or of another console."""
+    codec, answer = talk(1)
+    refusal = bytearray(answer[:5] + b'\x11' + bytes(8) + struct.pack('<H', 36) + b'\0\x11' + bytes(34))
+    codec.hear(bytes(refusal))
+    assert codec.failure is None
+    codec.settle()
+    assert '11h' in str(codec.failure)
+    codec, answer = talk(1)
+    place_of, value = changed
+    refusal[place_of] = value
+    codec.hear(bytes(refusal))
+    codec.settle()
+    assert codec.failure is None
+
+
+def test_no_tag_is_that_of_a_refusal_without_one(monkeypatch):
+    """Of what OpenBMC refuses the tag is 0."""
+    monkeypatch.setattr(rmcp.secrets, 'randbelow', lambda most: 0)
+    codec, _ = talk(1)
+    assert codec.outgoing[16]
+
+
 @pytest.mark.parametrize('suite', [0, 1, 2, 6, 7, 8, 11, 12, 15, 16, 18])
 def test_weak_suites_are_refused_before_anything_is_sent(suite):
     """Also those that nobody knows."""

@@ -72,6 +72,13 @@ _PADS = tuple(bytes(range(1, count + 1)) + bytes((count,)) for count in range(16
 _FILL = tuple(b'\xff' * count + bytes((count, 0x07)) for count in range(4))
 """Behind a payload, so that what is checked has a number of words: how many bytes these are, and 07h."""
 
+_STAGES = {
+    _OPENED: ('Open Session', 'OPENSESSION'),
+    _RAKP2: ('RAKP 2', 'EXPECTINGRAKP2'),
+    _RAKP4: ('RAKP 4', 'EXPECTINGRAKP4'),
+}
+"""What an answer of the handshake is called, and when it is awaited."""
+
 _FORGOTTEN = frozenset({0x02, 0x08})
 _NO_ROOM = frozenset({0x01, 0x0B})
 _NO_SUITE = frozenset({0x04, 0x05, 0x06, 0x07, 0x10, 0x11})
@@ -208,11 +215,12 @@ class Codec(pyghmi.Session):
         self.seqlun = 0
         self._message = self._awaited = b''
         self._ready: _Packet | None = None
+        self._untagged: tuple[str, bytearray] | None = None
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._initsession()
-        # pyghmi's ids and tags are the same in each session of each process.
+        # pyghmi's ids and tags are the same in each session of each process. It counts before it uses one: none is ever 0.
         self.localsid = secrets.randbelow(0xFFFFFFFE)
         self.rmcptag = secrets.randbelow(0xF0)
         self.attemptedhash = self._suite.hash
@@ -228,6 +236,7 @@ class Codec(pyghmi.Session):
     def _xmit_packet(self, retry: bool = True, delay_xmit: object = None, timeout: object = None) -> None:
         """A packet is made: pyghmi would send it now."""
         self.outgoing = bytes(self.netpacket)
+        self._untagged = None
 
     def onlogon(self, parameter: dict[str, object]) -> None:
         """A check did not come out right. Whoever fed it with a message tells what that means."""
@@ -270,10 +279,24 @@ class Codec(pyghmi.Session):
             number, sequence, size = struct.unpack_from('<IIH', datagram, 6)
             payload = bytearray(datagram[16 : 16 + size])
             hear = {_OPENED: self._opened, _RAKP2: self._challenged, _RAKP4: self._proven}.get(datagram[5])
+            where, awaited = _STAGES.get(datagram[5], ('', None))
             if hear is None or number or sequence or len(payload) != size or size < 2:
                 self._drop('a message of the handshake is damaged')
             elif payload[0] == self.rmcptag:
                 hear(payload)
+            elif not payload[0] and payload[1] and self.sessioncontext == awaited and not any(payload[4:8]):
+                self._untagged = where, payload
+
+    def settle(self) -> None:
+        """Take a refusal that names no handshake for that of this one, since nothing better has come in the meantime.
+
+        Tag and session of each refusal of some BMCs are 0. Anybody who guesses our port could send such a one: an answer to us
+        that comes until something would be sent again is taken before it. To send that again instead would be another login
+        that fails, and BMCs lock users out after a few.
+        """
+        refused, self._untagged = self._untagged, None
+        if refused is not None:
+            self._refused(*refused)
 
     def _drop(self, why: str) -> None:
         self.odd = self.odd or why
@@ -293,7 +316,7 @@ class Codec(pyghmi.Session):
         self._open_rmcpplus_request()
 
     def _opened(self, message: bytearray) -> None:
-        if self.sessioncontext != 'OPENSESSION' or self._refused('Open Session', message):
+        if not self._goes_on(_OPENED, message):
             return
         if len(message) < 36 or not any(message[8:12]):
             self._drop(f'its Open Session Response has {len(message)} bytes, and 36 are needed')
@@ -309,7 +332,7 @@ class Codec(pyghmi.Session):
         self._got_rmcp_response(message)
 
     def _challenged(self, message: bytearray) -> None:
-        if self.sessioncontext != 'EXPECTINGRAKP2' or self._refused('RAKP 2', message):
+        if not self._goes_on(_RAKP2, message):
             return
         if message[4:8] != self._own_id():
             return
@@ -325,7 +348,7 @@ class Codec(pyghmi.Session):
             )
 
     def _proven(self, message: bytearray) -> None:
-        if self.sessioncontext != 'EXPECTINGRAKP4' or self._refused('RAKP 4', message):
+        if not self._goes_on(_RAKP4, message):
             return
         if message[4:8] != self._own_id():
             return
@@ -335,6 +358,11 @@ class Codec(pyghmi.Session):
         self._got_rakp4(message)
         if not self.established:
             self.failure = self._key_is_wrong('its proof (RAKP 4) does not fit')
+
+    def _goes_on(self, kind: int, message: bytearray) -> bool:
+        """It is what is awaited, and no refusal."""
+        where, awaited = _STAGES[kind]
+        return self.sessioncontext == awaited and not self._refused(where, message)
 
     def _own_id(self) -> bytes:
         return struct.pack('<I', self.localsid)

@@ -255,17 +255,25 @@ class Session:
                     pace.anew(self._clock())
                     repeats = 0
             elif self._clock() >= pace.due:
+                self._settle()
                 repeats += 1
                 self._send(codec.begin() if codec.stale or repeats > _REPEATS else codec.repeated())
                 repeats %= _REPEATS + 1
                 pace.sent(self._clock())
         if self._stopped() or self._clock() >= self.until:
             self._give_up()
+        self._settle()
         if codec.odd is not None:
             raise BmcAnswerInvalid(
                 bmc=self.label, what=f'the login is not answered as it should be: {codec.odd}', hint='check the address'
             )
         raise self._gone(f'no answer to the login in {self._there.login.total_seconds():g} s')
+
+    def _settle(self) -> None:
+        """:raises BmcError: all that came is a refusal."""
+        self._codec.settle()
+        if self._codec.failure is not None:
+            raise self._codec.failure
 
     def _be(self, privilege: Privilege) -> None:
         """A session begins as that of a user, whatever was asked for."""

@@ -94,6 +94,9 @@ class Suite:
         return bytes((0xC0, self.number, authentication, 0x40 | integrity, 0x80 | confidentiality))
 
 
+_UNTAGGED = {_OPENED: 36, _RAKP2: 40, _RAKP4: 8}
+"""Bytes of a refusal that names no handshake, by what it refuses: all zeros but the status. OpenBMC's phosphor-net-ipmid."""
+
 SUITES = {
     3: Suite(number=3, algorithms=(1, 1, 1), digest='sha1', check_bytes=12),
     17: Suite(number=17, algorithms=(3, 4, 1), digest='sha256', check_bytes=16),
@@ -178,6 +181,7 @@ class Endpoint:
     :param kg: key of the BMC (K_G); empty: passwords serve for it.
     :param idle_seconds: a session that is not used ends.
     :param reset_seconds: how long it is silent after it was told to restart; sessions do not survive that.
+    :param tags_refusals: what it refuses in a handshake has the message tag and the session of the console; else zeros.
     :ivar said: what becomes of a message of a session before it is encrypted.
     """
 
@@ -191,6 +195,7 @@ class Endpoint:
         kg: bytes = b'',
         idle_seconds: float = 60.0,
         reset_seconds: float = 0.5,
+        tags_refusals: bool = True,
     ) -> None:
         self.controller = controller
         self.users = users
@@ -199,6 +204,7 @@ class Endpoint:
         self.channel.join(controller)
         self.idle_seconds = idle_seconds
         self.reset_seconds = reset_seconds
+        self.tags_refusals = tags_refusals
         self.said: Callable[[Message], Message] = lambda message: message
         self._clock = clock or Clock()
         self._handshakes: OrderedDict[int, _Handshake] = OrderedDict()
@@ -282,7 +288,12 @@ class Endpoint:
             return [late(_plain(_MESSAGE, one), seconds) for one in answers]
         serve = self._serve.get(kind)
         answered = serve(payload) if serve is not None else None
-        return [] if answered is None else [_plain(*answered)]
+        if answered is None:
+            return []
+        said, message = answered
+        if message[1] and not self.tags_refusals:
+            message = bytes((0, message[1])).ljust(_UNTAGGED[said], b'\0')
+        return [_plain(said, message)]
 
     def _sessionless(self, raw: bytes) -> tuple[list[bytes], float]:
         """The answers to a message outside of sessions, and how many seconds they wait."""

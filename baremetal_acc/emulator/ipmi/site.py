@@ -95,6 +95,7 @@ class IpmiOptions:
     :param inbound_bytes: the longest payload that HPM.2 promises; None: there is no HPM.2.
     :param times: how long things of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each, and
         half of it for the activation.
+    :param tags_refusals: what is refused of a login has the message tag that it had; else zeros, as OpenBMC does it.
     :param line: what happens to datagrams on their way.
     """
 
@@ -110,6 +111,7 @@ class IpmiOptions:
     times: Times | None = None
     ability: Ability = field(default_factory=Ability)
     idle_seconds: float = 60.0
+    tags_refusals: bool = True
     line: Line = field(default_factory=Line)
 
 
@@ -169,6 +171,7 @@ class IpmiSite:
             suites=self.options.suites,
             idle_seconds=self.options.idle_seconds,
             reset_seconds=0,
+            tags_refusals=self.options.tags_refusals,
         )
         self._keeps['lan'] = self.endpoint.channel
         self.wire = Wire(self.endpoint, machine, bmc)
