@@ -1476,6 +1476,20 @@ GUARDS = (
         tests='tests/wire/test_ipmi_session.py::test_an_answer_counts_more_than_a_refusal_that_names_no_handshake',
     ),
     Guard(
+        name='take a damaged message of a controller behind',
+        file='baremetal_acc/bmc/ipmi/session.py',
+        guard='if mine and sound(answer.whole) else None',
+        gone='if mine else None',
+        tests='tests/wire/test_ipmi_session.py::test_a_message_from_behind_whose_checksum_is_wrong_is_dropped',
+    ),
+    Guard(
+        name='take a damaged message before a session',
+        file='baremetal_acc/bmc/ipmi/rmcp.py',
+        guard='        answer = parsed(message) if sound(message) else None\n',
+        gone='        answer = parsed(message)\n',
+        tests='tests/wire/test_ipmi_session.py::test_before_a_session_checksums_are_all_there_is',
+    ),
+    Guard(
         name='log in again where a refusal names no handshake',
         file='baremetal_acc/bmc/ipmi/session.py',
         guard='                self._settle()\n                repeats += 1\n',

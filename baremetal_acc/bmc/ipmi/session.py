@@ -25,7 +25,7 @@ from typing import NamedTuple
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.ipmi import bridge
 from baremetal_acc.bmc.ipmi.place import Place, Privilege
-from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed
+from baremetal_acc.bmc.ipmi.rmcp import Answer, Codec, below, parsed, sound
 from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Reply, refusal
 from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcUnreachable
 
@@ -493,7 +493,7 @@ class _Asked(NamedTuple):
         # Some BMCs give back the sequence number of what was carried, others that of what carried it; and some leave the
         # address on it that it had on the bus (OpenIPMI's ipmi_sim 2.0.33).
         mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence in (inner[4] >> 2, sequence)
-        return Reply(Code.OK, answer.whole) if mine else None
+        return Reply(Code.OK, answer.whole) if mine and sound(answer.whole) else None
 
 
 # ------------------------------------------------------------------------------------------------- as many as it takes

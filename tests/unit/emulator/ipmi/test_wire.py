@@ -60,7 +60,7 @@ def test_without_faults_nothing_is_changed():
     talk = Talk()
     assert talk.log_in()
     (answer,) = talk.ask()
-    assert 0 == talk.codec.decode(answer).code
+    assert talk.codec.answers(talk.codec.opened(answer))
 
 
 @pytest.mark.parametrize('how', sorted(MALFORMED))
@@ -71,10 +71,10 @@ def test_what_is_malformed_is_no_answer(how):
     talk.fault('ipmi-malformed', how=how, method='session', count=1)
     answers = talk.ask()
     assert {'truncated': len, 'lengths': lambda _: 5, 'garbage': lambda _: FLOOD}.get(how, lambda _: 1)(answers) == len(answers)
-    taken = [one for one in map(talk.codec.decode, answers) if one is not None and one.sequence == talk.codec.seqlun]
+    taken = [one for one in map(talk.codec.opened, answers) if talk.codec.answers(one)]
     assert (how == 'sha1') == bool(taken)
     (answer,) = talk.ask()
-    assert talk.codec.seqlun == talk.codec.decode(answer).sequence
+    assert talk.codec.answers(talk.codec.opened(answer))
 
 
 def test_a_proof_is_as_short_as_that_of_sha_1():
