@@ -164,7 +164,12 @@ def test_a_session_whose_bmc_fell_silent_is_closed_quickly(site):
 @pytest.mark.parametrize(
     ('given', 'privilege', 'error', 'text'),
     [
-        ({'password': 'wrong'}, 4, BmcNotAuthorised, 'the password is wrong (RAKP 2) (check username and password)'),
+        (
+            {'password': 'wrong'},
+            4,
+            BmcNotAuthorised,
+            'the password is wrong (RAKP 2) (check username and password; a BMC that wants',
+        ),
         ({'username': 'nobody'}, 4, BmcNotAuthorised, 'RAKP 2: refused with status 0Dh: it knows no such user'),
         (
             {'username': 'oper', 'password': 'the operator'},

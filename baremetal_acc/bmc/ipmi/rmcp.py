@@ -354,7 +354,9 @@ class Codec(pyghmi.Session):
         self._got_rakp2(message)
         if self.sessioncontext == 'FAILED':
             self.failure = BmcNotAuthorised(
-                bmc=self.bmc, what='the password is wrong (RAKP 2)', hint='check username and password'
+                bmc=self.bmc,
+                what='the password is wrong (RAKP 2)',
+                hint='check username and password; a BMC that wants the workaround opensesspriv of FreeIPMI cannot be used',
             )
 
     def _proven(self, message: bytearray) -> None:
