@@ -127,15 +127,18 @@ class BmcUser:
     """An account of a BMC that may log in.
 
     :ivar number: of the account, from 1; ``name`` may be empty: that is the anonymous one.
-    :ivar privilege: the most it may be on the operator's channel, one of :data:`PRIVILEGES`, or another word.
+    :ivar privilege: the most it may be on any channel, one of :data:`PRIVILEGES`, or another word.
+    :ivar channel: where it may be that; None: on the operator's own.
     """
 
     number: int
     name: str
     privilege: str
+    channel: int | None = None
 
     def __str__(self) -> str:
-        return f'{self.name!r} (number {self.number}, {self.privilege})'
+        where = '' if self.channel is None else f' on channel {self.channel:X}h'
+        return f'{self.name!r} (number {self.number}, {self.privilege}{where})'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -540,6 +540,8 @@ class Endless(Box):
                 return b'\1' + ENDLESS[at : at + 1]
             case 0x2C, 0x2E:
                 return b'\0\0\xff\xff\xff\xff\xff\xff'
+            case 0x06, 0x42:
+                return bytes((data[0], 4, 1, 0x80))
             case 0x06, 0x44:
                 return b'\x3f\x7f\x3f\x34'
         return b'\0' + b'\xff' * 19
@@ -560,7 +562,7 @@ AIMS = (
     ((0x0A, 0x10), (0x0A, 0x11)),
     ((0x2C, 0x2E), PROPERTIES),
     (SEND_MESSAGE, GET_MESSAGE),
-    ((0x06, 0x44), (0x06, 0x46), (0x00, 0x01)),
+    ((0x06, 0x42), (0x06, 0x44), (0x06, 0x46), (0x00, 0x01)),
 )
 WALL = (
     (),
@@ -636,7 +638,8 @@ def look(seed: int, number: int, given: Hostile | None = None) -> Ran:
     for one in (*seen.accelerators, *seen.platform_devices, *seen.gaps, dataclasses.replace(seen.facts, accounts=None)):
         _texts(ran, dataclasses.asdict(one))
     accounts = seen.facts.accounts
-    _texts(ran, {'accounts': [str(user) for user in accounts.users] if accounts else []})
+    if accounts is not None:
+        _texts(ran, {'accounts': [*map(str, accounts.users), accounts.unread or '']})
     documents = seen.reader._documents
     _texts(ran, documents)
     json.dumps(documents)

@@ -1499,8 +1499,8 @@ GUARDS = (
     Guard(
         name='read the name of an account up to its first zero',
         file='baremetal_acc/bmc/ipmi/users.py',
-        guard="text = name.rstrip(b'\\0')",
-        gone="text = name.partition(b'\\0')[0]",
+        guard="return data[:16].rstrip(b'\\0')",
+        gone="return data.partition(b'\\0')[0]",
         tests='tests/unit/bmc/ipmi/test_users.py',
     ),
     Guard(
@@ -1593,6 +1593,34 @@ GUARDS = (
         guard='if len(listed) != 1 or len(listed[0])',
         gone='if not listed or len(listed[0])',
         tests=f'{FIREWALL_TESTS}::test_a_qualifier_that_the_maker_wants_is_asked_for',
+    ),
+    Guard(
+        name='ask for accounts on our own channel alone',
+        file='baremetal_acc/bmc/ipmi/users.py',
+        guard='            table.ask(channel)\n',
+        gone='            table.ask(channel) if channel.is_ours else None\n',
+        tests='tests/unit/bmc/ipmi/test_users.py::test_what_an_account_may_be_on_another_channel_counts',
+    ),
+    Guard(
+        name='believe a list of accounts without our own',
+        file='baremetal_acc/bmc/ipmi/users.py',
+        guard='        if username.encode() not in table.names.values():\n',
+        gone='        if not table:\n',
+        tests='tests/unit/bmc/ipmi/test_users.py::test_a_list_without_the_account_that_we_use_is_not_believed',
+    ),
+    Guard(
+        name='take an account that is there for a number without one',
+        file='baremetal_acc/bmc/ipmi/users.py',
+        guard='if number > 1 and number not in self._there and exc.status',
+        gone='if exc.status',
+        tests='tests/unit/bmc/ipmi/test_users.py::test_a_channel_that_cannot_be_read_is_told',
+    ),
+    Guard(
+        name='pass over a channel that cannot be asked for',
+        file='baremetal_acc/bmc/ipmi/channels.py',
+        guard='            if exc.status in _NO_SUCH_CHANNEL:\n                continue\n            raise\n',
+        gone='            continue\n',
+        tests='tests/unit/bmc/ipmi/test_users.py::test_a_channel_that_cannot_be_read_is_told',
     ),
     Guard(
         name='fail where a controller refuses to go back',

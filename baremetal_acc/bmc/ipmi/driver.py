@@ -149,7 +149,7 @@ class IpmiConnection:
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             power = self._power(gaps)
             closed = self._firewall()
-            accounts = users.read(self._raw)
+            accounts = users.read(self._raw, self.address.username or '')
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
         found = inventory.found(seen, targets, self.address.name, self._devices or table.shipped(), system, gaps)

@@ -13,32 +13,57 @@ ENABLED, DISABLED, UNSAID = 0x40, 0x80, 0x00
 
 
 class Bmc:
-    """Accounts by number: state, privilege, name."""
+    """Accounts by number: state, privilege, name. The privilege is that on channel 1, ours, or one for each channel.
+
+    :ivar channels: medium and sessions of each; None: it does not tell of channels.
+    :ivar refused: completion codes, by command and the data that it came with, or the beginning of it.
+    """
 
     label = 'host (192.0.2.1)'
     longest = 1400
 
-    def __init__(self, accounts, most=4, **refused):
-        self.accounts, self.most, self.refused, self.asked = accounts, most, refused, []
+    def __init__(self, accounts, most=4, *, channels=None, refused=None, silent=None):
+        self.accounts, self.most, self.silent, self.asked = accounts, most, silent, []
+        self.channels = {0: (1, 0), 1: (4, 0x80), 0xF: (12, 0)} if channels is None else channels
+        self.refused = refused or {}
 
     def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
-        assert (0x06, False) == (netfn, once)
-        if self.refused.get('silent') == 'for all':
+        assert not once
+        if self.silent == 'for all':
             raise BmcUnreachable(bmc=self.label, what='no answer')
-        if command == 0x01:
+        if (netfn, command) == (0x06, 0x01):
             return Reply(0, bytes(15))
         self.asked.append((command, bytes(data)))
-        number = data[-1]
-        if command == 0x44:
-            assert 0x0E == data[0]
-            if number in self.refused.get('numbers', {}):
-                return Reply(self.refused['numbers'][number])
-            state, privilege, _ = self.accounts.get(number, (DISABLED, 0x0F, ''))
-            return Reply(self.refused.get('access', 0), bytes([self.most, state | 1, 1, 0x10 | privilege]))
-        if 'silent' in self.refused:
-            raise BmcUnreachable(bmc=self.label, what='no answer')
-        assert 0x46 == command
-        return Reply(self.refused.get('name', 0), self.accounts[number][2].encode('latin-1').ljust(16, b'\0'))
+        for (refused, begun), code in self.refused.items():
+            if (command, data[: len(begun)]) == (refused, begun):
+                return Reply(code)
+        channel = 1 if data[0] == 0x0E else data[0]
+        match netfn, command:
+            case 0x06, 0x42:
+                medium, sessions = self.channels.get(channel, (None, 0))
+                return Reply(0xCC) if medium is None else Reply(0, bytes((channel, medium, 1, sessions)) + bytes(5))
+            case 0x06, 0x44:
+                assert self.channels == {} or self.channels[channel][0] not in (1, 12)
+                state, privilege, _ = self.accounts.get(data[1], (DISABLED, 0x0F, ''))
+                if isinstance(privilege, dict):
+                    privilege = privilege.get(channel, 0x0F)
+                elif channel != 1:
+                    privilege = 0x0F
+                most = self.most.get(channel) if isinstance(self.most, dict) else self.most
+                return Reply(0, bytes([most, state | 1, 1, 0x10 | privilege]))
+            case 0x06, 0x46:
+                if self.silent == 'for names':
+                    raise BmcUnreachable(bmc=self.label, what='no answer')
+                return Reply(0, self.accounts[data[0]][2].encode('latin-1').ljust(16, b'\0'))
+        raise AssertionError((netfn, command))
+
+
+def read(bmc):
+    """As admin."""
+    return users.read(bmc, 'admin')
+
+
+ADMIN = {2: (ENABLED, 4, 'admin')}
 
 
 def test_those_that_may_log_in_are_told():
@@ -61,7 +86,7 @@ def test_those_that_may_log_in_are_told():
         BmcUser(number=5, name='elsewhere', privilege='no access'),
         BmcUser(number=6, name='x' * 16, privilege='privilege 7h'),
     )
-    assert Accounts(users=expected) == users.read(bmc)
+    assert Accounts(users=expected) == read(bmc)
     assert "'admin' (number 2, administrator)" == str(expected[0])
 
 
@@ -69,39 +94,141 @@ def test_a_number_without_an_account_is_none_and_another_refusal_is_told():
     """What else is refused could be anybody."""
     accounts = {2: (ENABLED, 4, 'admin'), 4: (ENABLED, 4, 'mallory')}
     for code in (0xC9, 0xCC):
-        found = users.read(Bmc(accounts, numbers={3: code}))
+        found = read(Bmc(accounts, refused={(0x44, b'\x0e\3'): code}))
         assert ([2, 4], None) == ([u.number for u in found.users], found.unread)
-    assert 'D4h' in users.read(Bmc(accounts, numbers={3: 0xD4})).unread
+    assert 'D4h' in read(Bmc(accounts, refused={(0x44, b'\x0e\3'): 0xD4})).unread
 
 
+@pytest.mark.parametrize('own', ['admin', 'admin\0 x', '\0root'])
 @pytest.mark.parametrize(('name', 'told'), [('admin\0 x', 'admin\\0 x'), ('\0root', '\\0root'), ('admin\0\0', 'admin')])
-def test_what_stands_behind_the_end_of_a_name_is_told(name, told):
-    """It is not the account that it looks like."""
-    [user] = users.read(Bmc({2: (ENABLED, 4, name)})).users
-    assert told == user.name
+def test_what_stands_behind_the_end_of_a_name_is_told(name, told, own):
+    """It is not the account that it looks like, nor that with which we have logged in."""
+    found = users.read(Bmc({2: (ENABLED, 4, name)}), own)
+    assert [told] == [user.name for user in found.users]
+    assert (name.rstrip('\0') == own) == (found.unread is None)
 
 
 def test_the_anonymous_one_counts():
     """Its name is empty."""
-    found = users.read(Bmc({1: (ENABLED, 2, '')}))
-    assert [(1, '', 'user')] == [(u.number, u.name, u.privilege) for u in found.users]
+    found = read(Bmc({1: (ENABLED, 2, '')} | ADMIN))
+    assert [(1, '', 'user'), (2, 'admin', 'administrator')] == [(u.number, u.name, u.privilege) for u in found.users]
 
 
-@pytest.mark.parametrize(('refused', 'what'), [({'access': 0xD4}, 'Get User Access'), ({'name': 0xCC}, 'Get User Name')])
-def test_what_cannot_be_read_is_told_and_fails_no_look(refused, what):
+@pytest.mark.parametrize('code', [0xC9, 0xCB, 0xCC])
+def test_an_account_whose_name_some_boards_do_not_have_is_the_anonymous_one(code):
+    """They have no name to give, and it is one that may log in; it made all accounts unread."""
+    found = read(Bmc({1: (ENABLED, 4, '')} | ADMIN, refused={(0x46, b'\1'): code}))
+    assert [(1, ''), (2, 'admin')] == [(u.number, u.name) for u in found.users]
+    assert found.unread is None
+
+
+@pytest.mark.parametrize(('command', 'what'), [(0x44, 'Get User Access'), (0x46, 'Get User Name')])
+def test_what_cannot_be_read_is_told_and_fails_no_look(command, what):
     """Who may be there nobody knows."""
-    found = users.read(Bmc({2: (ENABLED, 4, 'admin')}, **refused))
+    found = read(Bmc(ADMIN, refused={(command, b''): 0xD4}))
     assert () == found.users
     assert what in found.unread
+
+
+@pytest.mark.parametrize('most', [0, 4])
+def test_a_list_without_the_account_that_we_use_is_not_believed(most):
+    """The BMC keeps others back, too, perhaps."""
+    found = read(Bmc({1: (DISABLED, 0x0F, ''), 2: (DISABLED, 4, 'admin'), 3: (ENABLED, 4, 'other')}, most=most))
+    assert "'admin', as which we have logged in, is not among them" == found.unread
 
 
 def test_a_bmc_that_has_gone_is_no_bmc_without_accounts():
     """The look ends as any other."""
     with pytest.raises(BmcUnreachable):
-        users.read(Bmc({2: (ENABLED, 4, 'admin')}, silent='for all'))
+        read(Bmc(ADMIN, silent='for all'))
 
 
 def test_a_bmc_that_leaves_one_command_unanswered_fails_no_look():
     """It answers what every BMC does: then it is there, and who else may log in is what nobody knows."""
-    found = users.read(Bmc({2: (ENABLED, 4, 'admin')}, silent='for names'))
+    found = read(Bmc(ADMIN, silent='for names'))
     assert Accounts(users=(), unread='no answer') == found
+
+
+# ---------------------------------------------------------------------------------------------------------- other channels
+
+TWO = {1: (4, 0x80), 8: (4, 0x80)}
+NOBODY = 0x0F
+
+
+def test_what_an_account_may_be_on_another_channel_counts():
+    """Root on the host raised an account there that only looks on ours, and gave one access there that has none on ours."""
+    bmc = Bmc(
+        {
+            2: (ENABLED, {1: 4, 8: 4}, 'admin'),
+            3: (ENABLED, {1: 2, 8: 4}, 'monitor'),
+            4: (UNSAID, {1: NOBODY, 8: 4}, 'mallory'),
+            5: (ENABLED, {1: NOBODY, 8: 6}, 'odd'),
+            6: (UNSAID, {1: 0, 8: 0}, 'nobody'),
+        },
+        most=6,
+        channels=TWO,
+    )
+    found = read(bmc)
+    assert (
+        BmcUser(number=2, name='admin', privilege='administrator'),
+        BmcUser(number=3, name='monitor', privilege='administrator', channel=8),
+        BmcUser(number=4, name='mallory', privilege='administrator', channel=8),
+        BmcUser(number=5, name='odd', privilege='privilege 6h', channel=8),
+    ) == found.users
+    assert found.unread is None
+    assert "'mallory' (number 4, administrator on channel 8h)" == str(found.users[2])
+
+
+def test_another_channel_may_have_more_accounts():
+    """They are asked for, too."""
+    found = read(Bmc(ADMIN | {7: (ENABLED, {8: 4}, 'far')}, most={1: 4, 8: 7}, channels=TWO))
+    assert [2, 7] == [u.number for u in found.users]
+
+
+@pytest.mark.parametrize(
+    ('medium', 'sessions', 'counts'),
+    [(4, 0x80, True), (6, 0, True), (5, 0, True), (0x84, 0, True), (0x60, 0xC0, True), (1, 0, False), (0x0C, 0, False)],
+)
+def test_a_channel_counts_by_which_somebody_can_log_in(medium, sessions, counts):
+    """LANs, serial lines, and what says that it has sessions; no bus."""
+    bmc = Bmc({2: (ENABLED, {1: 2, 0xB: 4}, 'admin')}, channels={1: (4, 0x80), 0xB: (medium, sessions)})
+    [admin] = read(bmc).users
+    assert ('administrator' if counts else 'user') == admin.privilege
+
+
+@pytest.mark.parametrize(
+    'refused',
+    [
+        {(0x42, b'\5'): 0xD4},
+        {(0x42, b'\5'): 0xC1},
+        {(0x42, b'\x0e'): 0xD4},
+        {(0x42, b'\x0e'): 0xCC},
+        {(0x44, b'\x08\1'): 0xCC},
+        {(0x44, b'\x08\2'): 0xCC},
+        {(0x44, b'\x08'): 0xC1},
+    ],
+)
+def test_a_channel_that_cannot_be_read_is_told(refused):
+    """Who may log in by it nobody knows. An account that is there is not one of a number without any."""
+    found = read(Bmc({1: (UNSAID, 0, '')} | ADMIN, channels=TWO, refused=refused))
+    [((command, _), _)] = refused.items()
+    assert {0x42: 'Get Channel Info', 0x44: 'Get User Access'}[command] in found.unread
+
+
+@pytest.mark.parametrize('code', [0xC1, 0xC2])
+def test_of_a_bmc_that_tells_of_no_channels_ours_is_asked(code):
+    """What else it has is not known to it either."""
+    bmc = Bmc(ADMIN, channels={}, refused={(0x42, b''): code})
+    found = read(bmc)
+    assert ([2], None) == ([u.number for u in found.users], found.unread)
+    assert 1 == sum(command == 0x42 for command, _ in bmc.asked)
+
+
+def test_no_more_is_asked_than_matters():
+    """Of other channels only who is not disabled; each name once; our own channel under one number."""
+    bmc = Bmc({2: (ENABLED, {1: 4, 8: 4}, 'admin'), 4: (ENABLED, {1: 2, 8: 2}, 'monitor')}, most=10, channels=TWO)
+    read(bmc)
+    asked = [data for command, data in bmc.asked if command == 0x44]
+    assert [bytes((0x0E, n)) for n in range(1, 11)] + [b'\x08\2', b'\x08\4'] == asked
+    assert [b'\2', b'\4'] == [data for command, data in bmc.asked if command == 0x46]
+    assert 11 == sum(command == 0x42 for command, _ in bmc.asked)
