@@ -271,7 +271,7 @@ def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> I
         facts = inventory.bmc(name)
         if facts is None or facts.accounts is None:
             continue
-        strange = accounts.strange(facts.accounts.users, wanted.bmc_users)
+        strange = [*accounts.strange(facts.accounts.users, wanted.bmc_users), *facts.accounts.unguarded]
         if facts.accounts.unread is not None:
             strange.append(f'not all accounts could be read: {facts.accounts.unread}')
         found = '; '.join(strange) or 'nobody else'

@@ -146,10 +146,12 @@ class Accounts:
     """Who may log in to a BMC.
 
     :ivar unread: why not all of them could be read, or None.
+    :ivar unguarded: ways in that ask for no password, each with what is to be done about it.
     """
 
     users: tuple[BmcUser, ...]
     unread: str | None = None
+    unguarded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

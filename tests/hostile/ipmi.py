@@ -562,7 +562,7 @@ AIMS = (
     ((0x0A, 0x10), (0x0A, 0x11)),
     ((0x2C, 0x2E), PROPERTIES),
     (SEND_MESSAGE, GET_MESSAGE),
-    ((0x06, 0x42), (0x06, 0x44), (0x06, 0x46), (0x00, 0x01)),
+    ((0x06, 0x42), (0x06, 0x44), (0x06, 0x46), (0x0C, 0x02), (0x00, 0x01)),
 )
 WALL = (
     (),
@@ -639,7 +639,7 @@ def look(seed: int, number: int, given: Hostile | None = None) -> Ran:
         _texts(ran, dataclasses.asdict(one))
     accounts = seen.facts.accounts
     if accounts is not None:
-        _texts(ran, {'accounts': [*map(str, accounts.users), accounts.unread or '']})
+        _texts(ran, {'accounts': [*map(str, accounts.users), *accounts.unguarded, accounts.unread or '']})
     documents = seen.reader._documents
     _texts(ran, documents)
     json.dumps(documents)

@@ -1,26 +1,37 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""On which channels of a BMC can somebody log in?
+"""On which channels of a BMC can somebody log in, and which of them let him in without a password?
 
 Whoever was root on the host can have set that up over the system interface, on a channel that nobody uses.
 
-Source: IPMI 2.0 revision 1.1, section 22.24 (Get Channel Info), table 6-3.
+Source: IPMI 2.0 revision 1.1, sections 22.24 (Get Channel Info) and 23.2 (Get LAN Configuration Parameters), tables 6-3, 22-20
+and 23-4.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from baremetal_acc.bmc.ipmi.wire import Code, NetFn, Raw, ask
-from baremetal_acc.errors import BmcRefused, BmcUnsupported
+from baremetal_acc.bmc.ipmi.wire import NOT_THERE, Code, NetFn, Raw, ask, refusal
+from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused, BmcUnsupported
+from baremetal_acc.model.inventory import PRIVILEGES
 
-_GET_INFO = 0x42
+_GET_INFO, _GET_LAN = 0x42, 0x02
 _OURS = 0x0E
 _NUMBERS = range(0x1, 0xC)
 """Of channels that the maker of a BMC can give a medium; 0 is the IPMB, and Fh the system interface."""
 
-_MEDIA = frozenset({0x04, 0x05, 0x06})
-"""802.3, serial or modem, and another LAN. Source: table 6-3."""
+_LAN = frozenset({0x04, 0x06})
+_SERIAL = 0x05
+"""802.3, another LAN, and serial or modem. Source: table 6-3."""
 
 _NO_SUCH_CHANNEL = frozenset({Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD})
+_NO_SUCH_PARAMETER = frozenset({0x80, Code.OUT_OF_RANGE, Code.NOT_PRESENT, Code.INVALID_FIELD}) | NOT_THERE
+"""The BMC is not set up by it. 80h is the code for it; the others are known from BMCs that have another one for the same."""
+
+_TYPES, _SUITE_COUNT, _SUITES, _SUITE_LIMITS = 2, 22, 23, 24
+_TYPE_NONE = 0x01
+_WITH_PASSWORD = range(1, 20)
+"""Cipher suites whose authentication is that of a key: all of the standard but 0. Of those of a maker nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +40,12 @@ class Channel:
 
     :ivar number: by which it is asked for.
     :ivar known: its own number; None: ours, and the BMC does not say which that is.
+    :ivar is_lan: it is set up by parameters of a LAN.
     """
 
     number: int = _OURS
     known: int | None = None
+    is_lan: bool = True
 
     @property
     def is_ours(self) -> bool:
@@ -62,11 +75,69 @@ def with_sessions(raw: Raw) -> tuple[Channel, ...]:
             if exc.status in _NO_SUCH_CHANNEL:
                 continue
             raise
-        if medium & 0x7F in _MEDIA or sessions & 0xC0:
-            found.append(Channel(number=number, known=number))
+        is_lan = medium & 0x7F in _LAN
+        if is_lan or medium & 0x7F == _SERIAL or sessions & 0xC0:
+            found.append(Channel(number=number, known=number, is_lan=is_lan))
     return tuple(found)
 
 
 def _info(raw: Raw, number: int) -> bytes:
     """Channel, medium, protocol, sessions, and what is of no matter here."""
     return ask(raw, NetFn.APP, _GET_INFO, bytes([number]), what=f'Get Channel Info of channel {number:X}h', least=4)
+
+
+def without_password(raw: Raw, channel: Channel) -> Iterator[str]:
+    """Each way in by a channel that asks for no password, and what is to be set so that there is none.
+
+    What the BMC does not say is no way in: then it cannot be set either.
+
+    :raises BmcError: it could not be asked.
+    """
+    if not channel.is_lan:
+        return
+    types = _parameter(raw, channel, _TYPES, 4)
+    if types is not None:
+        to = [name for name, enabled in zip(PRIVILEGES[1:], types, strict=False) if enabled & _TYPE_NONE]
+        if to:
+            yield (
+                f'{channel} takes logins of IPMI 1.5 without a password (authentication type NONE) as {", ".join(to)}: '
+                f'clear bit 0 of each byte of LAN parameter {_TYPES}'
+            )
+    for suite, limit in _suites(raw, channel):
+        if limit and suite not in _WITH_PASSWORD:
+            why = 'that asks for no password' if suite == 0 else 'of which nobody can tell whether it asks for a password'
+            role = PRIVILEGES[limit] if limit < len(PRIVILEGES) else f'privilege {limit:X}h'
+            yield (
+                f'{channel} takes cipher suite {suite}, {why}, up to {role}: set its privilege to 0 in LAN parameter '
+                f'{_SUITE_LIMITS}'
+            )
+
+
+def _suites(raw: Raw, channel: Channel) -> Iterator[tuple[int, int]]:
+    """Cipher suites, each with the most that a session may be by it; 0: there is none. Without limits each may be anything."""
+    count = _parameter(raw, channel, _SUITE_COUNT, 1)
+    if count is None or not count[0] & 0x1F:
+        return
+    most = min(count[0] & 0x1F, 16)
+    suites = _parameter(raw, channel, _SUITES, 1 + most)
+    if suites is None:
+        raise BmcAnswerInvalid(bmc=raw.label, what=f'{channel} has {most} cipher suites, and does not say which')
+    limits = _parameter(raw, channel, _SUITE_LIMITS, 1 + (most + 1) // 2)
+    for at, suite in enumerate(suites[1 : 1 + most]):
+        yield suite, len(PRIVILEGES) - 1 if limits is None else limits[1 + at // 2] >> 4 * (at % 2) & 0x0F
+
+
+def _parameter(raw: Raw, channel: Channel, number: int, least: int) -> bytes | None:
+    """A parameter of the LAN, without its revision; None: there is none.
+
+    :param least: bytes that it has at least.
+    """
+    what = f'LAN parameter {number} of {channel}'
+    reply = raw(NetFn.TRANSPORT, _GET_LAN, bytes([channel.number, number, 0, 0]))
+    if reply.code in _NO_SUCH_PARAMETER:
+        return None
+    if not reply.ok:
+        raise refusal(raw, what, reply)
+    if len(reply.data) <= least:
+        raise BmcAnswerInvalid(bmc=raw.label, what=f'{what}: it has {len(reply.data)} bytes, and {least + 1} are needed')
+    return reply.data[1:]

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which accounts of a BMC may log in over IPMI?
+"""Which accounts of a BMC may log in over IPMI, and how does one get in without any?
 
-Whoever was root on the host may have made himself one over the system interface, or enabled or raised one that was there.
-Passwords cannot be read: that of an account which is expected may be another one than the operator thinks.
+Whoever was root on the host may have made himself one over the system interface, enabled or raised one that was there, or let
+everybody in. Passwords cannot be read: that of an account which is expected may be another one than the operator thinks.
 
 Source: IPMI 2.0 revision 1.1, sections 22.27 (Get User Access) and 22.29 (Get User Name).
 """
@@ -35,16 +35,20 @@ def read(raw: Raw, username: str) -> Accounts:
     :raises BmcError: it can be spoken to no more.
     """
     table = _Table(raw)
+    unguarded: list[str] = []
     unread = None
     try:
-        for channel in channels.with_sessions(raw):
+        there = channels.with_sessions(raw)
+        for channel in there:
             table.ask(channel)
+        for channel in there:
+            unguarded += channels.without_password(raw, channel)
         if username.encode() not in table.names.values():
             unread = f'{username!r}, as which we have logged in, is not among them'
     except BmcError as exc:
         device.check(raw, exc)
         unread = exc.what
-    return Accounts(users=table.users, unread=unread)
+    return Accounts(users=table.users, unread=unread, unguarded=tuple(unguarded))
 
 
 class _Table:

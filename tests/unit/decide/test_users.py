@@ -35,6 +35,7 @@ def found(accounts, rule='bmc_users = ["oper", "admin"]'):
         (Accounts(users=(ADMIN, STRANGER)), Met.NO, "'mallory' (number 5, administrator)"),
         (Accounts(users=(replace(ADMIN, name='Admin'),)), Met.NO, "'Admin' (number 2, administrator)"),
         (Accounts(users=(ADMIN,), unread='no'), Met.NO, 'not all accounts could be read: no'),
+        (Accounts(users=(ADMIN,), unguarded=('channel 8h takes all', 'and so on')), Met.NO, 'channel 8h takes all; and so on'),
         (Accounts(users=(STRANGER,), unread='no'), Met.NO, '(number 5, administrator); not all accounts could be read: no'),
     ],
 )

@@ -16,16 +16,17 @@ class Bmc:
     """Accounts by number: state, privilege, name. The privilege is that on channel 1, ours, or one for each channel.
 
     :ivar channels: medium and sessions of each; None: it does not tell of channels.
+    :ivar parameters: of LANs, by channel and number.
     :ivar refused: completion codes, by command and the data that it came with, or the beginning of it.
     """
 
     label = 'host (192.0.2.1)'
     longest = 1400
 
-    def __init__(self, accounts, most=4, *, channels=None, refused=None, silent=None):
+    def __init__(self, accounts, most=4, *, channels=None, parameters=None, refused=None, silent=None):
         self.accounts, self.most, self.silent, self.asked = accounts, most, silent, []
         self.channels = {0: (1, 0), 1: (4, 0x80), 0xF: (12, 0)} if channels is None else channels
-        self.refused = refused or {}
+        self.parameters, self.refused = parameters or {}, refused or {}
 
     def __call__(self, netfn, command, data=b'', *, lun=0, once=False, within=None):
         assert not once
@@ -55,6 +56,9 @@ class Bmc:
                 if self.silent == 'for names':
                     raise BmcUnreachable(bmc=self.label, what='no answer')
                 return Reply(0, self.accounts[data[0]][2].encode('latin-1').ljust(16, b'\0'))
+            case 0x0C, 0x02:
+                kept = self.parameters.get((channel, data[1]))
+                return Reply(0x80) if kept is None else Reply(0, b'\x11' + kept)
         raise AssertionError((netfn, command))
 
 
@@ -218,9 +222,10 @@ def test_a_channel_that_cannot_be_read_is_told(refused):
 @pytest.mark.parametrize('code', [0xC1, 0xC2])
 def test_of_a_bmc_that_tells_of_no_channels_ours_is_asked(code):
     """What else it has is not known to it either."""
-    bmc = Bmc(ADMIN, channels={}, refused={(0x42, b''): code})
+    bmc = Bmc(ADMIN, channels={}, refused={(0x42, b''): code}, parameters={(1, 2): b'\0\0\0\1\0'})
     found = read(bmc)
     assert ([2], None) == ([u.number for u in found.users], found.unread)
+    assert ['our channel takes logins of'] == [text[:27] for text in found.unguarded]
     assert 1 == sum(command == 0x42 for command, _ in bmc.asked)
 
 
@@ -232,3 +237,86 @@ def test_no_more_is_asked_than_matters():
     assert [bytes((0x0E, n)) for n in range(1, 11)] + [b'\x08\2', b'\x08\4'] == asked
     assert [b'\2', b'\4'] == [data for command, data in bmc.asked if command == 0x46]
     assert 11 == sum(command == 0x42 for command, _ in bmc.asked)
+
+
+# ------------------------------------------------------------------------------------------------------- without a password
+
+
+def lan(channel=1, *, types=bytes(5), suites=(3, 17), limits=b'\x44' + bytes(7)):
+    """Parameters of a LAN."""
+    listed = {22: bytes((len(suites),)), 23: b'\0' + bytes(suites).ljust(16, b'\0'), 24: b'\0' + limits}
+    return {(channel, number): data for number, data in ({2: types} | listed).items()}
+
+
+def test_a_lan_that_asks_for_passwords_is_no_way_in():
+    """MD5 and passwords in the clear are weak, and no login without a password; unused places of the list are zeros."""
+    for given in (lan(), lan(types=b'\x16' * 5), lan(suites=(0, 1, 2, 3, 17), limits=b'\x40\x44\x04' + bytes(5)), {}):
+        assert ((), None) == ((found := read(Bmc(ADMIN, parameters=given))).unguarded, found.unread)
+
+
+@pytest.mark.parametrize('channel', [1, 8])
+def test_authentication_by_nothing_is_a_way_in(channel):
+    """Whoever names an account is let in, of whatever channel."""
+    found = read(Bmc(ADMIN, channels=TWO, parameters=lan(channel, types=bytes((0, 0, 0x15, 0x05, 0)))))
+    told = (
+        f'channel {channel}h takes logins of IPMI 1.5 without a password (authentication type NONE) as operator, '
+        'administrator: clear bit 0 of each byte of LAN parameter 2'
+    )
+    assert ((told,), None) == (found.unguarded, found.unread)
+
+
+@pytest.mark.parametrize(
+    ('suites', 'limits', 'told'),
+    [
+        ((0, 3, 17), b'\x44\x04', ['suite 0, that asks for no password, up to administrator: set']),
+        ((3, 17, 0), b'\x44\x01', ['suite 0, that asks for no password, up to callback: set']),
+        ((3, 0), b'\xf4', ['suite 0, that asks for no password, up to privilege Fh: set']),
+        ((3, 0x80), b'\x54', ['suite 128, of which nobody can tell whether it asks for a password, up to OEM: set']),
+        ((3, 0x80), b'\x04', []),
+        (tuple(range(16)), b'\x41' + b'\x44' * 7, ['suite 0, that asks for no password, up to callback: set']),
+    ],
+)
+def test_a_suite_without_authentication_is_a_way_in(suites, limits, told):
+    """The privilege of each stands in half a byte, in the order of the list."""
+    found = read(Bmc(ADMIN, parameters=lan(suites=suites, limits=limits.ljust(8, b'\0'))))
+    assert [f'channel 1h takes cipher {one} its privilege to 0 in LAN parameter 24' for one in told] == list(found.unguarded)
+    assert found.unread is None
+
+
+def test_what_has_no_limit_is_anything():
+    """A BMC that lists suite 0 and knows no limits lets it be the most."""
+    parameters = lan(suites=(0, 3))
+    del parameters[1, 24]
+    assert 'up to OEM' in read(Bmc(ADMIN, parameters=parameters)).unguarded[0]
+
+
+@pytest.mark.parametrize(
+    ('parameters', 'refused', 'told'),
+    [
+        (lan(types=b''), {}, 'LAN parameter 2 of channel 1h: it has 1 bytes, and 5 are needed'),
+        (lan(limits=b''), {}, 'LAN parameter 24 of channel 1h: it has 2 bytes, and 3 are needed'),
+        (lan() | {(1, 23): b'\0\3'}, {}, 'LAN parameter 23 of channel 1h: it has 3 bytes, and 4 are needed'),
+        (lan(), {(0x02, b'\x0e\x17'): 0x80}, 'channel 1h has 2 cipher suites, and does not say which'),
+        (lan(), {(0x02, b'\x0e\x02'): 0xD4}, 'LAN parameter 2 of channel 1h: refused (D4h)'),
+        (lan(), {(0x02, b'\x0e\x18'): 0xFF}, 'LAN parameter 24 of channel 1h: refused with completion code FFh'),
+    ],
+)
+def test_a_way_in_that_cannot_be_read_is_told(parameters, refused, told):
+    """Whether there is one nobody knows; who has an account is told all the same."""
+    found = read(Bmc(ADMIN, parameters=parameters, refused=refused))
+    assert [2] == [u.number for u in found.users]
+    assert told == found.unread
+
+
+@pytest.mark.parametrize('code', [0x80, 0xC1, 0xC9, 0xCB, 0xCC])
+def test_a_bmc_without_such_parameters_has_none_that_could_be_set(code):
+    """It is set up by another way, if by any."""
+    found = read(Bmc(ADMIN, refused={(0x02, b''): code}))
+    assert ((), None) == (found.unguarded, found.unread)
+
+
+def test_a_serial_line_has_no_parameters_of_a_lan():
+    """It is not asked for them."""
+    bmc = Bmc(ADMIN, channels={1: (4, 0x80), 2: (5, 0x40)})
+    read(bmc)
+    assert {0x0E} == {data[0] for command, data in bmc.asked if command == 0x02}
