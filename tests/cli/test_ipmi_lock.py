@@ -188,3 +188,43 @@ def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_lock
     verified = desk.run('verify', *desk.options)
     assert 3 == verified.code, locked.err + verified.err
     assert 'mallory' in verified.out
+
+
+@pytest.mark.parametrize(
+    ('netfn', 'command', 'data', 'told', 'undone'),
+    [
+        (
+            APP,
+            0x43,
+            b'\x98\3\4',
+            'administrator on channel 8h): may be operator at most',
+            ['channel setaccess 8 3 privilege=15'],
+        ),
+        (
+            0x0C,
+            0x01,
+            b'\x08\2\1\1\1\1\0',
+            'channel 8h takes logins of IPMI 1.5 without a password',
+            [f'lan set 8 auth {level} MD5' for level in ('CALLBACK', 'USER', 'OPERATOR', 'ADMIN')],
+        ),
+    ],
+)
+def test_what_the_tenant_has_left_on_another_lan_is_found(desk, rented, netfn, command, data, told, undone):
+    """Nobody of us uses it; an expected account may be more there, or anybody may log in. It is undone as the docs say."""
+    machine = rented(second_lan=True)
+    bmc = machine.bmcs['host']
+    with host_of(machine) as host:
+        for setting in (b'\3' + b'monitor'.ljust(16, b'\0'), b'\3\1'):
+            assert b'\0' == code(host, APP, 0x45 if len(setting) > 2 else 0x47, setting)
+        assert b'\0' == code(host, APP, 0x43, b'\x91\3\3')
+        assert b'\0' == code(host, netfn, command, data)
+    desk.write('baseline.toml', f'{BASELINE}bmc_users = ["{bmc.username}", "monitor=operator"]\n')
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    found = desk.run('verify', '-f', 'json', *desk.options)
+    assert 3 == found.code, found.err
+    assert told in found.out
+    ipmitool = Ipmitool(bmc.ipmi_port, desk.folder, user=bmc.username, password=bmc.password)
+    for words in undone:
+        ipmitool.right(*words.split())
+    after = desk.run('verify', *desk.options)
+    assert 0 == after.code, after.out + after.err

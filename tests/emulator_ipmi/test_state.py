@@ -270,6 +270,7 @@ IPMI = ('kept', 'ipmi of host')
         ((*IPMI, 'users', 'now', 1, 2), 'zz', 'non-hexadecimal number'),
         ((*IPMI, 'users', 'now', 1, 2), '00', 'IPMI user 2 is none'),
         ((*IPMI, 'users', 'now', 1, 5), 9, 'IPMI user 2 is none'),
+        ((*IPMI, 'users', 'second', 1, 2), 9, 'IPMI user 2 is none'),
         ((*IPMI, 'lan', 'parameters', '99'), '00', '99 is missing, or is not of this machine'),
         ((*IPMI, 'lan', 'access'), [[2, 4]], 'not enough values'),
         ((*IPMI, 'frus', '0'), '00', 'of another number or size'),

@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """How is the LAN channel of the emulated BMC set up, and what can shut its operator out? 06/40, 41 and 56, and 0C/01 and 02.
 
-All of it takes effect: a channel that is disabled is silent, its limit bounds logins, and a new K_G changes every login.
+What can be set takes effect: a channel that is disabled is silent, its limit and those of cipher suites bound logins, and a new
+K_G changes every login. Of IPMI 1.5 nothing is spoken: what parameter 2 says of it is only said.
 
 Source: IPMI 2.0 revision 1.1, sections 22.22, 22.23, 22.25, 23.1 and 23.2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from baremetal_acc.emulator.ipmi.controller import APP, LAN, MANY, TRANSPORT, Code, Controller, Privilege, Refusal, Request
 
 KEY_BYTES = 20
+SUITE_LIMITS = 24
 
 _ALWAYS, _SHARED = 2, 3
 _STORED, _VOLATILE = 1, 2
@@ -39,14 +41,17 @@ class LanChannel:
     """The state of the channel.
 
     :param kg: the key of the BMC; empty or all zeros: passwords serve for it.
+    :param suites: cipher suites, each of which may be an administrator's at first.
     :ivar parameters: LAN configuration, by number; those of ``read_only`` cannot be set.
     """
 
-    def __init__(self, kg: bytes = b'') -> None:
+    def __init__(self, kg: bytes = b'', suites: Iterable[int] = ()) -> None:
         if len(kg) > KEY_BYTES:
             raise ValueError(f'K_G has {KEY_BYTES} bytes at most')
         self.kg = kg
         self.kg_locked = False
+        self.suites = tuple(sorted(suites))
+        levels = [Privilege.ADMINISTRATOR] * len(self.suites) + [0] * (16 - len(self.suites))
         self.stored = self.now = Access()
         self.parameters: dict[int, bytes] = {
             0: b'\0',
@@ -58,8 +63,11 @@ class LanChannel:
             6: bytes((255, 0, 0, 0)),
             12: bytes(4),
             13: bytes(6),
+            22: bytes((len(self.suites),)),
+            23: b'\0' + bytes(self.suites).ljust(16, b'\0'),
+            SUITE_LIMITS: b'\0' + bytes(low | high << 4 for low, high in zip(levels[::2], levels[1::2], strict=True)),
         }
-        self.read_only = {1}
+        self.read_only = {1, 22, 23}
 
     @property
     def is_open(self) -> bool:
@@ -71,6 +79,11 @@ class LanChannel:
         """There is a K_G."""
         return any(self.kg)
 
+    def suite_limit(self, suite: int) -> int:
+        """The most that a session may be by a cipher suite; 0: it is off."""
+        at = self.suites.index(suite)
+        return self.parameters[SUITE_LIMITS][1 + at // 2] >> 4 * (at % 2) & 0xF
+
     def restart(self) -> None:
         """What is stored takes the place of what was set for the time being."""
         self.now = self.stored
@@ -80,6 +93,7 @@ class LanChannel:
         return {
             'kg': self.kg.hex(),
             'kg_locked': self.kg_locked,
+            'suites': list(self.suites),
             'access': [[access.bits, access.limit] for access in (self.stored, self.now)],
             'parameters': {str(n): data.hex() for n, data in self.parameters.items() if n not in self.read_only},
         }
@@ -93,28 +107,32 @@ class LanChannel:
         parameters = {int(number): bytes.fromhex(data) for number, data in stored['parameters'].items()}
         if len(kg) > KEY_BYTES or any(len(data) != len(self.parameters[number]) for number, data in parameters.items()):
             raise ValueError('the LAN channel of IPMI is none')
+        if stored.get('suites') != list(self.suites):
+            parameters.pop(SUITE_LIMITS, None)  # they were those of others
         self.stored, self.now = (Access(bits=int(bits), limit=Privilege(limit)) for bits, limit in stored['access'])
         self.kg, self.kg_locked = kg, bool(stored['kg_locked'])
         self.parameters |= parameters
 
-    def join(self, controller: Controller) -> None:
-        """Let a controller answer for this channel."""
+    def join(self, controller: Controller, others: 'Mapping[int, LanChannel] | None' = None) -> None:
+        """Let a controller answer for this channel, and for others that it has, by their numbers."""
+        places = {LAN: self} | dict(others or {})
         operator, administrator = Privilege.OPERATOR, Privilege.ADMINISTRATOR
 
-        def of_the_lan(serve: Callable[[Request], bytes]) -> Callable[[Request], bytes]:
+        def of_the_lan(serve: 'Callable[[LanChannel, Request], bytes]') -> Callable[[Request], bytes]:
             def served(request: Request) -> bytes:
-                if controller.channel(request, request.data[0] & 0xF) != LAN:
+                place = places.get(controller.channel(request, request.data[0] & 0xF))
+                if place is None:
                     raise Refusal(_NO_SESSIONS)
-                return serve(request)
+                return serve(place, request)
 
             return served
 
-        controller.add(APP, 0x40, of_the_lan(self._set_access), privilege=administrator, least=3)
-        controller.add(APP, 0x41, of_the_lan(self._get_access), privilege=Privilege.USER, least=2)
-        controller.add(APP, 0x56, of_the_lan(self._key), privilege=administrator, least=3, most=MANY)
-        controller.add(TRANSPORT, 0x01, of_the_lan(self._set_parameter), privilege=administrator, least=3, most=MANY)
-        controller.add(TRANSPORT, 0x02, of_the_lan(self._get_parameter), privilege=operator, least=4)
-        controller.on_reset.append(self.restart)
+        controller.add(APP, 0x40, of_the_lan(LanChannel._set_access), privilege=administrator, least=3)
+        controller.add(APP, 0x41, of_the_lan(LanChannel._get_access), privilege=Privilege.USER, least=2)
+        controller.add(APP, 0x56, of_the_lan(LanChannel._key), privilege=administrator, least=3, most=MANY)
+        controller.add(TRANSPORT, 0x01, of_the_lan(LanChannel._set_parameter), privilege=administrator, least=3, most=MANY)
+        controller.add(TRANSPORT, 0x02, of_the_lan(LanChannel._get_parameter), privilege=operator, least=4)
+        controller.on_reset += [place.restart for place in places.values()]
 
     def _set_access(self, request: Request) -> bytes:
         _, bits, limit = request.data

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from baremetal_acc.emulator.ipmi.message import BMC, Message
 
-IPMB, LAN, PRESENT, SYSTEM = 0x0, 0x1, 0xE, 0xF
+IPMB, LAN, SECOND_LAN, PRESENT, SYSTEM = 0x0, 0x1, 0x8, 0xE, 0xF
 """Channels; PRESENT in a request means the one it comes from."""
 
 CHASSIS, APP, STORAGE, TRANSPORT, GROUP, OEM = 0x00, 0x06, 0x0A, 0x0C, 0x2C, 0x2E

@@ -24,6 +24,7 @@ from baremetal_acc.emulator.ipmi.controller import (
     IPMB,
     LAN,
     PRESENT,
+    SECOND_LAN,
     SYSTEM,
     Code,
     Controller,
@@ -50,7 +51,7 @@ _OK, _NO_RESOURCES, _UNKNOWN_SESSION, _NO_SUITE = 0x00, 0x01, 0x02, 0x11
 _NO_ROLE, _NO_PRIVILEGE, _NAME_LENGTH, _NO_USER, _BAD_CHECK = 0x09, 0x0A, 0x0C, 0x0D, 0x0F
 """Status codes of RMCP+. Source: table 13-15."""
 
-_MEDIA = {IPMB: (0x01, 0x01), LAN: (0x04, 0x01), SYSTEM: (0x0C, 0x05)}
+_MEDIA = {IPMB: (0x01, 0x01), LAN: (0x04, 0x01), SECOND_LAN: (0x04, 0x01), SYSTEM: (0x0C, 0x05)}
 """Medium and protocol of the channels: I2C and IPMB, 802.3 and IPMB, system interface and KCS. Source: tables 6-2 and 6-3."""
 
 _IPMI_FORUM = (7154).to_bytes(3, 'little')
@@ -183,6 +184,7 @@ class Endpoint:
     :param reset_seconds: how long it is silent after it was told to restart; sessions do not survive that.
     :param tags_refusals: what it refuses in a handshake has the message tag and the session of the console; else zeros.
     :ivar said: what becomes of a message of a session before it is encrypted.
+    :ivar second: another LAN, if the controller has one. Nothing listens there: it can be set up, and asked for.
     """
 
     def __init__(
@@ -200,8 +202,9 @@ class Endpoint:
         self.controller = controller
         self.users = users
         self.suites = tuple(SUITES[number] for number in suites)
-        self.channel = LanChannel(kg)
-        self.channel.join(controller)
+        self.channel = LanChannel(kg, suites)
+        self.second = LanChannel(kg, suites) if SECOND_LAN in controller.channels else None
+        self.channel.join(controller, {} if self.second is None else {SECOND_LAN: self.second})
         self.idle_seconds = idle_seconds
         self.reset_seconds = reset_seconds
         self.tags_refusals = tags_refusals
@@ -405,7 +408,10 @@ class Endpoint:
             return _OPENED, bytes((tag, _NO_ROLE, 0, 0)) + console
         if len(self._active) >= SESSIONS:
             return _OPENED, bytes((tag, _NO_RESOURCES, 0, 0)) + console
-        limit = Privilege(role) if role else Privilege.ADMINISTRATOR
+        most = self.channel.suite_limit(suite.number)
+        if not most:
+            return _OPENED, bytes((tag, _NO_SUITE, 0, 0)) + console
+        limit = Privilege(min(role or Privilege.ADMINISTRATOR, most, Privilege.OEM))
         handshake = _Handshake(id=self._number(), console=console, suite=suite, limit=limit, since=self._clock.now())
         handshake.asked = payload
         handshake.answered = bytes((tag, _OK, limit, 0)) + console + handshake.id.to_bytes(4, 'little') + payload[8:32]
@@ -517,7 +523,7 @@ class Endpoint:
 
     def _channel_info(self, request: Request) -> bytes:
         channel = self.controller.channel(request, request.data[0] & 0xF)
-        sessions = 0x80 | len(self._active) if channel == LAN else 0
+        sessions = {LAN: 0x80 | len(self._active), SECOND_LAN: 0x80}.get(channel, 0)
         return bytes((channel, *_MEDIA[channel], sessions)) + _IPMI_FORUM + bytes(2)
 
     def _cipher_suites(self, request: Request) -> bytes:

@@ -22,6 +22,8 @@ from baremetal_acc.emulator.ipmi.controller import (
     APP,
     IPMB,
     LAN,
+    SECOND_LAN,
+    SYSTEM,
     Answer,
     Around,
     Code,
@@ -96,6 +98,7 @@ class IpmiOptions:
     :param times: how long things of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each, and
         half of it for the activation.
     :param tags_refusals: what is refused of a login has the message tag that it had; else zeros, as OpenBMC does it.
+    :param second_lan: it has another LAN, channel 8h, with privileges and parameters of its own. Nothing listens there.
     :param line: what happens to datagrams on their way.
     """
 
@@ -112,6 +115,7 @@ class IpmiOptions:
     ability: Ability = field(default_factory=Ability)
     idle_seconds: float = 60.0
     tags_refusals: bool = True
+    second_lan: bool = False
     line: Line = field(default_factory=Line)
 
 
@@ -149,7 +153,9 @@ class IpmiSite:
         self._machine = machine
         self._bmc = bmc
         self.options = options or IpmiOptions()
-        self.controller = Controller(identity=Identity(device_id=_DEVICE_ID), guid=_guid(machine, bmc, boards))
+        lans = (LAN, SECOND_LAN) if self.options.second_lan else (LAN,)
+        guid = _guid(machine, bmc, boards)
+        self.controller = Controller(identity=Identity(device_id=_DEVICE_ID), guid=guid, channels=(IPMB, *lans, SYSTEM))
         self.users = Users()
         for number, user in enumerate((one for one in users if len(one.password.encode()) <= LONGEST_PASSWORD), 2):
             self.users.put(number, user.name, user.password.encode(), _PRIVILEGES[user.role])
@@ -174,6 +180,8 @@ class IpmiSite:
             tags_refusals=self.options.tags_refusals,
         )
         self._keeps['lan'] = self.endpoint.channel
+        if self.endpoint.second is not None:
+            self._keeps['second lan'] = self.endpoint.second
         self.wire = Wire(self.endpoint, machine, bmc)
         self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')

@@ -11,7 +11,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Any
 
-from baremetal_acc.emulator.ipmi.controller import APP, LAN, Code, Controller, Privilege, Refusal, Request
+from baremetal_acc.emulator.ipmi.controller import APP, LAN, SECOND_LAN, Code, Controller, Privilege, Refusal, Request
 
 CAPACITY = 10
 NAME_BYTES = 16
@@ -31,6 +31,7 @@ class User:
     :ivar password: padded with zeros to 16 or 20 bytes; which of them it is can be asked.
     :ivar access: bits 4 to 6 of Get User Access: call-in, link authentication, messaging.
     :ivar limit: a privilege, or ``NO_ACCESS``.
+    :ivar second: the same two on the second LAN, if there is one.
     """
 
     name: bytes = b''
@@ -38,6 +39,7 @@ class User:
     enabled: bool = False
     access: int = 0
     limit: int = NO_ACCESS
+    second: tuple[int, int] = (0, NO_ACCESS)
 
 
 class Users:
@@ -82,7 +84,8 @@ class Users:
 
     def dump(self) -> Any:
         """The table as JSON, and the one that it began with."""
-        return {'begun': self._begun, 'now': self._table()}
+        second = [[number, *user.second] for number, user in self._users.items()]
+        return {'begun': self._begun, 'now': self._table(), 'second': second}
 
     def load(self, stored: Any) -> None:
         """Take over a table, if it began as this one: where other accounts are given now, these count.
@@ -100,6 +103,10 @@ class Users:
             if not known or len(user.name) > NAME_BYTES or len(user.password) not in (_SHORT, _LONG):
                 raise ValueError(f'IPMI user {number} is none')
             users[number] = user
+        for number, access, limit in stored.get('second', ()):
+            if limit not in (*Privilege, NO_ACCESS) or access & ~_ACCESS_BITS:
+                raise ValueError(f'IPMI user {number} is none')
+            users[number].second = access, limit
         self._users |= users
 
     # -- commands -----------------------------------------------------------------------------------------------------
@@ -122,27 +129,33 @@ class Users:
             raise Refusal(Code.INVALID_FIELD)
         return user
 
-    def _lan(self, controller: Controller, request: Request) -> None:
-        """Only the LAN has users."""
-        if controller.channel(request, request.data[0] & 0xF) != LAN:
+    def _is_second(self, controller: Controller, request: Request) -> bool:
+        """Whether it is about the second LAN. Only LANs have users."""
+        channel = controller.channel(request, request.data[0] & 0xF)
+        if channel not in (LAN, SECOND_LAN):
             raise Refusal(Code.INVALID_FIELD)
+        return channel == SECOND_LAN
 
     def _set_access(self, controller: Controller, request: Request) -> bytes:
-        self._lan(controller, request)
+        second = self._is_second(controller, request)
         bits, number, limit = request.data[:3]
         user = self._user(number)
         if limit & 0xF not in (*Privilege, NO_ACCESS):
             raise Refusal(Code.INVALID_FIELD)
-        user.limit = limit & 0xF
-        if bits & 0x80:
-            user.access = bits & _ACCESS_BITS
+        access, _ = user.second if second else (user.access, user.limit)
+        now = bits & _ACCESS_BITS if bits & 0x80 else access, limit & 0xF
+        if second:
+            user.second = now
+        else:
+            user.access, user.limit = now
         return b''
 
     def _get_access(self, controller: Controller, request: Request) -> bytes:
-        self._lan(controller, request)
+        second = self._is_second(controller, request)
         user = self._user(request.data[1])
+        access, limit = user.second if second else (user.access, user.limit)
         enabled = sum(one.enabled for one in self._users.values())
-        return bytes((CAPACITY, enabled | (0x40 if user.enabled else 0x80), 1, user.access | user.limit))
+        return bytes((CAPACITY, enabled | (0x40 if user.enabled else 0x80), 1, access | limit))
 
     def _set_name(self, request: Request) -> bytes:
         if request.data[0] & 0x3F == 1:

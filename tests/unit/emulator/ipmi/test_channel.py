@@ -5,7 +5,7 @@
 import pytest
 
 from baremetal_acc.emulator.clock import Clock
-from baremetal_acc.emulator.ipmi.controller import APP, LAN, SYSTEM, TRANSPORT, Controller, Privilege, Request
+from baremetal_acc.emulator.ipmi.controller import APP, IPMB, LAN, SECOND_LAN, SYSTEM, TRANSPORT, Controller, Privilege, Request
 from baremetal_acc.emulator.ipmi.session import Endpoint
 from baremetal_acc.emulator.ipmi.users import Users
 from tests.unit.emulator.ipmi.console import Console
@@ -84,6 +84,8 @@ def test_parameters_of_the_lan_are_read_and_set(bmc):
         (TRANSPORT, 0x02, b'\1\xf0\0\0', 0x80),
         (TRANSPORT, 0x01, b'\1\xf0\0', 0x80),
         (TRANSPORT, 0x01, b'\1\1\0', 0x82),
+        (TRANSPORT, 0x01, b'\1\x16\0', 0x82),
+        (TRANSPORT, 0x01, b'\1\x17' + bytes(17), 0x82),
         (TRANSPORT, 0x01, b'\1\3\0\0\0', 0xC7),
         (TRANSPORT, 0x01, b'\0\3\0\0\0\0', 0x82),
         (APP, 0x40, b'\1\x84\0', 0x83),
@@ -103,6 +105,50 @@ def test_what_cannot_be_set_is_refused(bmc, netfn, command, data, code):
     before = bmc.channel.stored, bmc.channel.now, bmc.channel.kg, dict(bmc.channel.parameters)
     assert bytes((code,)) == ask(bmc, netfn, command, data)
     assert before == (bmc.channel.stored, bmc.channel.now, bmc.channel.kg, bmc.channel.parameters)
+
+
+def test_a_cipher_suite_has_a_limit(bmc):
+    """By the place that it has among those on offer; 0: it is off."""
+    assert b'\0\x11\2' == ask(bmc, TRANSPORT, 0x02, b'\1\x16\0\0')
+    assert b'\0\x11\0\3\x11' + bytes(14) == ask(bmc, TRANSPORT, 0x02, b'\1\x17\0\0')
+    assert b'\0\x11\0\x44' + bytes(7) == ask(bmc, TRANSPORT, 0x02, b'\1\x18\0\0')
+    assert b'\0' == ask(bmc, TRANSPORT, 0x01, b'\1\x18\0\x30' + bytes(7))
+    assert 0x11 == Console(bmc, suite=3).open()
+    console = Console(bmc, suite=17)
+    assert (0, (0x0A, None)) == (console.open(), console.rakp())
+    Console(bmc, suite=17, role=0x13).login()
+
+
+def test_limits_of_suites_are_those_of_the_suites_that_there_were():
+    """Where others are offered now, each may be an administrator's again."""
+    was = Endpoint(Controller(), Users(), suites=(3,)).channel
+    was.parameters[24] = bytes(9)
+    for suites, limits in (((3,), bytes(9)), ((3, 17), b'\0\x44' + bytes(7))):
+        now = Endpoint(Controller(), Users(), suites=suites).channel
+        now.load(was.dump())
+        assert limits == now.parameters[24]
+
+
+def test_a_second_lan_is_set_up_for_itself():
+    """Its parameters, and what accounts may be there; what is set there changes nothing here."""
+    users = Users()
+    users.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
+    controller = Controller(channels=(IPMB, LAN, SECOND_LAN, SYSTEM))
+    users.join(controller)
+    bmc = Endpoint(controller, users)
+    assert bytes((0, 8, 4, 1, 0x80)) == ask(bmc, APP, 0x42, b'\x08')[:5]
+    assert b'\0' == ask(bmc, TRANSPORT, 0x01, b'\x08\2' + b'\1' * 5)
+    for channel, types in ((1, bytes(5)), (8, b'\1' * 5)):
+        assert b'\0\x11' + types == ask(bmc, TRANSPORT, 0x02, bytes((channel, 2, 0, 0)))
+    assert bytes((0, 10, 0x41, 1, 0x0F)) == ask(bmc, APP, 0x44, b'\x08\2')
+    assert b'\0' == ask(bmc, APP, 0x43, b'\x98\2\3')
+    assert bytes((0, 10, 0x41, 1, 0x13)) == ask(bmc, APP, 0x44, b'\x08\2')
+    assert bytes((0, 10, 0x41, 1, 0x14)) == ask(bmc, APP, 0x44, b'\1\2')
+    again = Users()
+    again.put(2, 'admin', b'secret', Privilege.ADMINISTRATOR)
+    again.join(Controller())
+    again.load(users.dump())
+    assert (0x10, 3) == again.find(b'admin').second
 
 
 def test_who_may_not_write_it_may_not(bmc):
