@@ -205,6 +205,7 @@ def test_a_channel_counts_by_which_somebody_can_log_in(medium, sessions, counts)
     [
         {(0x42, b'\5'): 0xD4},
         {(0x42, b'\5'): 0xC1},
+        {(0x42, b'\5'): 0xFF},
         {(0x42, b'\x0e'): 0xD4},
         {(0x42, b'\x0e'): 0xCC},
         {(0x44, b'\x08\1'): 0xCC},
