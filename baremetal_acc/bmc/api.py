@@ -155,6 +155,9 @@ class Connection(Protocol):
     address: BmcAddress
     session: str
 
+    lasts: bool
+    """It is worth keeping through minutes in which nobody asks anything: the BMC does not end it, and a login costs more."""
+
     def __enter__(self) -> 'Connection': ...
 
     def __exit__(self, *exc: object) -> None: ...

@@ -5,7 +5,8 @@
 A look says what it rests on (:func:`witnesses`): the resources of locks, versions and identities, and those without which a
 mechanism would say something else, which is found by leaving out one after the other. A glance reads these, compares, and says
 which say something else now (:func:`glance`). What has changed is for a whole look to find out; a glance judges nothing. It
-keeps one session with each BMC, for a login and a logout would cost more requests than it does (:class:`Sessions`).
+keeps one session with each BMC, for a login and a logout would cost more requests than it does (:class:`Sessions`); but where
+sessions do not outlive the pause between two glances (``Connection.lasts``).
 """
 
 import threading
@@ -306,7 +307,7 @@ class Kept:
 
     @contextmanager
     def of(self, address: BmcAddress) -> Iterator[Connection]:
-        """The session with a BMC, opened if there is none. One that is left by an error is closed.
+        """The session with a BMC, opened if there is none. One that is left by an error, or would not last, is closed.
 
         :raises BmcError: it cannot be opened.
         """
@@ -316,7 +317,10 @@ class Kept:
         except BaseException:
             _close(connection)
             raise
-        self._sessions.given(self._owner, address, connection)
+        if connection.lasts:
+            self._sessions.given(self._owner, address, connection)
+        else:
+            _close(connection)
 
 
 def _close(*connections: Connection) -> None:

@@ -657,6 +657,19 @@ def test_a_session_that_idled_is_not_used_again(lan):
         assert time.monotonic() - began < 40
 
 
+@pytest.mark.parametrize(('idled', 'goodbyes'), [(60.0, 1), (64.0, 0)])
+def test_nobody_says_goodbye_to_a_session_that_the_bmc_has_ended(site, idled, goodbyes):
+    """It ends those that idle for a minute, and answers nothing in them: the second for a goodbye would be waited in vain."""
+    now, sent = [0.0], []
+    site.meddle = lambda datagram, answers: sent.append(datagram) or answers
+    raw = Sessions(site.place(), clock=lambda: now[0] + time.monotonic())
+    identify(raw)
+    del sent[:]
+    now[0] += idled
+    raw.close()
+    assert goodbyes == len(sent)
+
+
 def test_credentials_that_were_refused_are_not_tried_again(site):
     """A BMC locks users out after a few attempts."""
     asked = []

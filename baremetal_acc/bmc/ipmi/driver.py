@@ -109,6 +109,8 @@ def place_of(address: BmcAddress) -> place.Place:
 class IpmiConnection:
     """A session with one BMC; another one after it has idled, or the BMC has restarted."""
 
+    lasts = False  # BMCs end sessions of IPMI after a minute without a command
+
     def __init__(self, address: BmcAddress, where: place.Place, raw: Sessions, devices: Devices | None) -> None:
         self.address = address
         self.session = f'{address.name}-{secrets.token_hex(6)}'

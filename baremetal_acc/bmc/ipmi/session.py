@@ -64,6 +64,10 @@ _SLICE = 0.25
 _GOODBYE, _SHORT_GOODBYE = 1.0, 0.3
 """Seconds for closing a session, and one of a BMC that has fallen silent."""
 
+_ENDED = 63.0
+"""Seconds of idling after which the BMC has ended the session itself: it answers no goodbye. Source: IPMI 2.0 revision 1.1,
+section 6.12.15: 60 s, give or take 3."""
+
 _REPEATS = 2
 """How often a message of the handshake is sent again before another handshake is begun."""
 
@@ -184,7 +188,7 @@ class Session:
                 return
             self.until, self._stopped = float('inf'), lambda: False
             number = struct.pack('<I', self._codec.sessionid)
-            if self._codec.established:
+            if self._codec.established and self._clock() - self.idle_since < _ENDED:
                 with suppress(BmcError):
                     self._asked(_Asked(NetFn.APP, _CLOSE, number, 0, False, _SHORT_GOODBYE if self._silent else _GOODBYE))
             self._socket.close()

@@ -91,6 +91,8 @@ class RedfishDriver:
 class RedfishConnection:
     """A session with one BMC."""
 
+    lasts = True
+
     def __init__(
         self, address: BmcAddress, connector: Connector, login: Login, root: Document, habits: Habits, devices: Devices
     ) -> None:

@@ -27,6 +27,8 @@ WITHIN = timedelta(seconds=1)
 class Bmc:
     """Says what it is told to say; ``silent`` says nothing."""
 
+    lasts = True
+
     def __init__(self, bodies):
         self.bodies = bodies
         self.silent = False
@@ -71,6 +73,15 @@ def test_a_glance_is_quiet_when_everything_was_read_and_says_what_it_said(bmc, l
     assert look().quiet
     assert look().quiet
     assert (1, 0) == (bmc.opened, bmc.closed)
+
+
+def test_a_session_that_would_end_before_the_next_glance_is_not_kept(bmc, look):
+    """A session of IPMI ends after a minute: it would keep one of few places until then, and serve nobody."""
+    bmc.lasts = False
+    assert look().quiet
+    assert ((1, 1), frozenset()) == ((bmc.opened, bmc.closed), look.sessions.owners())
+    assert look().quiet
+    assert (2, 2) == (bmc.opened, bmc.closed)
 
 
 def test_what_has_changed_what_is_gone_and_a_bmc_that_is_silent_are_not_quiet(bmc, look):
