@@ -123,12 +123,24 @@ class BmcBusy(BmcError):
 
 
 class BmcRefused(BmcError):
-    """The BMC refused a request with a client error; the message is the BMC's own."""
+    """The BMC refused a request with a client error; the message is the BMC's own.
+
+    :ivar status: of HTTP, or the completion code of IPMI, which is below 256. Only the driver knows what it means.
+    :ivar gone: what was asked for is not there, or not any more.
+    """
 
     def __init__(
-        self, *, bmc: str, what: str, uri: str | None = None, status: int | None = None, hint: str | None = None
+        self,
+        *,
+        bmc: str,
+        what: str,
+        uri: str | None = None,
+        status: int | None = None,
+        gone: bool = False,
+        hint: str | None = None,
     ) -> None:
         self.status = status
+        self.gone = gone
         super().__init__(bmc=bmc, what=what, uri=uri, hint=hint)
 
 

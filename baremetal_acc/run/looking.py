@@ -80,7 +80,7 @@ def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ..
     try:
         active = tuple(connection.active_tasks())
     except BmcError as exc:
-        place = Ref(bmc=look.facts.name, uri=exc.uri or '/redfish/v1/TaskService')
+        place = Ref(bmc=look.facts.name, uri=exc.uri or '/')
         return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
     return replace(look, facts=replace(look.facts, active_tasks=active)), ()
 

@@ -19,8 +19,6 @@ from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
 
-_NOT_THERE = (404, 410)
-
 
 def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     """What is seen now of the writes and resets under way, and of updates that are not ours."""
@@ -83,7 +81,7 @@ def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime,
             return WriteSight(seen=seen, percent=task.percent, message=task.message)
         component = bmc.component(action.ref)
     except AccError as exc:
-        shown = _shown_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.status in _NOT_THERE else None
+        shown = _shown_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.gone else None
         if shown is not None:
             return WriteSight(seen=Seen.ELSEWHERE if busy else Seen.MISSING, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)

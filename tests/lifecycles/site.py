@@ -276,7 +276,7 @@ class Reader:
         self.site.reach(self.name)
         found = self.site.resource(self.name, uri)
         if found is None:
-            raise BmcRefused(bmc=self.name, uri=uri, what='no such resource (HTTP 404)', status=404)
+            raise BmcRefused(bmc=self.name, uri=uri, what='no such resource (HTTP 404)', status=404, gone=True)
         self._fault(found, 'GET')
         return Document(ref=Ref(bmc=self.name, uri=uri), body=self.site.body(self.name, found), etag=None)
 

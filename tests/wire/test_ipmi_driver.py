@@ -49,6 +49,7 @@ from baremetal_acc.model.inventory import PowerState, TaskState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
 from baremetal_acc.run import Target, Tools, observe
+from baremetal_acc.run.looking import _with_tasks
 from tests.cli.desk import Desk
 from tests.emulator_ipmi.programs import program
 from tests.unit.emulator.ipmi.machines import BMC_KEY, FPGA_PART, LATER_PART, Rig, hpm
@@ -349,8 +350,9 @@ def test_a_component_is_read_now(site):
         for accelerator in look.accelerators:
             for item in accelerator.firmware:
                 assert item == connection.component(item.ref)
-        with pytest.raises(BmcUnsupported, match='it has no such component any more'):
+        with pytest.raises(BmcRefused, match='it has no such component any more') as caught:
             connection.component(ref('/ipmi/0-72/hpm/5'))
+        assert caught.value.gone, 'as over Redfish: the card is looked at instead'
         with pytest.raises(BmcRefused, match='no such resource'):
             connection.component(ref('/ipmi/fru/3'))
 
@@ -397,6 +399,17 @@ def test_commands_that_run_are_tasks(lan):
         (task,) = connection.active_tasks()
         assert (place, TaskState.ACTIVE, 'command 31h/80h') == (task.ref, task.state, task.raw)
         assert TaskState.ACTIVE is connection.task(place).state
+
+
+def test_a_controller_that_does_not_tell_what_it_is_at_is_named(lan):
+    """By its own place, and not by one of Redfish."""
+    site = Site(lan)
+    with site.connect() as connection:
+        look = connection.look(NOW)
+        site.amc.guards.append(lambda request: 0xC0 if request.command == 0x34 else None)
+        _, (gap,) = _with_tasks(connection, look)
+    assert ref('/ipmi/0-72/hpm') == gap.ref
+    assert 'which tasks run could not be read: Get Upgrade Status: it is busy' in gap.reason
 
 
 def test_nothing_is_written_by_uri(site):

@@ -312,7 +312,7 @@ class IpmiConnection:
                 found = self._as_may(place.path, _components)
                 components = () if found is None else found
                 if number not in {one.number for one in components}:
-                    raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='it has no such component any more')
+                    raise BmcRefused(bmc=self.address.label, uri=ref.uri, what='it has no such component any more', gone=True)
                 one = next(one for one in components if one.number == number)
                 if one.current is None and one.unread:
                     raise BmcRefused(bmc=self.address.label, uri=ref.uri, what=one.unread[0])
@@ -342,10 +342,17 @@ class IpmiConnection:
     def active_tasks(self) -> Sequence[TaskReading]:
         """Commands that still run in the controllers that the last look has found to take firmware.
 
-        :raises BmcError: they could not be asked.
+        :raises BmcError: they could not be asked; it names the controller.
         """
+        found = []
         with self._budgeted():
-            return tuple(found for path in self._targets if (found := self._running(path)) is not None)
+            for path in self._targets:
+                try:
+                    found.append(self._running(path))
+                except BmcError as exc:
+                    exc.uri = exc.uri or Place(path=path, part=Part.HPM).uri
+                    raise
+        return tuple(task for task in found if task is not None)
 
     def _running(self, path: Path) -> TaskReading | None:
         status = self._as_may(path, hpm.status)

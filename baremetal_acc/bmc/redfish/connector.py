@@ -494,7 +494,11 @@ class Connector(sushy.connector.Connector):
             error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {soon} (HTTP {status}){text}')
         else:
             error = BmcRefused(
-                bmc=self.label, uri=answer.url, status=status, what=f'{method} refused with {_status(status)}{text}'
+                bmc=self.label,
+                uri=answer.url,
+                status=status,
+                gone=status in (404, 410),
+                what=f'{method} refused with {_status(status)}{text}',
             )
         if method in _READS and status in _MAY_PASS:
             raise Later(error, retry_after(answer.headers.get('Retry-After')))

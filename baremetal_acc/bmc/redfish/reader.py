@@ -543,7 +543,8 @@ def document(answer: Answer, name: BmcName, connector: Connector, place: str | N
         raise BmcAnswerInvalid(bmc=connector.label, uri=answer.url, what='the answer is no JSON object')
     if 'error' in body and '@odata.id' not in body:
         if said(body).ids & GONE:
-            raise BmcRefused(bmc=connector.label, uri=answer.url, status=404, what='the answer says that it is not there')
+            told = 'the answer says that it is not there'
+            raise BmcRefused(bmc=connector.label, uri=answer.url, status=404, gone=True, what=told)
         raise BmcAnswerInvalid(
             bmc=connector.label, uri=answer.url, what='the answer is an error message with a status of success'
         )

@@ -731,7 +731,7 @@ class Renamed(Connection):
     def component(self, ref):
         if self.machine.renamed:
             self.machine.comes_back -= 1
-            raise BmcRefused(bmc='host', what='no such resource', status=404)
+            raise BmcRefused(bmc='host', what='no such resource', status=404, gone=True)
         return super().component(ref)
 
     def active_tasks(self):

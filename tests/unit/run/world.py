@@ -438,7 +438,7 @@ class Connection:
     def _card(self, ref):
         card = next((c for c in self.world.cards if c.item == ref and c.present), None)
         if card is None:
-            raise BmcRefused(bmc=self.bmc, what='no such resource', status=404)
+            raise BmcRefused(bmc=self.bmc, what='no such resource', status=404, gone=True)
         return card
 
     def push(self, target, upload):
