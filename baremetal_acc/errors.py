@@ -11,6 +11,7 @@
     |   +-- BmcUnreachable   no answer (waiting can help)
     |   +-- BmcUntrusted     its certificate is not trusted
     |   +-- BmcNotAuthorised credentials or role are refused
+    |   |   +-- BmcShutOut   so often that it is not asked any more
     |   +-- BmcBusy          it asks to come back later (waiting can help)
     |   +-- BmcRefused       it refused a request
     |   +-- BmcConflict      the resource changed since it was read (HTTP 412)
@@ -114,6 +115,10 @@ class BmcUntrusted(BmcError):
 
 class BmcNotAuthorised(BmcError):
     """The BMC refuses the credentials, or the role of the user."""
+
+
+class BmcShutOut(BmcNotAuthorised):
+    """It has refused them so often that it is not asked any more: once more might lock the account out."""
 
 
 class BmcBusy(BmcError):

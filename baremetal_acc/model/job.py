@@ -359,6 +359,32 @@ class Item:
         return replace(self, state=state, since=now, message=message if message is not None else self.message)
 
 
+class Right(StrEnum):
+    """What a BMC may let an account do, and another not: log in and read; write; switch power and restart."""
+
+    READ = 'read'
+    WRITE = 'write'
+    POWER = 'power'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedAway:
+    """A BMC that refuses our credentials.
+
+    :ivar right: what for.
+    :ivar times: how often it was asked in a row.
+    :ivar at: when it refused last, UTC.
+    :ivar what: what it said; ``hint`` what can be done.
+    """
+
+    bmc: BmcName
+    right: Right
+    times: int
+    at: datetime
+    what: str
+    hint: str | None = None
+
+
 class Flow(StrEnum):
     """Who runs the job: one of Ironic's flows, or the command line."""
 
@@ -389,6 +415,7 @@ class Job:
     :ivar bmcs: where each BMC was when the job was turned first: at another address it is another machine. Empty in jobs that
         were stored before there was such a field.
     :ivar off_since: when the end of the job first asked for a host to be powered off that must not run, UTC.
+    :ivar turned_away: BMCs that refuse our credentials: they are not asked again before their time.
     """
 
     id: str
@@ -413,6 +440,7 @@ class Job:
     quarantined: tuple[AcceleratorId, ...] = ()
     bmcs: tuple[tuple[BmcName, str], ...] = ()
     off_since: datetime | None = None
+    turned_away: tuple[TurnedAway, ...] = ()
 
     @property
     def writing(self) -> bool:
@@ -489,7 +517,9 @@ __all__ = [
     'Release',
     'Reset',
     'ResetPurpose',
+    'Right',
     'Stage',
+    'TurnedAway',
     'Verdict',
     'Wait',
     'Withdraw',

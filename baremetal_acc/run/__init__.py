@@ -10,14 +10,16 @@ a write has broken is put back (:mod:`~baremetal_acc.decide.restore`).
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from baremetal_acc.decide import restore
+from baremetal_acc.decide import admission, restore
 from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import ItemState, Job, Outcome, Stage, Wait
+from baremetal_acc.model.job import ItemState, Job, Outcome, Right, Stage, Wait
 from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.checking import check_image
-from baremetal_acc.run.ending import final_look, outcome_of
+from baremetal_acc.run.credentials import Credentials
+from baremetal_acc.run.credentials import shut_out as away
+from baremetal_acc.run.ending import final_look, outcome_of, shut_out
 from baremetal_acc.run.looking import check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, perform
@@ -35,15 +37,36 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     """
     if job.ended:
         return job, outcome_of(job)
-    job = taken_up(bound(job, target))
-    at = current(job)
+    job = bound(job, target)
+    entry = Credentials(job.turned_away, tools.connect, now, most=admission.most(job))
+
+    def noted(job: Job) -> Job:
+        return replace(job, turned_away=entry.noted())
+
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
-    tools = replace(tools, known=tools.known | job.devices)
+    save = tools.save
+    tools = replace(tools, known=tools.known | job.devices, connect=entry.connect, save=lambda job: save(noted(job)))
+    job, came = _turn(taken_up(job), target, tools, now)
+    if noted(job) != job:
+        job = noted(job)
+        tools.save(job)
+    gone = next((one for one in job.turned_away if one.right is Right.READ and one.times >= admission.most(job)), None)
+    if gone is None or not isinstance(came, Wait) or job.verdict is not None:
+        return job, came
+    label = next((b.label for b in target.bmcs if b.name == gone.bmc), gone.bmc)
+    job = shut_out(job, away(gone, label), now)
+    tools.save(job)
+    return job, Wait(delay=_NOW, doing=doing(job))
+
+
+def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+    """The same, with BMCs that are asked only when they may be."""
+    at = current(job)
     with sessions(target, tools) as bmcs:
         sight = sight_of(job, bmcs, now, tools.patience)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = move.job
-        putting_back = bool(restore.due(job, now))
+        putting_back = job.verdict is None and bool(restore.due(job, now))
         if putting_back:
             # What failed comes first: nothing is closed or reset before it is known what has to be put back.
             move = Move(job=job)

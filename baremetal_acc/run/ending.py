@@ -9,7 +9,7 @@ from datetime import datetime
 from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
-from baremetal_acc.errors import AccError, BmcError
+from baremetal_acc.errors import AccError, BmcError, BmcShutOut
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
     Done,
@@ -24,7 +24,9 @@ from baremetal_acc.model.job import (
     Program,
     Release,
     Reset,
+    Stage,
     Verdict,
+    stage,
 )
 from baremetal_acc.model.lock import LockState
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
@@ -92,6 +94,22 @@ def _unseen(job: Job, target: Target, tools: Tools, exc: AccError, now: datetime
         if off is None:
             return job
     reasons = (*job.reasons, f'the final look failed: {exc}', *open_ones, *(off or ()), *end.why)
+    lost = Verdict(target=job.target, findings=())
+    return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
+
+
+def shut_out(job: Job, exc: BmcShutOut, now: datetime) -> Job:
+    """The job, at its end: a BMC lets us in no more, so nothing is known of what is under way, and nothing can be closed."""
+    for position, item in enumerate(job.items):
+        if not item.state.ended and stage(item.action) < Stage.VERIFY:
+            state = ItemState.FAILED if item.state.begun else ItemState.SKIPPED
+            job = ended(job, position, state, now, 'what became of it is not known')
+    end = restore.judge(job, None)
+    open_ones = [f'{describe(a)}: nobody could see whether it is closed again' for a in _to_be_closed(job)]
+    kept_off = [
+        f'{system} was powered off, and not on again by us; the host may run if others did that' for system in held(job)
+    ]
+    reasons = (str(exc), *job.reasons, *open_ones, *kept_off, *end.why)
     lost = Verdict(target=job.target, findings=())
     return replace(job, verdict=lost, reasons=tuple(dict.fromkeys(reasons)), quarantined=end.quarantined)
 

@@ -13,6 +13,7 @@ from baremetal_acc.errors import (
     BmcError,
     BmcNotAuthorised,
     BmcRefused,
+    BmcShutOut,
     BmcUnreachable,
     BmcUnsupported,
     InventoryInUse,
@@ -30,6 +31,7 @@ def blind(job: Job, move: Move, exc: AccError, tools: Tools, now: datetime) -> t
     """What is due needs a look, and there is none: wait for the BMC up to the deadline, then give these actions up."""
     LOG.warning('%s: %s', job.target, exc)
     # Once something was opened or written, there is no way but through: what fails for now may pass, up to the deadline.
+    # (Who is shut out for good does not get here: that ends the job.)
     passes = exc.waiting_helps or (job.opened and isinstance(exc, BmcError))
     if not passes or now > job.deadline:
         for position in move.perform:
@@ -48,12 +50,19 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     limit = patience.claims if isinstance(exc, InventoryInUse) else patience.reset
     if repeats and (away or now - item.since <= limit) and now <= job.deadline:
         return with_item(job, position, replace(item, message=str(exc)))
+    if isinstance(exc, BmcShutOut):
+        job = replace(job, reasons=tuple(dict.fromkeys((*job.reasons, str(exc)))))
     waited = f', waited for {(now - item.since).total_seconds():.0f} s' if exc.waiting_helps and now > item.since else ''
     return ended(job, position, ItemState.FAILED, now, f'{exc}{waited}')
 
 
 def _passes(action: Action, exc: AccError) -> bool:
-    """What fails now may succeed later. A BMC that restarts refuses logins, or what it is asked for, for a while."""
+    """What fails now may succeed later. A BMC that restarts refuses logins, or what it is asked for, for a while.
+
+    How often one that refuses is asked, and when, is decided in :mod:`baremetal_acc.decide.admission`.
+    """
+    if isinstance(exc, BmcShutOut):
+        return False
     if exc.waiting_helps or isinstance(exc, BmcNotAuthorised | BmcAnswerInvalid):
         return True
     if isinstance(action, Reset) and isinstance(exc, BmcRefused) and exc.status == _CONFLICT:

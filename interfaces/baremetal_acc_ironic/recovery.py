@@ -25,6 +25,8 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.run import Tools
+from baremetal_acc.run.credentials import Credentials
 from baremetal_acc_ironic import drift, outcome, quarantine, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
@@ -112,7 +114,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     memory.store(node, marked)
     target = target_of(task)
     tools = tools_of(task, marked, images=False)  # a catalogue that is refused keeps no lock open
-    inventory = run.observe(target, tools, work.now())
+    inventory = _seen(task, marked, job, tools)
     marked = drift.looked(task, marked, inventory, NAME, job.items)
     before = marked.quarantined
     marked = quarantine.after(marked, job, inventory, work.now(), whole=False)
@@ -144,6 +146,19 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     new_ones = [q for q in marked.quarantined if q not in before]
     _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
     memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
+
+
+def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:
+    """A look. A BMC that refuses our credentials is asked for ever, and ever more seldom: what is open there stays open.
+
+    :raises AccError: a BMC cannot be looked at.
+    """
+    credentials = Credentials(job.turned_away, tools.connect, work.now(), most=None)
+    try:
+        return run.observe(target_of(task), replace(tools, connect=credentials.connect), work.now())
+    finally:
+        if credentials.noted() != job.turned_away:
+            memory.store(task.node, replace(mind, job=replace(job, turned_away=credentials.noted())))
 
 
 def _owes_power(job: Job) -> bool:

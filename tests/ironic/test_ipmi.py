@@ -5,6 +5,7 @@
 import logging
 import time
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -203,6 +204,30 @@ class TestInterrupted(IpmiCase):
         assert set(self.closed()) >= WRITES
         assert self.undone()
         self.unlocked_in_the_end()
+
+    def test_a_bmc_that_refuses_the_recovery_is_not_asked_at_every_poll(self) -> None:
+        """The password was changed meanwhile. The account is not locked out; with the right one the locks come back."""
+        self.serve('unlock_accelerators')
+        self.until(lambda: self.closed() == self.before)
+        self.lose_the_step()
+        good = dict(self.node.driver_info)
+        self.node.driver_info = good | {'ipmi_password': 'somebody elses'}
+        self.node.save()
+        for _ in range(8):
+            self.poll()
+        job = self.mind.job
+        assert job is not None
+        assert [('read', 1)] == [(one.right, one.times) for one in job.turned_away]
+        assert 'the password is wrong' in self.node.maintenance_reason
+        self.node.driver_info = good
+        self.node.save()
+        with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+            longer_ago = tuple(replace(one, at=one.at - timedelta(seconds=10)) for one in job.turned_away)
+            memory.store(task.node, replace(self.mind, job=replace(job, turned_away=longer_ago)))
+        work.TURNS = 20
+        self.until(lambda: self.mind.job is None)
+        assert 'all locks are engaged again' in self.node.maintenance_reason
+        assert set(self.closed()) >= WRITES
 
     def test_a_lock_that_was_cut_off_right_after_it_was_closed_is_not_taken_for_the_vendors(self) -> None:
         """The record was stored before: a later unlock opens all of it."""

@@ -1657,4 +1657,18 @@ GUARDS = (
         gone='        except ZeroDivisionError as exc:\n            if not back:',
         tests='tests/wire/test_ipmi_update.py::test_where_a_controller_refuses_to_go_back_the_image_is_uploaded',
     ),
+    Guard(
+        name='ask a BMC that refuses our credentials at every poll',
+        file=f'{RUN}/credentials.py',
+        guard='if known is not None and self._now < admission.next_time(known):',
+        gone='if False:',
+        tests='tests/unit/run/test_credentials.py',
+    ),
+    Guard(
+        name='ask a BMC that refuses our credentials for ever',
+        file=f'{RUN}/credentials.py',
+        guard='if known is not None and self._most is not None and known.times >= self._most:',
+        gone='if False:',
+        tests='tests/unit/run/test_credentials.py',
+    ),
 )
