@@ -198,6 +198,15 @@ class Connection(Protocol):
         :raises BmcError: it could not be read.
         """
 
+    def may_write(self) -> None:
+        """See that the account may do what a job does, before anything is changed for that. Changes nothing itself.
+
+        A BMC that does not tell beforehand has nothing to say.
+
+        :raises BmcNotAuthorised: it may not.
+        :raises BmcError: that could not be found out.
+        """
+
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
         """See whether an image could be written to each of these, before anything is changed for that. Changes nothing itself.
 

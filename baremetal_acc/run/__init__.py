@@ -7,24 +7,27 @@ here sleeps. What a tick writes it has stored before (:attr:`Tools.save`), so th
 a write has broken is put back (:mod:`~baremetal_acc.decide.restore`).
 """
 
+import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide import admission, restore
 from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, BmcNotAuthorised
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import ItemState, Job, Outcome, Right, Stage, Wait
+from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
 from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.checking import check_image
 from baremetal_acc.run.credentials import Credentials
 from baremetal_acc.run.credentials import shut_out as away
 from baremetal_acc.run.ending import final_look, outcome_of, shut_out
-from baremetal_acc.run.looking import check, observe, sessions, unprotected
+from baremetal_acc.run.looking import Bmcs, check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, perform
 from baremetal_acc.run.sighting import of_asked_bmcs, sight_of
 from baremetal_acc.run.tools import Attestor, ImageStore, PlacementShell, Target, Tools
+
+LOG = logging.getLogger(__name__)
 
 _NOW = timedelta(0)
 
@@ -76,6 +79,15 @@ def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, O
             return blind(job, move, exc, tools, now)
         if putting_back and inventory is not None:
             return _put_back(job, inventory, tools, now)
+        try:
+            _see_rights(job, move, bmcs)
+        except BmcNotAuthorised as exc:
+            LOG.warning('%s: %s', job.target, exc)
+            job = replace(job, reasons=(*job.reasons, f'nothing was changed: {exc}'))
+            tools.save(job)
+            return job, Wait(delay=_NOW, doing=doing(job))
+        except AccError as exc:
+            return blind(job, move, exc, tools, now)
         job = sent(job, move.perform, now)
         tools.save(job)
         for position in move.perform:
@@ -102,6 +114,20 @@ def doing(job: Job) -> str:
     busy = [i for i in job.items if i.state in (ItemState.SENT, ItemState.RUNNING)]
     names = [describe(i.action) + (f' {i.percent} %' if i.percent is not None else '') for i in busy]
     return f'{at.name.lower()}: {", ".join(names)}' if names else at.name.lower()
+
+
+def _see_rights(job: Job, move: Move, bmcs: Bmcs) -> None:
+    """Before the first change: see that we may do all that is to be done, on every BMC that is written.
+
+    :raises BmcNotAuthorised: we may not. ``BmcError``: that could not be found out.
+    """
+    changes = Release | Flash | Program | Reset | Engage
+    if job.writing or not any(isinstance(job.items[p].action, changes) for p in move.perform):
+        return
+    planned = [i.action for i in job.items if not i.state.ended]
+    written = {a.ref.bmc for a in planned if isinstance(a, Release | Flash | Program | Engage)}
+    for name in sorted(written):
+        bmcs[name].may_write()
 
 
 def _put_back(job: Job, inventory: Inventory, tools: Tools, now: datetime) -> tuple[Job, Outcome]:

@@ -504,6 +504,9 @@ class Connection:
             self.site.reach(self.bmc)
             self.site.machine.reset_bmc(self.bmc)
 
+    def may_write(self) -> None:
+        self.site.reach(self.bmc)
+
     def last_reset(self, system: Ref) -> str | None:
         self.site.reach(self.bmc)
         found = [s for s in self.site.machine.systems.values() if (s.bmc, s.uri) == (system.bmc, system.uri)]

@@ -1671,4 +1671,11 @@ GUARDS = (
         gone='if False:',
         tests='tests/unit/run/test_credentials.py',
     ),
+    Guard(
+        name='cut the power of a host for an account that may not write',
+        file=f'{RUN}/__init__.py',
+        guard='        bmcs[name].may_write()\n',
+        gone='        pass\n',
+        tests='tests/unit/run/test_credentials.py',
+    ),
 )

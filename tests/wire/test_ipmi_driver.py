@@ -401,6 +401,16 @@ def test_commands_that_run_are_tasks(lan):
         assert TaskState.ACTIVE is connection.task(place).state
 
 
+def test_who_may_only_operate_is_found_out_by_one_login(lan):
+    """Before anything is written; a session for that is left again."""
+    site = Site(lan)
+    with site.connect(username='admin') as connection:
+        connection.may_write()
+        assert 1 == site.endpoint.sessions
+    with site.connect() as connection, pytest.raises(BmcNotAuthorised, match='the user may not be administrator'):
+        connection.may_write()
+
+
 def test_a_controller_that_does_not_tell_what_it_is_at_is_named(lan):
     """By its own place, and not by one of Redfish."""
     site = Site(lan)

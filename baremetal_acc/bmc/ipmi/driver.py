@@ -383,6 +383,14 @@ class IpmiConnection:
         """For the lock: the firmware firewall is all that can be set."""
         return IpmiWriter(self.address, self._administrator())
 
+    def may_write(self) -> None:
+        """Log in as administrator, once: reading is done as an operator.
+
+        :raises BmcNotAuthorised: the user may not be that. ``BmcError``: no session could be opened.
+        """
+        with self._administrator() as raw:
+            raw.ready()
+
     def judge(self, targets: Sequence[Ref], image: Image, upload: Upload) -> None:
         """See whether an image could be written to components of HPM.1. An operator may ask, and nothing is changed.
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from baremetal_acc.bmc.api import BmcAddress, Look
 from baremetal_acc.decide.advance import Patience, begin
 from baremetal_acc.decide.plan import EVERYTHING, plan, raise_if_unsafe
-from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
+from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload
 from baremetal_acc.model.inventory import BmcFacts, PowerState, TaskReading, TaskState, UpdateFacts
@@ -29,6 +29,7 @@ class Machine:
     """The truth of one BMC with one GPU: version, staged version, lock, power, tasks; and switches for what goes wrong.
 
     :ivar task_ends: how tasks end; those that put something back end well, unless ``restores`` is off.
+    :ivar operator: our account may not write.
     :ivar judges: it says beforehand what speaks against an image; ``speaks_against`` names those that it does not take.
     :ivar spoils: images that make the card run ``becomes``, at once or (``spoils_when_reset``) with the next reset.
     """
@@ -60,6 +61,7 @@ class Machine:
     spoils_when_reset: bool = False
     restores: bool = True
     judges: bool = False
+    operator: bool = False
     speaks_against: tuple[str, ...] = ()
 
     def lock(self, session: str, now: datetime) -> LockReading:
@@ -143,6 +145,10 @@ class Connection:
             power=self.machine.power,
         )
         return Look(facts=facts, accelerators=devices, platform_devices=(), gaps=(), reader=Reader(self.session))
+
+    def may_write(self):
+        if self.machine.operator:
+            raise BmcNotAuthorised(bmc=HOST, what='the user may not be administrator')
 
     def judge(self, targets, image, upload):
         for target in targets:

@@ -98,6 +98,17 @@ def test_a_shell_that_dies_does_not_begin_to_count_anew():
     assert [1] == [one['times'] for one in stored['turned_away']]
 
 
+def test_an_account_that_may_only_read_is_found_out_before_anything_is_changed():
+    """Once, before the host is held: no power is cut, and no lock opened, for a job that cannot be done."""
+    bench = Bench(machine=Machine(operator=True, protects_all=True))
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert 'nothing was changed: BMC host: the user may not be administrator' in outcome.reasons
+    assert not outcome.wrote
+    assert PowerState.ON is bench.machine.power
+    assert ['withdraw', 'withdraw everything'] == bench.machine.log
+
+
 def test_what_may_read_and_not_write_ends_with_what_is_open():
     """The role was taken while the job wrote: engaging is refused five times, and what is open can still be read."""
 

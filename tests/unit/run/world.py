@@ -587,6 +587,9 @@ class Connection:
         if how == 'answer lost':
             raise BmcUnreachable(bmc=self.bmc, what='connection cut')
 
+    def may_write(self):
+        return None
+
     def last_reset(self, system):
         return str(self.system.resets) if self.system.tells else None
 
