@@ -400,7 +400,7 @@ def relevant(
             case Verb.APPLY:
                 return True
             case Verb.LOCK:
-                return locks
+                return locks or finding.subject.startswith('users ')
             case Verb.PROGRAM:
                 return locks or any(fnmatchcase(finding.subject.casefold(), s) for s in subjects)
             case Verb.UNLOCK:

@@ -7,9 +7,11 @@ and give it a password that he knows; an account that is expected to do little i
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from baremetal_acc.model.inventory import PRIVILEGES, BmcUser
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import PRIVILEGES, BmcUser, Inventory
+from baremetal_acc.model.ref import BmcName
 
 
 def limits(expected: Iterable[str]) -> Mapping[str, str | None]:
@@ -28,6 +30,17 @@ def limits(expected: Iterable[str]) -> Mapping[str, str | None]:
             raise ValueError(f'{name!r} is named twice')
         found[name] = privilege or None
     return found
+
+
+def audit(
+    accelerator: Accelerator, inventory: Inventory, expected: Iterable[str]
+) -> Iterator[tuple[BmcName, tuple[str, ...], str | None]]:
+    """Each BMC of a device that tells who may log in, what is wrong with that, and why not all accounts could be read."""
+    wanted = tuple(expected)
+    for name in sorted({ref.bmc for ref in accelerator.refs}):
+        facts = inventory.bmc(name)
+        if facts is not None and facts.accounts is not None:
+            yield name, (*strange(facts.accounts.users, wanted), *facts.accounts.unguarded), facts.accounts.unread
 
 
 def strange(users: Iterable[BmcUser], expected: Iterable[str]) -> list[str]:

@@ -267,15 +267,10 @@ def _users(accelerator: Accelerator, wanted: Demands, inventory: Inventory) -> I
     if wanted.bmc_users is None:
         return
     expected = f'nobody but {", ".join(sorted(wanted.bmc_users))}' if wanted.bmc_users else 'nobody'
-    for name in sorted({ref.bmc for ref in accelerator.refs}):
-        facts = inventory.bmc(name)
-        if facts is None or facts.accounts is None:
-            continue
-        strange = [*accounts.strange(facts.accounts.users, wanted.bmc_users), *facts.accounts.unguarded]
-        if facts.accounts.unread is not None:
-            strange.append(f'not all accounts could be read: {facts.accounts.unread}')
-        found = '; '.join(strange) or 'nobody else'
-        met = Met.NO if strange else Met.YES
+    for name, strange, unread in accounts.audit(accelerator, inventory, wanted.bmc_users):
+        wrong = strange if unread is None else (*strange, f'not all accounts could be read: {unread}')
+        found = '; '.join(wrong) or 'nobody else'
+        met = Met.NO if wrong else Met.YES
         yield _finding(accelerator, f'users of BMC {name}', expected, found, met, wanted.bmc_users_rule)
 
 

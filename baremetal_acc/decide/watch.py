@@ -3,10 +3,11 @@
 """Is a machine still as it was handed over, who has to know, and what is done about it?
 
 While a node is somebody else's, each look at it is compared with what was handed over: cards, firmware, functions,
-configuration, and every lock that was closed then (:func:`troubles`). What differs is told once, and once more when it is over
-(:func:`next_round`). What could not be read is no difference and is not OK either: it is told when it stays so. What is done
-about a difference is for the rules to say (:func:`reactions`); a lock that is closed again needs no reset of somebody else's
-host, else it is only told (:func:`closable`).
+configuration, and every lock that was closed then (:func:`troubles`); and the accounts of its BMCs with those that the rules
+expect (:func:`accounts`). What differs is told once, and once more when it is over (:func:`next_round`). What could not be read
+is no difference and is not OK either: it is told when it stays so. What is done about a difference is for the rules to say
+(:func:`reactions`); a lock that is closed again needs no reset of somebody else's host, else it is only told
+(:func:`closable`).
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from baremetal_acc.decide import drift, evidence, images
+from baremetal_acc.decide.accounts import audit
 from baremetal_acc.decide.baseline import HOST_PATHS, ON_DRIFT, Baseline, DriftAction, NodeFacts, demands
 from baremetal_acc.decide.drift import Change, ChangeKind, shown
 from baremetal_acc.decide.verify import components_wanted
@@ -33,8 +35,9 @@ CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
 class TroubleKind(StrEnum):
     """What is wrong.
 
-    ``unproven``: the node is with somebody, and nothing says how it was handed over. ``opened``: our own step has opened
-    locks, and they were not closed since. ``unreadable``: nobody can say whether something is wrong.
+    ``account``: somebody may log in to a BMC whom no rule expects. ``unproven``: the node is with somebody, and nothing says
+    how it was handed over. ``opened``: our own step has opened locks, and they were not closed since. ``unreadable``: nobody
+    can say whether something is wrong.
     """
 
     LOCK = 'lock'
@@ -42,6 +45,7 @@ class TroubleKind(StrEnum):
     FUNCTION = 'function'
     CARD = 'card'
     CONFIGURATION = 'configuration'
+    ACCOUNT = 'account'
     UNPROVEN = 'unproven'
     OPENED = 'opened'
     UNREADABLE = 'unreadable'
@@ -272,6 +276,26 @@ def holds(was: LockReading, found: LockReading, judged: LockReading) -> bool:
     if judged.state is LockState.LOCKED_VERIFIED or (was.state, judged.state) == (LockState.LOCKED_REPORTED,) * 2:
         return True
     return found.state is LockState.LOCKED_REPORTED and judged.state is LockState.PENDING_RESET and found.in_force
+
+
+def accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:
+    """Who may log in to a BMC and is not expected there. That goes by the rules of now, and not by how it was handed over."""
+    return _once(_accounts(seen, baseline, node))
+
+
+def _accounts(seen: Inventory, baseline: Baseline, node: NodeFacts) -> Iterator[Trouble]:
+    for a in seen.accelerators:
+        expected = demands(baseline, a, node).bmc_users
+        if expected is None:
+            continue
+        for bmc, strange, unread in audit(a, seen, expected):
+            for said in strange:
+                what = shown(f'account {said} of BMC {bmc}', 2 * drift.CHARACTERS)
+                yield Trouble(kind=TroubleKind.ACCOUNT, device=None, subject=what, text=f'{what}: no rule expects it')
+            if unread is not None:
+                what = f'accounts of BMC {bmc}'
+                text = f'{what}: not all of them could be read: {shown(unread)}'
+                yield Trouble(kind=TroubleKind.UNREADABLE, device=None, subject=what, text=text, certain=False)
 
 
 def open_locks(seen: Inventory, baseline: Baseline, node: NodeFacts) -> tuple[Trouble, ...]:

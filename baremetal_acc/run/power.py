@@ -130,7 +130,8 @@ def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
 
 
 def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: datetime) -> list[str]:
-    """Why the host must not run: locks that do not hold, read over fresh sessions, and devices that nobody may use.
+    """Why the host must not run: locks that do not hold, read over fresh sessions, accounts of BMCs that nobody expects, which
+    may open them, and devices that nobody may use.
 
     What its BIOS keeps comes in force with this very start; whether it did is seen in the end.
     """
@@ -139,6 +140,7 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
     lost = restore.lost(job)
     why = [str(f) for f in unprotected(verdict)]
+    why += [str(f) for f in verdict.unmet if f.subject.startswith('users ')]
     why += [f'{device} could be neither written nor put back' for device in lost]
     why += [f'{device} is quarantined' for device in sorted(tools.unusable(job, inventory).difference(lost))]
     return why

@@ -264,6 +264,8 @@ class _Round:
         mind = self._mind
         if mind.opened is not None:
             yield watch.opened(f'locks are open since {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
+        if self._tools is not None:
+            yield from watch.accounts(inventory, self._tools.baseline, target_of(self._task).node)
         if handed is None:
             yield watch.unproven(ADOPTED.format(state=self._task.node.provision_state))
             if self._tools is not None:

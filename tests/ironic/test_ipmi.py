@@ -295,6 +295,98 @@ class TestWatched(WatchCase, IpmiCase):
         assert frozenset() == watch.rounds_of(self.service).sessions.owners()
 
 
+class TestAccounts(WatchCase, IpmiCase):
+    """Who may log in to the BMC is named by a rule, and somebody makes himself an account over the LAN."""
+
+    baseline = IpmiCase.baseline + 'bmc_users = ["admin=administrator"]\non_drift = ["notify", "maintenance"]\n'
+
+    def make_account(self) -> None:
+        """A second administrator, by ipmitool."""
+        self.ask('user', 'set', 'name', '5', 'mallory')
+        self.ask('user', 'set', 'password', '5', 'of mallory')
+        self.ask('channel', 'setaccess', '1', '5', 'ipmi=on', 'privilege=4')
+        self.ask('user', 'enable', '5')
+
+    def take_account(self) -> None:
+        """The operator disables it."""
+        self.ask('user', 'disable', '5')
+
+    def ask(self, *words: str) -> None:
+        """Over the LAN, with the operator's account."""
+        bmc = self.machine.bmcs['host']
+        Ipmitool(bmc.ipmi_port, self._folder, user=bmc.username, password=bmc.password).right(*words)
+
+    def refused(self, flow: str) -> None:
+        """The step has failed for the account."""
+        assert flow == self.settle()
+        assert "expected nobody but admin=administrator, found 'mallory' (number 5, administrator)" in self.node.last_error
+
+    def test_no_cleaning_and_no_deploy_passes_while_it_is_there(self) -> None:
+        """Locked it is all the same; and a machine from which the account is taken goes the whole way."""
+        self.make_account()
+        self.clean()
+        self.refused(states.CLEANFAIL)
+        assert set(self.closed()) >= WRITES, 'locked first, then looked who there is'
+        self.clear()
+        self.clean('verify_accelerators')
+        self.refused(states.CLEANFAIL)
+        self.take_account()
+        self.clear()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.make_account()
+        self.deploy()
+        self.refused(states.DEPLOYFAIL)
+        assert not self.mind.handed_over
+
+    def test_the_watch_tells_it_and_that_it_is_gone(self) -> None:
+        """By whole looks: a glance reads no accounts. The rules of the node's devices say what is done about it."""
+        self.handed_over()
+        self.make_account()
+        self.round()
+        assert ([], False) == (self.alarms(), self.node.maintenance), 'a glance does not see it'
+        mind = self.mind
+        assert mind.watched is not None
+        assert mind.watched.looked is not None
+        long_ago = mind.watched.looked - timedelta(hours=2)
+        memory.store(self.node, replace(mind, watched=replace(mind.watched, looked=long_ago)))
+        self.round()
+        assert (['account'], [('start', 'account')]) == (self.alarms(), self.told())
+        text = "account 'mallory' (number 5, administrator) of BMC host: no rule expects it"
+        assert text in self.node.maintenance_reason
+        assert any(f'alarm: {text}' in e for e in self.history())
+        self.round()
+        assert [('start', 'account')] == self.told(), 'once'
+        self.take_account()
+        self.round()
+        assert ([], [('start', 'account'), ('end', 'account')]) == (self.alarms(), self.told())
+
+    def test_locking_fails_on_it_though_everything_is_locked(self) -> None:
+        """Whoever is that administrator opens it again. The host of a node that is serviced stays off."""
+        self.to_active()
+        self.make_account()
+        self.serve('lock_accelerators')
+        self.refused(states.SERVICEFAIL)
+        assert set(self.closed()) >= WRITES
+        assert None is self.mind.opened
+        self.take_account()
+        self.clear()
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+        self.serve('lock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+
+    def test_a_service_that_reconciles_does_not_give_the_host_back_to_it(self) -> None:
+        """The locks were opened with the host off; they are closed, and the host stays off with the account there."""
+        self.to_active()
+        self.serve('unlock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        self.make_account()
+        self.serve('reconcile_accelerators')
+        self.refused(states.SERVICEFAIL)
+        assert ('Off', True) == (self.power(), set(self.closed()) >= WRITES)
+
+
 class TestNoFirewall(IpmiCase):
     """A BMC that has none, nor takes firmware by IPMI, as many."""
 

@@ -59,6 +59,7 @@ VERDICT = Verdict(
         finding('function Slot0', v.FPGA),
         finding('function Slot1', v.FPGA),
         finding('present', None),
+        finding('users of BMC host'),
         finding('lock bmc-network', met=Met.YES),
     ),
 )
@@ -67,16 +68,16 @@ VERDICT = Verdict(
 @pytest.mark.parametrize(
     ('verb', 'devices', 'expected'),
     [
-        (Verb.APPLY, None, 7),
-        (Verb.APPLY, {v.GPU}, 3),
-        (Verb.LOCK, None, 4),
+        (Verb.APPLY, None, 8),
+        (Verb.APPLY, {v.GPU}, 4),
+        (Verb.LOCK, None, 5),
         (Verb.LOCK, {v.FPGA}, 1),
         (Verb.PROGRAM, {v.FPGA}, 2),
         (Verb.UNLOCK, None, 0),
     ],
 )
 def test_a_verb_is_judged_by_what_it_is_about(verb, devices, expected):
-    """lock does not fail for old firmware but for a card that is not seen, program not for another slot; apply for all."""
+    """lock fails for a card that is not seen and for who may undo it, not for old firmware; apply for all."""
     slots = ('slot0',) if verb is Verb.PROGRAM else ()
     found = work.relevant(verb, VERDICT, None if devices is None else frozenset(devices), slots)
     assert expected == len(found)

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.decide import baseline
+from baremetal_acc.decide import baseline, watch
 from baremetal_acc.decide.accounts import limits, strange
 from baremetal_acc.decide.verify import verify
+from baremetal_acc.decide.watch import TroubleKind
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.inventory import Accounts, BmcUser
 from baremetal_acc.model.job import Met
@@ -45,6 +46,43 @@ def test_an_account_that_nobody_named_is_not_met(accounts, met, says):
     assert (met, 'nobody but admin, oper', 'r') == (one.met, one.expected, one.rule)
     assert one.found.endswith(says)
     assert 'users of BMC host' == one.subject
+
+
+def wrong(accounts, rule='bmc_users = ["admin"]', before=()):
+    """What a round of the watch makes of them, and of what was known before."""
+    inventory = v.inventory(v.gpu(), v.fpga())
+    inventory = replace(inventory, bmcs=tuple(replace(b, accounts=accounts) for b in inventory.bmcs))
+    rules = baseline.parse(f'format = 1\n[[rule]]\nname = "r"\nblock = []\n{rule}\n', 'baseline.toml')
+    return watch.next_round(before, watch.accounts(inventory, rules, v.NODE), v.NOW, patience=3)
+
+
+def test_the_watch_tells_an_account_once_and_that_it_is_gone():
+    """One that came with the tenant, or behind our back. It is of the BMC, however many cards that shows."""
+    came = wrong(Accounts(users=(ADMIN, STRANGER)))
+    (alarm,) = came.begun
+    assert (TroubleKind.ACCOUNT, None, True) == (alarm.trouble.kind, alarm.trouble.device, alarm.trouble.certain)
+    assert "account 'mallory' (number 5, administrator) of BMC host: no rule expects it" == str(alarm.trouble)
+    assert frozenset() == watch.exposed([alarm.trouble])
+    again = wrong(Accounts(users=(ADMIN, STRANGER)), before=came.alarms)
+    assert ((), ()) == (again.begun, again.ended)
+    over = wrong(Accounts(users=(ADMIN,)), before=again.alarms)
+    assert ((), (), ['account']) == (over.alarms, over.begun, [a.trouble.kind for a in over.ended])
+
+
+def test_accounts_that_cannot_be_read_end_no_alarm_and_are_one_when_it_stays():
+    """As of all that nobody can see."""
+    known = wrong(Accounts(users=(ADMIN, STRANGER))).alarms
+    for told in ([], [], ['unreadable']):
+        came = wrong(Accounts(users=(ADMIN,), unread='no answer'), before=known)
+        known = came.alarms
+        assert (told, ()) == ([a.trouble.kind for a in came.begun], came.ended)
+    assert ['unreadable', 'account'] == [a.trouble.kind for a in known]
+
+
+def test_the_watch_says_nothing_where_no_rule_asks_or_the_driver_does_not():
+    """As verification."""
+    assert () == wrong(Accounts(users=(STRANGER,)), rule='').alarms
+    assert () == wrong(None).alarms
 
 
 def test_where_no_rule_asks_or_the_driver_does_not_nothing_is_said():

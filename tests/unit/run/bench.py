@@ -13,7 +13,7 @@ from baremetal_acc.decide.plan import EVERYTHING, plan, raise_if_unsafe
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload
-from baremetal_acc.model.inventory import BmcFacts, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import Accounts, BmcFacts, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.job import Flow, Job, Wait
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind
 from baremetal_acc.model.ref import HOST, Ref
@@ -62,6 +62,7 @@ class Machine:
     restores: bool = True
     judges: bool = False
     operator: bool = False
+    accounts: Accounts | None = None
     speaks_against: tuple[str, ...] = ()
 
     def lock(self, session: str, now: datetime) -> LockReading:
@@ -143,6 +144,7 @@ class Connection:
             update=UpdateFacts(push=True, pull=False, judges=self.machine.judges),
             system=v.SYSTEM,
             power=self.machine.power,
+            accounts=self.machine.accounts,
         )
         return Look(facts=facts, accelerators=devices, platform_devices=(), gaps=(), reader=Reader(self.session))
 

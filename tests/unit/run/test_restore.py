@@ -11,7 +11,7 @@ from baremetal_acc.decide import restore
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
+from baremetal_acc.model.inventory import Accounts, BmcUser, Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
@@ -353,6 +353,24 @@ def test_a_host_is_not_given_back_with_a_card_that_was_quarantined_before():
     assert isinstance(outcome, Failed)
     assert PowerState.OFF is bench.machine.power
     assert any(f'the host stays powered off: {v.GPU} is quarantined' in r for r in outcome.reasons)
+
+
+def test_a_host_is_not_given_back_to_an_account_that_nobody_expects():
+    """Who may log in to the BMC opens any lock again. Locked first, then looked who there is."""
+    admin, mallory = (BmcUser(number=n, name=name, privilege='administrator') for n, name in ((2, 'admin'), (5, 'mallory')))
+    bench = Bench(machine=Machine(accounts=Accounts(users=(admin, mallory))))
+    rules = bench.baseline
+    bench.baseline = replace(rules, rules=tuple(replace(r, bmc_users=('admin',)) for r in rules.rules))
+    bench.tools = replace(bench.tools, baseline=bench.baseline)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert PowerState.OFF is bench.machine.power
+    assert bench.machine.closed
+    (told,) = [r for r in outcome.reasons if 'the host stays powered off' in r]
+    assert "users of BMC host: expected nobody but admin, found 'mallory' (number 5, administrator)" in told
+    bench.machine.accounts = Accounts(users=(admin,))
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Done)
 
 
 def test_a_host_that_does_not_go_off_is_told_more_than_once_and_then_of():
