@@ -492,6 +492,8 @@ class _Asked(NamedTuple):
         if answer.sender == bridge.BMC:
             mine = (answer.netfn, answer.command, answer.sequence) == (self.netfn | 1, self.command, sequence)
             return Reply(answer.code, answer.data) if mine and answer.to == _CONSOLE else None
+        # Nor does the BMC speak for a controller behind, though other clients take that by sequence number and command: a late
+        # answer of its own, such as its Device ID, has one of 64 numbers too, and would be taken for that of a card.
         if inner is None or (answer.sender, answer.netfn, answer.command) != (inner[0], inner[1] >> 2 | 1, inner[5]):
             return None
         # Some BMCs give back the sequence number of what was carried, others that of what carried it; and some leave the
