@@ -701,16 +701,11 @@ def locked(ran: Ran, box: Box, state: str, closes: str | None) -> None:
             ran.wrong.append(f'nobody could open again what would be closed: a record of {len(closes)} characters')
     if state != LockState.LOCKED_REPORTED or (BMC, *GET_ENABLES) in ran.hostile.touched:
         return
-    # Which commands of a vendor are to be closed, and whether a NetFn is used at all, is known from the BMC alone.
+    # Which commands of a vendor, and of those that are closed where they can be, is known from the BMC alone.
     lied = {command for address, netfn, command in ran.hostile.touched if (address, netfn) == (BMC, 0x06)}
     vendors = lied & {0x09, 0x0A, 0x0C, 0x64}
-    left = sorted(
-        one
-        for one in box.open
-        if not (one[0] in firewall.VENDORS and vendors)
-        # Not used, and its masks refused: nobody says that it is there.
-        and not (one[0] != 0x06 and 0x09 in lied and lied & {0x0A, 0x0C})
-    )
+    required = {(place.netfn, place.command) for place in box.bmc.commands if is_required(place)}
+    left = sorted(one for one in box.open if one in required or not vendors)
     if left:
         ran.wrong.append('locked, and open are ' + ', '.join(f'{netfn:02X}/{command:02X}' for netfn, command in left))
 
