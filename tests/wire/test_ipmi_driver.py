@@ -28,7 +28,7 @@ from baremetal_acc.bmc.ipmi.wire import Code, NetFn
 from baremetal_acc.decide.baseline import Baseline, Exposure, NodeFacts
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
-from baremetal_acc.emulator.ipmi.controller import Controller, Identity, Privilege, Refusal
+from baremetal_acc.emulator.ipmi.controller import Answer, Controller, Identity, Privilege, Refusal
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, Product, inventory
 from baremetal_acc.emulator.ipmi.hpm import Part as HpmPart
 from baremetal_acc.emulator.ipmi.hpm import Times
@@ -669,6 +669,28 @@ def test_what_an_operator_is_refused_is_asked_as_an_administrator_and_never_by_o
         assert 'unknown' == look.reader.peek('/ipmi/firewall/f').body['State']
         connection.look(NOW)
     assert 2 == sum(logins)
+
+
+@pytest.mark.parametrize('code', [0xC0, 0xC3])
+def test_who_is_busy_for_a_moment_hides_nothing(site, code):
+    """Each kind of command is answered so once, by the BMC and by the controller behind it: the look is the same."""
+    plain = site.look()
+    seen = set()
+
+    def busy_once(request, execute):
+        first = (request.netfn, request.command) not in seen
+        seen.add((request.netfn, request.command))
+        return Answer(code, request.data[:1] if request.netfn == 0x2C else b'') if first else execute(request)
+
+    def busy(request, execute):
+        told = {(0x06, 0x3B), (0x06, 0x3C), (0x06, 0x34), (0x06, 0x38), (0x06, 0x54)}
+        return execute(request) if (request.netfn, request.command) in told else busy_once(request, execute)
+
+    site.bmc.around = busy
+    look = site.look()
+    assert (plain.accelerators, plain.gaps) == (look.accelerators, look.gaps)
+    assert (plain.facts.accounts, plain.facts.power) == (look.facts.accounts, look.facts.power)
+    assert {(0x0A, 0x11), (0x0A, 0x23), (0x06, 0x01), (0x06, 0x44), (0x2C, 0x2E), (0x2C, 0x2F), (0x00, 0x01)} <= seen
 
 
 def test_ipmi_sim_has_neither_hpm_1_nor_a_firewall(sim):

@@ -32,6 +32,7 @@ from baremetal_acc.bmc.ipmi import device, firewall, fitting, fru, hpm, inventor
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
+from baremetal_acc.bmc.ipmi.patient import Patience, Patient
 from baremetal_acc.bmc.ipmi.place import Privilege
 from baremetal_acc.bmc.ipmi.resource import Part, Place
 from baremetal_acc.bmc.ipmi.session import Sessions
@@ -121,6 +122,7 @@ class IpmiConnection:
         self._others: list[Sessions] = []
         self._uploading: Sessions | None = None
         self._asking: Sessions | None = None
+        self._patience: Patience | None = None
 
     def __enter__(self) -> 'IpmiConnection':
         return self
@@ -145,13 +147,13 @@ class IpmiConnection:
 
         :raises BmcError: no answer, or the BMC does not say what it is.
         """
-        with self._budgeted():
-            seen = device.look(self._raw)
+        with self._reading() as patience:
+            seen = device.look(self._raw, patience)
             gaps: list[Gap] = []
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             power = self._power(gaps)
             closed = self._firewall()
-            accounts = users.read(self._raw, self.address.username or '')
+            accounts = users.read(self._to(()), self.address.username or '')
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
         found = inventory.found(seen, targets, self.address.name, self._devices or table.shipped(), system, gaps)
@@ -200,11 +202,21 @@ class IpmiConnection:
             self._asking = self._asking or self._administrator()
             try:
                 with self._asking.limited(self.address.budget):
-                    return ask(bridged(self._asking, path))
+                    return ask(bridged(self._asking, path, self._patience))
             except BmcNotAuthorised:
                 raise exc from None
             finally:
                 self._asking.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Patience]:
+        """Within, who is busy is asked again, for a short time in all; it takes no longer than a look may."""
+        self._patience = Patience()
+        try:
+            with self._budgeted():
+                yield self._patience
+        finally:
+            self._patience = None
 
     @contextmanager
     def _budgeted(self) -> Iterator[None]:
@@ -230,7 +242,7 @@ class IpmiConnection:
 
         :raises BmcError: it could not be read.
         """
-        data = ask(self._raw, NetFn.CHASSIS, _CHASSIS_STATUS, what='Get Chassis Status', least=3)
+        data = ask(self._to(()), NetFn.CHASSIS, _CHASSIS_STATUS, what='Get Chassis Status', least=3)
         return PowerState.ON if data[0] & 0x01 else PowerState.OFF
 
     def _facts(
@@ -267,7 +279,7 @@ class IpmiConnection:
     def glance(self, uris: Iterable[str], within: timedelta) -> Mapping[str, Document | BmcError]:
         """Read some resources again."""
         found: dict[str, Document | BmcError] = {}
-        with self._raw.limited(within):
+        with self._raw.limited(within), self._reading():
             for uri in uris:
                 try:
                     found[uri] = self._read(uri)
@@ -303,7 +315,7 @@ class IpmiConnection:
 
         :raises BmcError: it could not be read, or is none.
         """
-        with self._budgeted():
+        with self._reading():
             return self._component_now(ref)
 
     def _component_now(self, ref: Ref) -> Component:
@@ -397,7 +409,7 @@ class IpmiConnection:
         :raises AccError: as the contract says; see :mod:`baremetal_acc.bmc.ipmi.fitting`.
         """
         content = fitting.opened(image, upload)
-        with self._budgeted():
+        with self._reading():
             for target in targets:
                 path, number = self._place(target)
                 self._as_may(path, partial(fitting.judge, ref=target, number=number, image=image, content=content))
@@ -486,7 +498,7 @@ class IpmiConnection:
     # -- places -------------------------------------------------------------------------------------------------------
 
     def _to(self, path: Path) -> Raw:
-        return bridged(self._raw, path)
+        return bridged(self._raw, path, self._patience)
 
     def _ref(self, place: Place) -> Ref:
         return Ref(bmc=self.address.name, uri=place.uri)
@@ -503,11 +515,14 @@ def _components(raw: Raw) -> tuple[hpm.Component, ...] | None:
     return None if target is None else hpm.components(raw, target)
 
 
-def bridged(raw: Raw, path: Path) -> Raw:
+def bridged(raw: Raw, path: Path, patience: Patience | None = None) -> Raw:
     """To a controller.
 
     :param raw: to the BMC.
+    :param patience: with those that are busy; None: what they answer is an answer.
     """
+    raw = raw if patience is None else Patient(raw, patience)
     for hop in path:
         raw = Bridge(raw, address=hop.address, channel=hop.channel)
+        raw = raw if patience is None else Patient(raw, patience)
     return raw

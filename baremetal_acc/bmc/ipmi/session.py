@@ -591,8 +591,8 @@ class Sessions:
 
     @contextmanager
     def limited(self, budget: timedelta) -> Iterator[None]:
-        """Use no more than this time for what is done within."""
-        before, self._until = self._until, self._clock() + budget.total_seconds()
+        """Use no more than this time for what is done within, nor more than was left before."""
+        before, self._until = self._until, min(self._until, self._clock() + budget.total_seconds())
         try:
             yield
         finally:

@@ -197,7 +197,7 @@ def begin(
     stages = [Stage.OPEN, Stage.SEND, Stage.FINISH, Stage.STAGED]
     if properties.prepare and image.asks(ActionKind.PREPARE, upload.component):
         stages.insert(0, Stage.PREPARE)
-    course = tuple(stages)
+    course = tuple(stages) if further else (Stage.ABORT, *stages)
     if properties.backup and image.asks(ActionKind.BACKUP, upload.component):
         stages.insert(0, Stage.BACKUP)
     if not further:
@@ -364,7 +364,7 @@ _NOT_WHOLE = frozenset({0x81, 0x82})
 
 
 def _anew(transfer: Transfer) -> Transfer:
-    """The upload from its first block, and from what prepares it."""
+    """The upload from its first block, and from what prepares it; what is there of it is broken off."""
     return replace(
         transfer,
         stage=transfer.course[0],

@@ -686,7 +686,7 @@ def test_an_upload_that_is_taken_up_by_a_controller_that_has_restarted_begins_an
     while transfer.sent < 1000:
         transfer = step(controller, transfer, controller.clock())
     kept = resumed(transfer.upload, paused(transfer, 5.0), 7.0)
-    controller.opened = False
+    controller.opened, controller.running = False, (0, 0.0, 0)
     done = turn(controller, kept, clock=controller.clock, sleep=controller.clock.sleep, within=timedelta(hours=1))
     assert (True, 1) == (done.staged, done.anew)
     assert FIRMWARE == controller.got
