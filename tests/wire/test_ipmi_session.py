@@ -7,6 +7,7 @@ The BMC is our emulator, which shares no code with the client, and which ipmitoo
 
 import concurrent.futures
 import hmac
+import itertools
 import logging
 import re
 import struct
@@ -893,6 +894,32 @@ def test_a_message_that_answers_something_else_is_not_the_answer(site, bmc, fiel
     bmc.change = change
     with site.login() as session:
         assert 0x11 == identify(Bridge(session, address=0x72)).device
+
+
+@pytest.mark.parametrize('number', ['its own', 'that of Send Message'])
+def test_a_late_answer_to_the_command_before_is_none_to_the_next(site, bmc, number):
+    """It comes twice where Send Message was sent twice. Whatever number a bridge begins with, it is not the number of the next.
+
+    Before, one of 64 beginnings made it that: a part of one FRU was read into another place of it.
+    """
+    late = []
+
+    def change(messages):
+        if len(messages) < 2:
+            return messages
+        named = messages[0].sequence if number != 'its own' else messages[1].sequence
+        answer = emulated.Message(**{**fields(messages[1]), 'sequence': named})
+        before, late[:] = list(late), [answer]
+        return [messages[0], *before, answer]
+
+    with site.login() as session:
+        near = Bridge(session, address=0x72)
+        bmc.change = change
+        for begin in range(64):
+            near._sequences = itertools.count(begin)
+            for n in (2 * begin, 2 * begin + 1):
+                assert Reply(0, bytes([n, 0])) == near(*ODD, bytes([n]))
+        bmc.change = lambda messages: messages
 
 
 class Damaged:

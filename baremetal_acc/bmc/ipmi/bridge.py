@@ -7,7 +7,8 @@ The nearer one is given the whole message by Send Message, with the request to s
 * in the answer to Send Message (carriers of AMCs do so), or
 * as a message of its own. A transport that hears such messages hands one on as in the first case: as the data of its answer
   to the Send Message. It is the transport that has to look at the sequence number: some BMCs give back that of the carried
-  message, others that of the Send Message, which only the transport knows (OpenIPMI's ipmi_sim 2.0.33 does so); or
+  message, others that of the Send Message, which only the transport knows (OpenIPMI's ipmi_sim 2.0.33 does so). Ours gives both
+  the same, and tells it; or
 * into a queue of the nearer controller, from which Get Message takes it.
 
 Two levels are a bridge over a bridge. There the answer has to come by the first or the third way.
@@ -20,7 +21,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from baremetal_acc.bmc import wait
@@ -173,6 +174,8 @@ class Bridge:
             return Reply(sent.code)
         if not sent.ok:
             raise refusal(self._raw, f'Send Message to controller {self._address:02X}h on channel {self._channel}', sent)
+        if sent.number is not None:
+            request = replace(request, sequence=sent.number)
         answer = self._heard(sent.data, request) if sent.data else self._fetched(request, until)
         return Reply(answer.code, answer.data, sent.again)
 

@@ -222,7 +222,7 @@ class Codec(pyghmi.Session):
         self.outgoing = b''
         self.failure: BmcError | None = None
         self.odd: str | None = None
-        self.seqlun = 0
+        self.seqlun = secrets.randbelow(64)  # a controller behind must not take the first of ours for one of the session before
         self._message = self._awaited = b''
         self._ready: _Packet | None = None
         self._untagged: tuple[str, bytearray] | None = None
@@ -424,6 +424,11 @@ class Codec(pyghmi.Session):
         _, self.seqlun, self._message, self._awaited, self.outgoing = ready
         return self.outgoing
 
+    @property
+    def following(self) -> int:
+        """The sequence number of the message that is encoded next."""
+        return (self.seqlun + 1) & 0x3F
+
     def prepare(self, netfn: int, command: int, data: bytes, lun: int) -> None:
         """Make the packet of the command that probably comes next, while an answer is waited for.
 
@@ -434,7 +439,7 @@ class Codec(pyghmi.Session):
 
     def _made(self, asked: tuple[int, int, bytes, int]) -> '_Packet':
         netfn, command, data, lun = asked
-        sequence = (self.seqlun + 1) & 0x3F
+        sequence = self.following
         there, back = netfn << 2 | lun, (netfn | 1) << 2
         body = bytes((_CONSOLE, sequence << 2, command)) + data
         message = bytes((_BMC, there, -_BMC - there & 0xFF)) + body + bytes((-sum(body) & 0xFF,))

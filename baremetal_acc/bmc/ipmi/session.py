@@ -152,7 +152,12 @@ class Session:
             return Reply(Code.LENGTH_EXCEEDED)
         with self._lock:
             within = self._there.answer if within is None else within
-            reply = self._asked(_Asked(netfn, command, bytes(data), lun, once, within.total_seconds()))
+            asked = _Asked(netfn, command, bytes(data), lun, once, within.total_seconds())
+            if asked.carried is None:
+                reply = self._asked(asked)
+            else:
+                number = self._codec.following
+                reply = replace(self._asked(asked.numbered(number)), number=number)
         LOG.debug('%s: %02Xh/%02Xh: %02Xh', self.label, netfn, command, reply.code)
         return reply
 
@@ -486,6 +491,16 @@ class _Asked(NamedTuple):
         tracked = (self.netfn, self.command) == (NetFn.APP, _SEND_MESSAGE) and self.data[:1] and self.data[0] & 0xC0 == 0x40
         return self.data[1:] if tracked and len(self.data) >= 8 else None
 
+    def numbered(self, sequence: int) -> '_Asked':
+        """What is carried gets the sequence number of what carries it.
+
+        Some BMCs give back the one, others the other. Were they two, a late answer to the command before could have the number
+        that this one is known by; and two bridges to one controller may have begun with the same.
+        """
+        inner = self.data[4:-1]
+        inner = inner[:1] + bytes((sequence << 2 | inner[1] & 0x03,)) + inner[2:]
+        return self._replace(data=self.data[:4] + inner + bytes((-sum(inner) & 0xFF,)))
+
     def answered(self, answer: Answer, sequence: int) -> Reply | None:
         """What a message says to it; None: it is about something else."""
         inner = self.carried
@@ -496,9 +511,8 @@ class _Asked(NamedTuple):
         # answer of its own, such as its Device ID, has one of 64 numbers too, and would be taken for that of a card.
         if inner is None or (answer.sender, answer.netfn, answer.command) != (inner[0], inner[1] >> 2 | 1, inner[5]):
             return None
-        # Some BMCs give back the sequence number of what was carried, others that of what carried it; and some leave the
-        # address on it that it had on the bus (OpenIPMI's ipmi_sim 2.0.33).
-        mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence in (inner[4] >> 2, sequence)
+        # Some leave the address on it that it had on the bus (OpenIPMI's ipmi_sim 2.0.33).
+        mine = answer.to in (_CONSOLE, inner[3]) and answer.sequence == sequence
         return Reply(Code.OK, answer.whole) if mine and sound(answer.whole) else None
 
 

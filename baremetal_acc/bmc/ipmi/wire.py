@@ -78,12 +78,14 @@ class Reply:
 
     :ivar code: completion code; not always one of :class:`Code`.
     :ivar data: what comes after it.
+    :ivar number: of what Send Message has carried, the sequence number that the transport gave it; None: that of who sent it.
     :ivar again: it was sent more than once: an earlier one may have been done, and this be the answer to its repetition.
     """
 
     code: int
     data: bytes = b''
     again: bool = field(default=False, compare=False)
+    number: int | None = field(default=None, compare=False)
 
     @property
     def ok(self) -> bool:
