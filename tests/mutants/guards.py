@@ -1603,9 +1603,9 @@ GUARDS = (
     ),
     Guard(
         name='let a BMC be open to logins without a password',
-        file=VERIFY,
-        guard=', *facts.accounts.unguarded]\n',
-        gone=']\n',
+        file='baremetal_acc/decide/accounts.py',
+        guard=', *facts.accounts.unguarded), facts',
+        gone='), facts',
         tests='tests/unit/decide/test_users.py',
     ),
     Guard(
