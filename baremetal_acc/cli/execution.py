@@ -407,6 +407,8 @@ def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spo
         return
     if spoilt:
         what = f'is off, and has to stay off while {", ".join(spoilt)} is quarantined: {work.MENDING}'
+    elif verb is Verb.UNLOCK and not good:
+        what = 'is off and stays off, for some of its locks may be open: lock --execute closes them all, then switch it on'
     elif verb is Verb.UNLOCK:
         what = 'is off and stays off while its cards are open: lock --execute closes them, then switch it on'
     elif good:

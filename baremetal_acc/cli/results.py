@@ -13,7 +13,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import failed
 from baremetal_acc.cli.work import Prepared, Sendings
 from baremetal_acc.decide import waiver
-from baremetal_acc.decide.plan import NO_HOST, NO_MECHANISM
+from baremetal_acc.decide.plan import NO_HOST, NO_MECHANISM, NO_RECORD_HINT, unrecorded
 from baremetal_acc.errors import AccError, NotMet, Refused
 from baremetal_acc.model.job import ItemState, Job, Plan, Release, Reset, ResetPurpose, Verdict
 from baremetal_acc.model.ref import AcceleratorId
@@ -72,7 +72,9 @@ def tell_what_is_relaxed(entry: TargetEntry, verdict: Verdict) -> None:
 
 
 def _hint(prepared: Prepared) -> str | None:
-    """What else there is where the host cannot be powered off, a rule may be for the device or not, or a lock is missing."""
+    """What else there is where the host cannot be powered off, a rule may be for the device or not, or a lock or its record is
+    missing.
+    """
     hints = []
     if any(r.reason == NO_HOST for r in prepared.made.refusals):
         hints.append("--keep-host-running does without that, where nobody but the operator's own code runs on the host")
@@ -84,6 +86,8 @@ def _hint(prepared: Prepared) -> str | None:
         hints.append(
             f'{", ".join(open_)}: a rule of the baseline may leave a path out of block, or waive it by name until a day'
         )
+    if unrecorded(prepared.made):
+        hints.append(NO_RECORD_HINT)
     return '; '.join(hints) or None
 
 

@@ -168,6 +168,7 @@ def look(
         # Nobody believes what a quarantined device shows: what the verb may write of it is written anew.
         again=spoilt,
         spoilt=spoilt,
+        undos=state.undos,
     )
     _check_serving(made, target, sendings(inventory))
     if request.verb is Verb.UNLOCK:

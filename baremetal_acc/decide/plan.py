@@ -36,7 +36,7 @@ from baremetal_acc.model.job import (
     Withdraw,
     stage,
 )
-from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.lock import LockReading, LockState, ResetKind, Scope, Undo, WritePath, closed_by_us
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waived
 
@@ -70,6 +70,14 @@ NO_HOST = 'must be powered off first, and its BMC shows no System to power off'
 NO_MECHANISM = 'no mechanism blocks this path for '
 """How the reason begins where a path is demanded to be blocked, and nothing can."""
 
+NO_RECORD = 'and there is no record of what we have closed of it, which is all that may be opened'
+"""How the reason ends where a lock is to be opened of which nobody remembers what was closed."""
+
+NO_RECORD_HINT = (
+    'give the record of its target or node back (it is kept by who has locked it, and to lock again makes none), or open it by '
+    'hand: a reset of the BMC to its defaults does that, or Set Command Enables for channel Fh over LAN'
+)
+
 _MOST_NAMES = 4
 """Of devices in one text."""
 
@@ -95,11 +103,13 @@ class _Draft:
 
     inventory: Inventory
     catalogue: tuple[Image, ...]
+    undos: tuple[Undo, ...] = ()
     actions: list[Action] = field(default_factory=list)
     released: set[Release] = field(default_factory=set)
     again: frozenset[AcceleratorId] = frozenset()
     anew: frozenset[tuple[AcceleratorId, str]] = frozenset()
     opened: set[tuple[AcceleratorId, str, Ref, str]] = field(default_factory=set)
+    kept: set[tuple[str, Ref, str]] = field(default_factory=set)
     writes: list[_Write] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -135,6 +145,7 @@ def plan(
     anew: frozenset[tuple[AcceleratorId, str]] = frozenset(),
     spoilt: frozenset[AcceleratorId] = frozenset(),
     blockable: waiver.Blockable = frozenset(),
+    undos: Iterable[Undo] = (),
 ) -> Plan:
     """Bring a target from what was seen to what the baseline demands.
 
@@ -150,8 +161,16 @@ def plan(
     :param spoilt: devices that nobody may use before they are written: the quarantined ones. A host that is held is not given
         back with one of them that the plan does not write.
     :param blockable: what mechanisms could block that were there before: no waiver is for a mechanism that has vanished.
+    :param undos: what we have closed: of a lock that needs a memory to be opened, nothing else is.
     """
-    draft = _Draft(inventory=inventory, catalogue=tuple(catalogue), again=again, anew=anew, blockable=blockable)
+    draft = _Draft(
+        inventory=inventory,
+        catalogue=tuple(catalogue),
+        undos=tuple(undos),
+        again=again,
+        anew=anew,
+        blockable=blockable,
+    )
     chosen = [a for a in inventory.accelerators if only is None or a.id in only]
     _refuse_the_unseen(draft, baseline, node, chosen)
     for accelerator in chosen:
@@ -208,7 +227,12 @@ def raise_if_unsafe(made: Plan) -> None:
     :raises Refused: it has some; the error holds them all.
     """
     if made.refusals:
-        raise Refused(str(r) for r in made.refusals)
+        raise Refused((str(r) for r in made.refusals), hint=NO_RECORD_HINT if unrecorded(made) else None)
+
+
+def unrecorded(made: Plan) -> bool:
+    """A lock would have to be opened of which nobody remembers what was closed."""
+    return any(r.reason.endswith(NO_RECORD) for r in made.refusals)
 
 
 def _order(action: Action) -> tuple[int, int, str]:
@@ -594,6 +618,8 @@ def _release_all(draft: _Draft, accelerator: Accelerator, wanted: Demands) -> No
     for reading in accelerator.locks:
         if reading.blocks & (wanted.block | {WritePath.HOST_DEVICE}) and reading.state is not LockState.UNLOCKED:
             _add_release(draft, accelerator, reading)
+            if reading.place in draft.kept:
+                continue
             if reading.needs is not ResetKind.NONE and reading.reset is not None:
                 draft.reset(reading.reset, reading.needs, _whose(accelerator, reading))
 
@@ -603,6 +629,11 @@ def _left_closed(draft: _Draft, accelerator: Accelerator) -> Iterator[Note]:
     opened = {(mechanism, ref, field) for _, mechanism, ref, field in draft.opened}
     for reading in accelerator.locks:
         if reading.place in opened or reading.state in (LockState.UNLOCKED, LockState.UNSUPPORTED):
+            continue
+        if reading.place in draft.kept:
+            if reading.state is LockState.PARTIAL:
+                text = f'left as it is ({reading.state}): {reading.mechanism} at {reading.ref}: nothing of it was closed by us'
+                yield Note(label=_protected(accelerator, reading), text=text)
             continue
         paths = ', '.join(sorted(reading.blocks))
         closed = reading.state in (LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED)
@@ -652,6 +683,23 @@ def _protected(accelerator: Accelerator, reading: LockReading) -> str:
 
 
 def _add_release(draft: _Draft, accelerator: Accelerator, reading: LockReading) -> None:
+    """Open a lock; one that needs a memory to be opened, and of which there is none, is refused before anything is touched."""
+    if reading.closes is not None and not closed_by_us(draft.undos, reading.place):
+        draft.kept.add(reading.place)
+        # One that is partial leaves its way open: what is closed of it is the vendor's, or somebody else's.
+        if reading.state is not LockState.PARTIAL:
+            why = '' if reading.reason is None else f' ({reading.reason})'
+            reason = f'{reading.ref} reads {reading.state}{why}, {NO_RECORD}'
+            whole = reading.scope is Scope.BMC
+            draft.refusals.append(
+                Refusal(
+                    accelerator=None if whole else accelerator.id,
+                    label=_protected(accelerator, reading),
+                    subject=f'lock {reading.mechanism}',
+                    reason=reason,
+                )
+            )
+        return
     action = Release(
         accelerator=accelerator.id,
         mechanism=reading.mechanism,

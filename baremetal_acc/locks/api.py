@@ -81,7 +81,8 @@ class Mechanism(Protocol):
 class Remembering(Mechanism, Protocol):
     """A mechanism of which releasing is to open what we have closed, and nothing else: there is no one open state.
 
-    Its readings say what engaging would close (:attr:`LockReading.closes`), which is stored before it is engaged.
+    Its readings say what engaging would close (:attr:`LockReading.closes`), which is stored before it is engaged. All of them
+    do, by an empty word if by no other: a plan that would have to open one of them is refused where nobody remembers.
     """
 
     def engage(self, writer: Writer, reading: LockReading, closed: Iterable[str] = ()) -> None:

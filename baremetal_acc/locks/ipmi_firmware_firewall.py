@@ -70,7 +70,7 @@ class FirmwareFirewall(OfWholeMachine):
             value=said if open_ == [] else [said, *open_],
             state=state,
             closable=not fixed,
-            closes=closes if isinstance(closes, str) else None,
+            closes=closes if isinstance(closes, str) else '',
             leaves=leaves if isinstance(leaves, str) else None,
             reason='; '.join(reasons) or (None if said is not MISSING else 'it does not say its state'),
         )

@@ -106,7 +106,7 @@ class LockReading(AtPlace):
     :ivar closable: False where the device says that it cannot close it altogether: engaging it leaves a way in. ``reason`` says
         which.
     :ivar closes: what engaging it now would close, in the mechanism's own words, where releasing it is to open that and nothing
-        else; None where releasing it needs no memory.
+        else; empty where that is nothing, or where nobody knows; None where releasing it needs no memory.
     :ivar leaves: what engaging it leaves open since the device does not let it be closed and nobody demands that, as a short
         word that is another one when any of it is another, and empty where nothing is left; None where it does not tell.
     :ivar reason: why it is unknown, partial or pending, or cannot be closed, or None.

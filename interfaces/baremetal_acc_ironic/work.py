@@ -201,6 +201,7 @@ def _planned(
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
         spoilt=suspects,
         blockable=tools.blockable,
+        undos=mind.undos,
     )
     if back:
         mind, made, gives = attach.without_refused(mind, made, gives, inventory)

@@ -136,6 +136,29 @@ def test_what_the_vendor_has_closed_stays_closed(desk, rented):
         assert before == closed(machine)
 
 
+def test_where_nobody_remembers_what_was_closed_unlock_refuses_and_leaves_the_host_alone(desk, rented):
+    """The record was moved away: nothing could be opened in the end, so the host is not powered off for it."""
+    machine = rented()
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    before = closed(machine)
+    state = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
+    away = state.rename(desk.folder / 'node-1.json.away')
+    for more in ((), ('--execute',)):
+        refused = desk.run('unlock', *more, *desk.options)
+        assert 4 == refused.code, refused.err
+        assert 'no record of what we have closed' in refused.err
+        assert 'give the record of its target or node back' in refused.err
+        assert 'will be opened' not in refused.err
+        assert (before, 'On') == (closed(machine), machine.truth()['systems']['host']['power'])
+    assert 'unlocked on purpose' not in desk.run('verify', *desk.options).out
+    # To lock again makes the proof anew, but no record: that was of what the first lock found open.
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 4 == desk.run('unlock', *desk.options).code
+    away.rename(state)
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    assert [] == closed(machine)
+
+
 def test_a_bmc_without_one_blocks_nothing_and_fails_nothing(desk, rented):
     """An ordinary answer: the look has no gap for it, and the rule that demands the path refuses by name."""
     rented(firewall=False)

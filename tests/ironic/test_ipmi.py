@@ -124,6 +124,17 @@ class TestLife(IpmiCase):
             task.driver.power.set_power_state(task, states.POWER_ON)
         assert 'On' == self.power()
 
+    def test_an_unlock_that_nobody_remembers_anything_for_fails_before_the_host_is_touched(self) -> None:
+        """The node was made anew, or what is remembered of it is lost: nothing could be opened in the end."""
+        self.to_active()
+        before = self.closed()
+        memory.store(self.node, replace(self.mind, undos=()))
+        self.serve('unlock_accelerators')
+        assert states.SERVICEFAIL == self.settle()
+        assert 'no record of what we have closed' in self.node.last_error
+        assert 'give the record of its target or node back' in self.node.last_error
+        assert (before, 'On', None) == (self.closed(), self.power(), self.mind.opened)
+
     def test_a_node_that_comes_back_and_goes_again_keeps_the_record(self) -> None:
         """Locking what is closed already adds nothing to it: an unlock of a later lifecycle opens what the first closed."""
         before = self.closed()

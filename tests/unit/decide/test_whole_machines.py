@@ -10,11 +10,11 @@ import pytest
 from baremetal_acc.decide.advance import Patience, Sight, advance, begin, current, ended, sent, with_item
 from baremetal_acc.decide.baseline import Baseline, Match, Rule
 from baremetal_acc.decide.evidence import Subject, coverage, doubted, in_the_way, judge
-from baremetal_acc.decide.plan import EVERYTHING, Part, plan
+from baremetal_acc.decide.plan import EVERYTHING, Part, plan, unrecorded
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.job import Engage, Flash, Flow, ItemState, Release, Reset, ResetPurpose, Stage
-from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, WritePath
+from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import values as v
 
@@ -23,6 +23,7 @@ LOCKED, OPEN, NONE = LockState.LOCKED_REPORTED, LockState.UNLOCKED, LockState.UN
 OTHER = BmcName('dpu')
 MANAGER = v.ref('Managers/1')
 ALL_BY_BMC = frozenset({IPMI, REDFISH, NETWORK})
+UNLOCK = frozenset({Part.UNLOCK})
 
 
 def whole(name, state=LOCKED, *blocks, place='Managers/1', bmc=None, **other):
@@ -361,3 +362,38 @@ def test_a_bmc_that_falls_silent_after_its_reset_is_remembered_as_silent():
     position = next(n for n, i in enumerate(items) if isinstance(i.action, Reset))
     after = advance(replace(job, items=items), Sight(resets={position: None}), v.NOW, PATIENCE).job
     assert (True, ItemState.RUNNING) == (after.items[position].silent, after.items[position].state)
+
+
+# ---- what needs a memory to be opened ----
+
+
+def unlocked_by_plan(*locks, undos=()):
+    inventory = v.inventory(v.gpu(locks=locks))
+    return plan(inventory, rules(IPMI), v.NODE, (), parts=UNLOCK, undos=undos, hold=True)
+
+
+@pytest.mark.parametrize('state', [LOCKED, LockState.UNKNOWN])
+def test_a_lock_that_needs_a_memory_is_opened_by_who_remembers_alone(state):
+    """Where nobody does, the plan refuses, and no host is powered off for it; other locks need no memory."""
+    wall = whole('wall', state, IPMI, closes='')
+    refused = unlocked_by_plan(wall, whole('kcs', state, IPMI, place='Managers/1/Kcs'))
+    (why,) = refused.refusals
+    assert ('BMC host', 'lock wall', True) == (why.label, why.subject, unrecorded(refused))
+    assert f'Managers/1 reads {state}, and there is no record of what we have closed of it' in why.reason
+    assert ['kcs'] == [a.mechanism for a in refused.actions if isinstance(a, Release)]
+    alone = unlocked_by_plan(wall)
+    assert () == alone.actions
+    assert not any('wall' in n.text for n in alone.notes)
+
+    mechanism, ref, field = wall.place
+    made = unlocked_by_plan(wall, undos=(Undo(mechanism=mechanism, ref=ref, field=field, closed=('06/0:34',)),))
+    assert (['wall'], ()) == ([a.mechanism for a in made.actions if isinstance(a, Release)], made.refusals)
+    assert not unrecorded(made)
+
+
+def test_what_others_have_closed_of_a_lock_in_part_is_left_and_told():
+    """Its way is open: there is nothing to unlock, and nothing to refuse."""
+    made = unlocked_by_plan(whole('wall', LockState.PARTIAL, IPMI, closes='06/0:34'))
+    assert ((), ()) == (made.actions, made.refusals)
+    (note,) = (n for n in made.notes if 'wall' in n.text)
+    assert note.text.endswith('nothing of it was closed by us')

@@ -301,11 +301,11 @@ class Bench:
     def save(self, job: Job) -> None:
         self.saved.append((encode(job), len(self.machine.log)))
 
-    def job(self, *, hold=False, flow=Flow.CLEAN, parts=EVERYTHING, timeout=timedelta(hours=1), **how) -> Job:
+    def job(self, *, hold=False, flow=Flow.CLEAN, parts=EVERYTHING, timeout=timedelta(hours=1), undos=(), **how) -> Job:
         inventory = observe(self.target, self.tools, self.now)
-        made = plan(inventory, self.baseline, v.NODE, self.tools.catalogue, hold=hold, parts=parts)
+        made = plan(inventory, self.baseline, v.NODE, self.tools.catalogue, hold=hold, parts=parts, undos=undos)
         raise_if_unsafe(made)
-        return begin(
+        job = begin(
             made,
             identity='j1',
             node='node-1',
@@ -316,6 +316,7 @@ class Bench:
             timeout=timeout,
             **how,
         )
+        return replace(job, undos=tuple(undos))
 
     def turn(self, job: Job):
         """One tick, a second later; the job goes through its stored form each time."""

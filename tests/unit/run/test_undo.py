@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from baremetal_acc.decide.plan import Part
-from baremetal_acc.errors import BmcRefused
+from baremetal_acc.errors import BmcRefused, Refused
 from baremetal_acc.locks.ipmi_firmware_firewall import FirmwareFirewall
 from baremetal_acc.model.codec import decode
-from baremetal_acc.model.job import Done, Failed, Job
+from baremetal_acc.model.job import Done, Failed, Job, Release
 from baremetal_acc.model.lock import LockState
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Machine, Mechanism
@@ -108,21 +108,38 @@ def test_another_job_opens_what_was_closed_and_forgets_it():
     first, _ = made.run(made.job(parts=LOCK))
     second, _ = made.run(replace(made.job(parts=LOCK), undos=first.undos))
     assert first.undos == second.undos
-    third, outcome = made.run(replace(made.job(parts=UNLOCK, demands_met=False), undos=second.undos))
+    third, outcome = made.run(made.job(parts=UNLOCK, demands_met=False, undos=second.undos))
     assert isinstance(outcome, Done)
     assert (('06/0:34',), []) == (lock.opened, kept(third))
     assert 'release' not in made.machine.log
 
 
-@pytest.mark.parametrize(('state', 'done', 'log'), [('partial', True, []), ('locked-reported', False, ['reopen'])])
-def test_what_we_have_not_closed_is_opened_only_where_it_blocks(state, done, log):
-    """A vendor closes parts of it, and the way is open all the same; where it is not, somebody has to say what he closed."""
+@pytest.mark.parametrize('state', ['partial', 'locked-reported'])
+def test_what_we_have_not_closed_is_not_opened_by_a_job_that_has_lost_its_record_either(state):
+    """The plan refused that, or planned nothing; whoever has lost the record since opens nothing that is not his."""
     made, lock = bench()
+    planned, _ = made.run(made.job(parts=LOCK))
+    job = made.job(parts=UNLOCK, demands_met=False, undos=planned.undos)
+    assert any(isinstance(i.action, Release) for i in job.items)
+    made.machine.log.clear()
     lock.shows = LockState(state)
     lock.refuses = True
-    _, outcome = made.run(made.job(parts=UNLOCK, demands_met=False))
-    assert (done, log) == (isinstance(outcome, Done), made.machine.log)
+    _, outcome = made.run(replace(job, undos=()))
+    log = [] if state == 'partial' else ['reopen']
+    assert (state == 'partial', log) == (isinstance(outcome, Done), made.machine.log)
     assert lock.opened == ()
+
+
+@pytest.mark.parametrize('hold', [False, True])
+def test_where_nobody_remembers_the_plan_refuses_before_the_host_is_touched(hold):
+    """Nothing of it could be opened in the end, and the host would have been powered off for that."""
+    made, _ = bench()
+    made.run(made.job(parts=LOCK))
+    made.machine.log.clear()
+    with pytest.raises(Refused, match='no record of what we have closed') as refused:
+        made.job(parts=UNLOCK, hold=hold, demands_met=False)
+    assert 'give the record' in refused.value.hint
+    assert [] == made.machine.log
 
 
 def test_what_could_not_be_opened_is_remembered():
@@ -130,6 +147,6 @@ def test_what_could_not_be_opened_is_remembered():
     made, lock = bench()
     first, _ = made.run(made.job(parts=LOCK))
     lock.refuses = True
-    second, outcome = made.run(replace(made.job(parts=UNLOCK, demands_met=False), undos=first.undos))
+    second, outcome = made.run(made.job(parts=UNLOCK, demands_met=False, undos=first.undos))
     assert isinstance(outcome, Failed)
     assert [('06/0:34',)] == kept(second)
