@@ -107,7 +107,7 @@ def dry_run(using: Session, tools: Tools, request: Request, placements: Placemen
             raise target
         state = using.store.read(entry.name)
         if state.unfinished is not None:
-            text.warn(f'{entry.name}: {work.unfinished(state.unfinished)}; apply --execute goes on with it')
+            text.warn(f'{entry.name}: {work.unfinished(state.unfinished)}; {work.goes_on(state.unfinished)}')
         prepared = work.look(using, entry, replace(tools, placement=placements.of(entry)), state, request, target)
         if request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)

@@ -152,10 +152,8 @@ class Execution:
                 self._progress.clear()
                 for one in running:
                     if one.entry.name not in self._results:
-                        text.error(
-                            f'{one.entry.name}: interrupted. {work.unfinished(one.job)}; '
-                            f'apply --execute --target {one.entry.name} goes on with it'
-                        )
+                        then = work.goes_on(one.job, one.entry.name)
+                        text.error(f'{one.entry.name}: interrupted. {work.unfinished(one.job)}; {then}')
                 raise
         return [self._results[e.name] for e in self._using.entries]
 
@@ -205,10 +203,10 @@ class Execution:
         closes = self._request.verb is Verb.LOCK and self._without is not None
         if (self._request.verb is Verb.APPLY or closes) and plain:
             return True
-        raise Refused(
-            [f'{found.target}: {work.unfinished(found)}'],
-            hint=f'apply --execute --target {found.target}, with the same files as then and no other options, goes on with it',
-        )
+        hint = f'apply --execute --target {found.target}, with the same files as then and no other options, goes on with it'
+        if found.step == Verb.UNLOCK:
+            hint = f'{work.goes_on(found)}; unlock again after that'
+        raise Refused([f'{found.target}: {work.unfinished(found)}'], hint=hint)
 
     def _is_here(self, entry: TargetEntry, found: Job) -> None:
         """Nothing is asked of another machine that has got the name of the one a job was begun on.
@@ -427,7 +425,7 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
     host = '' if one.power is PowerState.ON else ', and the host is off' if one.power is PowerState.OFF else ', the host off'
     left = 'its end is not stored' if one.job.ended else f'{work.unfinished(one.job)}: locks may be open{host}'
     first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
-    hint = f'{first}, then apply --execute --target {one.entry.name} goes on with it; keep the folder of its state as it is'
+    hint = f'{first}, then {work.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
     return WriteFailed([exc.message, left], hint=hint)
 
 

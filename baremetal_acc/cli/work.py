@@ -318,7 +318,7 @@ def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdic
                 label=verdict.target if device is None else names.get(device, device),
                 subject=JOB,
                 expected='none that has not ended',
-                found=f'{unfinished(job)}; apply --execute --target {job.target} goes on with it',
+                found=f'{unfinished(job)}; {goes_on(job)}',
                 met=Met.NO,
                 rule='default',
             )
@@ -378,6 +378,15 @@ def mended(mark: Quarantined, writes: Iterable[Action], inventory: Inventory | N
 def unfinished(job: Job) -> str:
     """What a job that was cut off was at, for people."""
     return f'its {job.step} of {job.created:%Y-%m-%d %H:%M:%S}Z has not ended ({run.doing(job)})'
+
+
+def goes_on(job: Job, target: str | None = None) -> str:
+    """What ends a job that was cut off, as a clause. What an unlock has begun is not brought to its end, but closed again.
+
+    :param target: its name now, where that may be another one.
+    """
+    how = f'--execute --target {target or job.target}'
+    return f'lock {how} closes what it has opened' if job.step == Verb.UNLOCK else f'apply {how} goes on with it'
 
 
 def relevant(

@@ -22,6 +22,7 @@ from baremetal_acc.model.waiver import Waived, moment
 
 _ABSENT = 'absent'
 _UNKNOWN = 'unknown'
+_NO_SLOT = 'no such slot'
 
 _MOST_OF_A_VALUE = 120
 """Characters of a lock's value that a finding shows; inventories and certificates have more of it."""
@@ -102,6 +103,12 @@ def judged(inventory: Inventory, engagements: Iterable[Engagement], *, lifecycle
         ),
         platform_locks=tuple(evidence.judge(r, engagements, lifecycle=lifecycle, flow=flow) for r in inventory.platform_locks),
     )
+
+
+def shows_another(finding: Finding) -> bool:
+    """A device shows a version or a function that is not the one that is demanded: only a write mends that."""
+    kind = finding.subject.split()[0]
+    return kind in ('firmware', 'function') and not finding.found.startswith((_ABSENT, _UNKNOWN, _NO_SLOT))
 
 
 def functions_in_play(
@@ -248,7 +255,7 @@ def _revocations(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Ima
 def _functions(accelerator: Accelerator, wanted: Demands, catalogue: tuple[Image, ...]) -> Iterator[Finding]:
     for slot, function in slots_wanted(accelerator, wanted):
         if slot is None:
-            yield _finding(accelerator, 'function', function, 'no such slot', Met.NO, wanted.functions_rule)
+            yield _finding(accelerator, 'function', function, _NO_SLOT, Met.NO, wanted.functions_rule)
             continue
         candidates = images.function_image(catalogue, accelerator, slot, function)
         found = (

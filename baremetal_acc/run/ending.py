@@ -9,6 +9,7 @@ from datetime import datetime
 from baremetal_acc.decide import restore
 from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
+from baremetal_acc.decide.verify import shows_another
 from baremetal_acc.errors import AccError, BmcError, BmcShutOut
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
@@ -18,12 +19,14 @@ from baremetal_acc.model.job import (
     Finding,
     Flash,
     Flow,
+    Item,
     ItemState,
     Job,
     Outcome,
     Program,
     Release,
     Reset,
+    ResetPurpose,
     Stage,
     Verdict,
     stage,
@@ -35,7 +38,7 @@ from baremetal_acc.run.tools import PlacementShell, Target, Tools
 
 
 def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
-    """The verdict of a job. A device that has just been written may take its time to show itself again.
+    """The verdict of a job. A device that has just been written or reset may take its time to show itself again.
 
     What shows something else than was written is put back, if that can be done and was not done before: then there is no
     verdict yet.
@@ -51,12 +54,12 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         if ride_out or (patient and exc.waiting_helps):
             return job
         return _unseen(job, target, tools, exc, now)
-    wrote = any(isinstance(i.action, Flash | Program | Reset) and i.state is not ItemState.SKIPPED for i in job.items)
+    changed = any(map(_changes, job.items))
     still_open = unprotected(verdict)
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
     unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
     wrong = restore.wrong(job, inventory)
-    if patient and wrote and (wrong or any(_may_settle(f) for f in unmet)):
+    if patient and changed and (wrong or any(_may_settle(f, job) for f in unmet)):
         return job
     for position, found in wrong.items():
         job = ended(job, position, ItemState.FAILED, now, found)
@@ -161,10 +164,32 @@ def _kept_off(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Jo
     return job, tuple(told)
 
 
-def _may_settle(finding: Finding) -> bool:
+def _changes(item: Item) -> bool:
+    """After it a device may take its time to show itself again.
+
+    A host that is only powered off brings nothing back, however long anybody waits.
+    """
+    match item.action:
+        case Flash() | Program():
+            return item.state is not ItemState.SKIPPED
+        case Reset() as reset:
+            return item.state is not ItemState.SKIPPED and reset.purpose is not ResetPurpose.HOLD
+        case _:
+            return False
+
+
+def _may_settle(finding: Finding, job: Job) -> bool:
     """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
+    if not job.demands_met and shows_another(finding) and not _written(finding, job):
+        return False
     # Nobody pins a root meanwhile.
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED) and NO_ROOTS not in finding.found
+
+
+def _written(finding: Finding, job: Job) -> bool:
+    """The job has written the device that a finding is about."""
+    written = (i.action for i in job.items if i.state is not ItemState.SKIPPED and isinstance(i.action, Flash | Program))
+    return finding.accelerator in {a.accelerator for a in written}
 
 
 def publish(job: Job, position: int, target: Target, tools: Tools, now: datetime) -> Job:

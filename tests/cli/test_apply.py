@@ -244,7 +244,7 @@ def test_state_is_for_the_owners_eyes(desk, emulated_machine):
 
 
 def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machine):
-    """Other verbs that write are refused meanwhile: they would lose sight of what is open."""
+    """Other verbs that write are refused meanwhile: they would lose sight of what is open. All messages name what ends it."""
     machine = emulated_machine('fpga-server', flash_seconds=0.1)
     desk.prepare(machine)
     desk.write('baseline.toml', 'format = 1\n[[rule]]\nblock = ["host-device"]\n')
@@ -257,5 +257,15 @@ def test_an_unlock_that_was_cut_off_is_superseded_by_a_lock(desk, emulated_machi
     refused = desk.run('program', '--slot', 'Slot0=gzip', '--execute', *desk.options)
     assert 4 == refused.code
     assert 'its unlock of' in refused.errors[0]
+    again = desk.run('unlock', '--execute', *desk.options)
+    assert 4 == again.code
+    for told in (
+        refused.errors[0],
+        again.errors[0],
+        desk.run('plan', *desk.options).err,
+        desk.run('verify', *desk.options).err,
+    ):
+        assert 'lock --execute --target node-1 closes what it has opened' in told
+        assert 'apply --execute' not in told
     assert 0 == desk.run('lock', '--execute', *desk.options).code
     assert 0 == desk.run('verify', *desk.options).code

@@ -246,6 +246,31 @@ def test_unlocking_releases_and_demands_nothing():
     assert not job.verdict.met
 
 
+@pytest.mark.parametrize('present', [True, False])
+def test_who_only_unlocks_waits_for_no_version_that_it_does_not_write(present):
+    """It took the whole time to settle: the host is off, so nothing comes back, and nobody was to write the version."""
+    bench = Bench(machine=Machine(version=v.OLD, closed=True))
+    job = bench.job(parts=frozenset({Part.UNLOCK}), hold=True, demands_met=False)
+    if not present:
+        bench.baseline = v.baseline(firmware=(('other', v.NEW),))
+        bench.tools = replace(bench.tools, baseline=bench.baseline)
+    begun = bench.now
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Done)
+    assert not bench.machine.closed
+    assert bench.now - begun < bench.tools.patience.settle / 3
+
+
+def test_a_lock_that_needs_a_reset_waits_for_no_version_that_it_does_not_write():
+    """After a reset a card may be away for a while; one that shows another version is back."""
+    bench = Bench(machine=Machine(version=v.OLD, lock_needs=ResetKind.POWER_CYCLE))
+    begun = bench.now
+    job, outcome = bench.run(bench.job(parts=frozenset({Part.LOCK}), demands_met=False))
+    assert isinstance(outcome, Done)
+    assert [e.reset_at is not None for e in job.engagements] == [True]
+    assert bench.now - begun < bench.tools.patience.settle / 3
+
+
 def test_a_deploy_takes_evidence_of_its_own_flow():
     """The same job as a deploy's is verified by its own engagement."""
     bench = Bench(machine=Machine(version=v.NEW))
