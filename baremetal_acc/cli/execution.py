@@ -172,20 +172,23 @@ class Execution:
         if self._request.verb is Verb.UNLOCK:
             warn_of_unlock(prepared)
         shown = planned(prepared)
-        if shown.document['outcome'] == 'holds':
+        outcome = shown.document['outcome']
+        if outcome in ('holds', 'not-met'):
             spoilt = work.quarantined(prepared.state, prepared.inventory)
-            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, spoilt, good=True)
-        if shown.document['outcome'] != 'planned':
+            _tell_of_power(entry, _host_power(prepared.inventory), self._request.verb, spoilt, good=outcome == 'holds')
+            self._remember(prepared, good=outcome == 'holds')
+        if outcome != 'planned':
             self._results[entry.name] = shown
-            if shown.document['outcome'] == 'holds':
-                self._remember(prepared)
             return None
         return self._start(prepared)
 
-    def _remember(self, prepared: Prepared) -> None:
-        """What is no longer believed is forgotten also where nothing has to be done."""
+    def _remember(self, prepared: Prepared, *, good: bool) -> None:
+        """What is no longer believed is forgotten also where nothing has to be done.
+
+        :param good: everything holds, so that what is there now was there then.
+        """
         known = () if self._request.forget_vanished else prepared.state.known
-        if self._request.verb is Verb.APPLY and prepared.devices is None:
+        if good and self._request.verb is Verb.APPLY and prepared.devices is None:
             known = (*known, *(a.id for a in prepared.inventory.accelerators))
         state = replace(prepared.state, lifecycle=prepared.lifecycle, known=tuple(sorted({*known})))
         if state != prepared.state or self._request.forget_vanished:
@@ -342,8 +345,8 @@ class Execution:
         inventory = None if one.last is None else one.last[0]
         unmet = () if verdict is None else work.relevant(one.verb, verdict, one.devices, one.slots)
         good = isinstance(outcome, Done) and not unmet
-        if good and one.verb is not Verb.UNLOCK:
-            locked = {i.action.accelerator for i in one.job.items if isinstance(i.action, Engage)}
+        if one.verb is not Verb.UNLOCK:
+            locked = _locked_again(one.job, good=good)
             one.state = replace(one.state, unlocked=tuple(m for m in one.state.unlocked if m.accelerator not in locked))
         if good and inventory is not None:
             known = {*one.state.known, *(a.id for a in inventory.accelerators)}
@@ -427,6 +430,18 @@ def _cut_off(one: _Running, exc: AccError) -> AccError:
     first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
     hint = f'{first}, then {work.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
     return WriteFailed([exc.message, left], hint=hint)
+
+
+def _locked_again(job: Job, *, good: bool) -> frozenset[AcceleratorId]:
+    """The devices whose locks a job has engaged, and proven, whatever else does not hold."""
+    if good:
+        return frozenset(i.action.accelerator for i in job.items if isinstance(i.action, Engage))
+    if job.verdict is None or not job.verdict.findings:
+        return frozenset()
+    engaged = [(i.action.accelerator, i.state) for i in job.items if isinstance(i.action, Engage)]
+    left = {device for device, state in engaged if state is not ItemState.DONE}
+    open_ones = {f.accelerator for f in run.unprotected(job.verdict)}
+    return frozenset(device for device, _ in engaged) - left - open_ones
 
 
 def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:

@@ -13,7 +13,7 @@ from baremetal_acc import run
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
-from baremetal_acc.decide import restore, waiver
+from baremetal_acc.decide import mending, restore, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
@@ -32,6 +32,7 @@ from baremetal_acc.model.job import (
     Note,
     Plan,
     Program,
+    Publish,
     Refusal,
     Release,
     Verdict,
@@ -174,7 +175,9 @@ def look(
     if request.verb is Verb.UNLOCK:
         nothing = not any(isinstance(a, Release) for a in made.actions) and not made.refusals
     else:
-        nothing = not unmet and not any(isinstance(a, Flash | Program) for a in made.actions)
+        # A lock that is proven is not engaged again for the sake of something else that does not hold.
+        mends = bool(mending.mendable(unmet, made)) or (bool(unmet) and bool(made.refusals))
+        nothing = not mends and not any(isinstance(a, Flash | Program) for a in made.actions)
     if nothing:
         let = waiver.told(inventory.target, verdict.waived, verdict.relaxed, labels(inventory))
         # What an unlock leaves closed is told, too.
@@ -186,7 +189,10 @@ def look(
                 verdict = judge(inventory, target, tools, state, lifecycle)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
         text = 'nothing to do about what does not hold' if unmet else 'nothing to do'
-        made = Plan(target=made.target, actions=(), notes=(Note(label=target.name, text=text), *let, *kept))
+        # Placement has to learn that something does not hold.
+        told = tuple(a for a in made.actions if isinstance(a, Publish)) if unmet else ()
+        made = Plan(target=made.target, actions=told, notes=(Note(label=target.name, text=text), *let, *kept))
+    made = replace(made, notes=(*made.notes, *mending.left(_for_somebody_else(unmet), made)))
     made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made)))
     return Prepared(
         entry=entry,
@@ -200,6 +206,11 @@ def look(
         unmet=unmet,
         made=_with_images_checked(made, target, tools),
     )
+
+
+def _for_somebody_else(unmet: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What a plan has to mend, or to say that it does not. Of a quarantine, and of a job, that is said elsewhere."""
+    return tuple(f for f in unmet if f.subject not in (QUARANTINE, JOB))
 
 
 def _has_to_sign(inventory: Inventory, target: Target, tools: Tools, *, offered: bool) -> bool:

@@ -190,6 +190,61 @@ def test_after_the_bmc_forgot_it_the_machine_is_not_met_and_is_locked_again(desk
     assert [] == closed(machine)
 
 
+def make_account(machine):
+    """The host makes an administrator of its own."""
+    with host_of(machine) as host:
+        for command, data in (
+            (0x45, b'\x09' + b'mallory'.ljust(16, b'\0')),
+            (0x47, b'\x09\2' + b'let me in again!'),
+            (0x47, b'\x09\1'),
+            (0x43, b'\x91\x09\4'),
+        ):
+            assert b'\0' == code(host, APP, command, data), hex(command)
+
+
+def test_a_proven_lock_is_not_engaged_again_for_an_account_and_the_plan_names_it(desk, rented):
+    """It was, for ever: the plan offered what could not help, and did not say what was wrong."""
+    machine = rented()
+    make_account(machine)
+    name = machine.bmcs['host'].username
+    desk.write('baseline.toml', f'{BASELINE}name = "hosts"\nbmc_users = ["{name}"]\n')
+    told = 'no action mends users of BMC host: expected nobody but'
+    first = desk.run('plan', '-f', 'json', *desk.options)
+    (target,) = first.document['targets']
+    assert (3, 'planned', ['engage']) == (first.code, target['outcome'], [a['action'] for a in target['actions']])
+    assert any(told in n['text'] and 'mallory' in n['text'] and '(rule hosts)' in n['text'] for n in target['notes'])
+    engaged = desk.run('apply', '--execute', *desk.options)
+    assert 3 == engaged.code, engaged.err
+
+    path = desk.folder / 'state/baremetal-acc/jobs/node-1.json'
+    before = path.read_text()
+    for verb in (('plan',), ('apply',), ('apply', '--execute'), ('lock',), ('lock', '--execute')):
+        after = desk.run(*verb, '-f', 'json', *desk.options)
+        (target,) = after.document['targets']
+        assert (3, 'not-met', []) == (after.code, target['outcome'], target['actions']), verb
+        (note,) = (n['text'] for n in target['notes'] if told in n['text'])
+        assert 'mallory' in note
+        assert 'mallory' in after.err
+    table = desk.run('plan', *desk.options)
+    assert (3, True) == (table.code, 'mallory' in table.out)
+    assert before == path.read_text()
+
+
+def test_an_account_does_not_keep_an_unlock_from_being_undone(desk, rented):
+    """What was unlocked on purpose is locked again: that does not hold only because of somebody else's account."""
+    machine = rented()
+    assert 0 == desk.run('lock', '--execute', *desk.options).code
+    assert 0 == desk.run('unlock', '--execute', *desk.options).code
+    make_account(machine)
+    name = machine.bmcs['host'].username
+    desk.write('baseline.toml', f'{BASELINE}bmc_users = ["{name}"]\n')
+    for _ in range(2):
+        assert 3 == desk.run('lock', '--execute', *desk.options).code
+    verified = desk.run('verify', *desk.options)
+    assert 'mallory' in verified.out
+    assert 'unlocked on purpose' not in verified.out
+
+
 def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_locked(desk, rented):
     """The lock does not take it away; who is expected is named by the rule."""
     machine = rented()
@@ -199,14 +254,7 @@ def test_an_account_that_the_tenant_has_made_is_found_after_the_machine_was_lock
     before = desk.run('verify', *desk.options)
     assert 0 == before.code, before.out + before.err
     assert 0 == desk.run('unlock', '--execute', *desk.options).code
-    with host_of(machine) as host:
-        for command, data in (
-            (0x45, b'\x09' + b'mallory'.ljust(16, b'\0')),
-            (0x47, b'\x09\2' + b'let me in again!'),
-            (0x47, b'\x09\1'),
-            (0x43, b'\x91\x09\4'),
-        ):
-            assert b'\0' == code(host, APP, command, data), hex(command)
+    make_account(machine)
     locked = desk.run('lock', '--execute', *desk.options)
     verified = desk.run('verify', *desk.options)
     assert 3 == verified.code, locked.err + verified.err

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What that does not hold would the actions of a plan mend, and what is left to somebody else?
+
+An account of a BMC that nobody expects, a card that has vanished, a lock that is not shown any more: no action of ours helps,
+and nothing is gained by engaging once more what is proven.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from baremetal_acc.model.job import (
+    Action,
+    CheckImage,
+    Engage,
+    Finding,
+    Flash,
+    Note,
+    Plan,
+    Program,
+    Publish,
+    Refusal,
+    Release,
+    Reset,
+    Withdraw,
+)
+from baremetal_acc.model.lock import Scope
+
+
+def mendable(findings: Iterable[Finding], made: Plan) -> tuple[Finding, ...]:
+    """The findings that an action of a plan is for, be the plan refused or not."""
+    return tuple(f for f in findings if any(_mends(action, f) for action in made.actions))
+
+
+def left(findings: Iterable[Finding], made: Plan) -> Iterator[Note]:
+    """What a reader of a plan has to learn beside it: what it does not mend. What a refusal tells of is told by that."""
+    findings = tuple(findings)
+    ours = mendable(findings, made)
+    for finding in findings:
+        if finding not in ours and not any(_tells_of(r, finding) for r in made.refusals):
+            what = f'expected {finding.expected}, found {finding.found} (rule {finding.rule})'
+            yield Note(label=finding.label, text=f'no action mends {finding.subject}: {what}')
+
+
+def _mends(action: Action, finding: Finding) -> bool:
+    kind, _, name = finding.subject.partition(' ')
+    match action:
+        case Flash():
+            mine = action.accelerator == finding.accelerator
+            return mine and (kind in ('measurement', 'quarantine') or (kind, name) == ('firmware', action.component))
+        case Program():
+            mine = action.accelerator == finding.accelerator
+            return mine and (kind == 'quarantine' or (kind, name) == ('function', action.slot))
+        case Engage():
+            if kind != 'lock':
+                return False
+            mine = action.accelerator == finding.accelerator
+            # Without a path it is an unlock that is to be undone. What a BMC does not show any more is named by its mechanism.
+            return mine if not name else name in action.blocks and (mine or action.scope is Scope.BMC)
+        case Withdraw() | CheckImage() | Release() | Reset() | Publish():
+            return False
+    assert_never(action)
+
+
+def _tells_of(refusal: Refusal, finding: Finding) -> bool:
+    if refusal.accelerator is not None and refusal.accelerator != finding.accelerator:
+        return False
+    if finding.subject == 'present':
+        return refusal.subject in (f'rule {finding.rule}', finding.label, finding.expected)
+    return refusal.subject == finding.subject
