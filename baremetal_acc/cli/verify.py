@@ -5,13 +5,14 @@
 import argparse
 from typing import Any
 
-from baremetal_acc.cli import exits, render, session, work
+from baremetal_acc.cli import exits, render, session, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.results import tell_what_is_relaxed, warn_of_waivers
+from baremetal_acc.decide import unseen
 from baremetal_acc.errors import AccError, NotMet
-from baremetal_acc.model.job import Verdict
+from baremetal_acc.model.job import Note, Verdict
 
 COLUMNS = ('Target', 'Device', 'Subject', 'Expected', 'Found', 'Met', 'Rule')
 
@@ -33,8 +34,9 @@ class Verify(ReportCommand):
         tools = using.tools()
         targets = {e.name: using.attempt(e) for e in using.entries}
 
-        def one(entry: TargetEntry) -> Verdict:
-            return work.judged(using, entry, tools, targets[entry.name]).verdict
+        def one(entry: TargetEntry) -> tuple[Verdict, tuple[Note, ...]]:
+            found = work.judged(using, entry, tools, targets[entry.name])
+            return found.verdict, tuple(unseen.notes(found.inventory, tools.baseline, found.target.node))
 
         bodies, codes = [], []
         for entry, found in each(using.entries, one):
@@ -42,10 +44,13 @@ class Verify(ReportCommand):
                 bodies.append({'target': entry.name, **render.NO_VERDICT, 'error': render.failure(found)})
                 codes.append(failed(entry.name, found))
             else:
-                bodies.append({'target': entry.name, **render.verdict(found), 'error': None})
-                codes.append(Exit.HOLDS if found.met else failed(entry.name, _not_met(found, in_table=arguments.unmet)))
-                warn_of_waivers(entry, found)
-                tell_what_is_relaxed(entry, found)
+                verdict, notes = found
+                bodies.append({'target': entry.name, **render.verdict(verdict), 'error': None})
+                codes.append(Exit.HOLDS if verdict.met else failed(entry.name, _not_met(verdict, in_table=arguments.unmet)))
+                warn_of_waivers(entry, verdict)
+                tell_what_is_relaxed(entry, verdict)
+                for note in notes:
+                    text.note(f'{entry.name}: {note.label}: {note.text}')
         return Report(
             document=render.document(bodies),
             columns=COLUMNS,

@@ -13,7 +13,7 @@ from baremetal_acc import run
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
-from baremetal_acc.decide import mending, restore, waiver
+from baremetal_acc.decide import mending, restore, unseen, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
@@ -183,6 +183,7 @@ def look(
         # What an unlock leaves closed is told, too.
         kept = made.notes if request.verb is Verb.UNLOCK else ()
         if request.verb is Verb.APPLY:
+            kept = tuple(unseen.notes(inventory, tools.baseline, target.node, devices))
             # Who reads that nothing is to be done takes all for good, so it is judged as verify does.
             if _has_to_sign(inventory, target, tools, offered=any(signing)):
                 inventory = run.observe(target, tools, datetime.now(UTC), measure=True)

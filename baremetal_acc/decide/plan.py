@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from baremetal_acc.decide import evidence, images, waiver
+from baremetal_acc.decide import evidence, images, unseen, waiver
 from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands, idle
 from baremetal_acc.decide.claims import changed
 from baremetal_acc.decide.offer import single
@@ -191,6 +191,8 @@ def plan(
     _lockdowns(draft, engage=Part.UNLOCK not in parts)
     if Part.UNLOCK in parts:
         draft.notes += (note for accelerator in chosen for note in _left_closed(draft, accelerator))
+    if Part.FIRMWARE in parts:
+        draft.notes += unseen.notes(inventory, baseline, node, only)
     draft.actions = list(_once_a_place(draft.actions, inventory))
     if parts & {Part.FIRMWARE, Part.FUNCTIONS, Part.LOCK}:
         for name in idle(baseline, inventory.accelerators, node):

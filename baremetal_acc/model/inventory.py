@@ -108,6 +108,7 @@ class UpdateFacts:
     :ivar max_size: MaxImageSizeBytes, or None.
     :ivar sending: how; None where nothing is sent, and in looks that were stored before there was such a field.
     :ivar judges: it can be told beforehand whether an image could be written to a component.
+    :ivar unseen: components of which it does not show what was activated and waits for a restart of the host to run.
     """
 
     push: bool
@@ -116,6 +117,7 @@ class UpdateFacts:
     max_size: int | None = None
     sending: Sending | None = None
     judges: bool = False
+    unseen: tuple[Ref, ...] = ()
 
 
 PRIVILEGES = ('no access', 'callback', 'user', 'operator', 'administrator', 'OEM')

@@ -179,6 +179,8 @@ def test_firmware_is_that_of_the_board_with_the_controller(site):
         look.facts.system,
     )
     assert (True, False, 1) == (look.facts.update.push, look.facts.update.pull, look.facts.update.parallel)
+    # What waits for a cold reset of its payload, once it is activated, HPM.1 does not tell.
+    assert (ref('/ipmi/0-72/hpm/1'),) == look.facts.update.unseen
 
 
 def test_a_component_of_the_bmc_that_is_called_as_one_card_is_that_cards(lan):

@@ -257,7 +257,7 @@ class IpmiConnection:
             session=self.session,
             product=product,
             firmware_version=None if itself is None else itself.firmware,
-            update=update.facts() if targets else None,
+            update=update.facts(inventory.unseen(targets, self.address.name)) if targets else None,
             system=system,
             power=PowerState.UNKNOWN if power is None else power,
         )

@@ -12,7 +12,7 @@ that card's, and is marked as not certain. Whatever else a BMC takes is the base
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from baremetal_acc.bmc.devices import Devices, Row
@@ -192,6 +192,18 @@ def _assigned(
                 why = f'{version} of component {one.number} of HPM.1: firmware of no card that is an accelerator'
                 platform.append(PlatformDevice(ref=ref, kind=FIRMWARE, model=one.name, reason=why))
     return items, platform
+
+
+def unseen(targets: Iterable[Target], bmc: BmcName) -> Iterator[Ref]:
+    """The components of which nobody can see what was activated and waits for a cold reset of the payload.
+
+    HPM.1 has no question for that: what deferred activation tells is what has *not* been activated.
+    Source: facts/ipmi.md, section 3 (PICMG HPM.1 R1.0, Get Component Properties, general properties, bit 5).
+    """
+    for target in targets:
+        for one in target.components:
+            if one.properties is not None and one.properties.cold_reset:
+                yield Ref(bmc=bmc, uri=Place(path=target.path, part=Part.HPM, number=one.number).uri)
 
 
 def _is_called(card: _Card, name: str) -> bool:

@@ -16,7 +16,7 @@ Source: facts/ipmi.md, section 3.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -50,10 +50,21 @@ _BACK = 'roll back'
 """In place of how far an upload is."""
 
 
-def facts() -> UpdateFacts:
-    """How a BMC takes images by HPM.1: one at a time, from us."""
+def facts(unseen: Iterable[Ref]) -> UpdateFacts:
+    """How a BMC takes images by HPM.1: one at a time, from us.
+
+    :param unseen: components that run what was activated after a reset of the payload only, and do not tell what waits for it.
+    """
     how = Sending(way=Way.HPM_1, apply_time=None)
-    return UpdateFacts(push=True, pull=False, parallel=1, max_size=hpm_image.MOST_BYTES, sending=how, judges=True)
+    return UpdateFacts(
+        push=True,
+        pull=False,
+        parallel=1,
+        max_size=hpm_image.MOST_BYTES,
+        sending=how,
+        judges=True,
+        unseen=tuple(sorted(unseen)),
+    )
 
 
 def push(raw: Raw, ref: Ref, number: int, upload: Upload) -> Progress:

@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Of which firmware that is demanded does a BMC not show what the next restart of the host brings?"""
+
+from collections.abc import Iterator
+
+from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
+from baremetal_acc.decide.verify import components_wanted
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Note
+from baremetal_acc.model.ref import AcceleratorId
+
+UNSEEN = (
+    'this BMC does not show what was activated and runs from the next start of the host on: where others may have written to '
+    'the card since the host was last powered on, power-cycle it and look again'
+)
+
+
+def notes(
+    inventory: Inventory, baseline: Baseline, node: NodeFacts, only: frozenset[AcceleratorId] | None = None
+) -> Iterator[Note]:
+    """What a reader has to know of versions that are as they have to be, and may be others after a restart.
+
+    :param only: these devices; None for all.
+    """
+    hidden = {ref for bmc in inventory.bmcs if bmc.update is not None for ref in bmc.update.unseen}
+    for accelerator in inventory.accelerators:
+        if only is not None and accelerator.id not in only:
+            continue
+        for component, _, _ in components_wanted(accelerator, demands(baseline, accelerator, node)):
+            if component is not None and component.ref in hidden:
+                yield Note(label=accelerator.label, text=f'firmware {component.id}: {UNSEEN}')
