@@ -15,7 +15,7 @@ from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.execution import Execution, Placements, any_unfinished
 from baremetal_acc.cli.progress import Progress
 from baremetal_acc.cli.report import Report, ReportCommand, each
-from baremetal_acc.cli.results import COLUMNS, Result, failure, planned, rows_of, warn_of_unlock
+from baremetal_acc.cli.results import COLUMNS, Result, done, failure, planned, rows_of, warn_of_unlock
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.work import Prepared, Request, Verb
 from baremetal_acc.errors import AccError, DocumentError
@@ -62,6 +62,10 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
         """What the arguments ask for."""
         return Request(verb=self.VERB, devices=tuple(arguments.device), hold=arguments.hold)
 
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return COLUMNS
+
     def work(self, arguments: argparse.Namespace) -> Report:
         """Make the plans, and execute them if that was asked for."""
         using = session.begin(arguments, writes=self.WRITES)
@@ -88,9 +92,10 @@ class PlanCommand(ReportCommand, metaclass=abc.ABCMeta):
             result.document['verb'] = result.document['verb'] or request.verb.value
         report = Report(
             document=render.document(r.document for r in results),
-            columns=COLUMNS,
+            columns=self.columns(arguments),
             rows=tuple(row for r in results for row in rows_of(r.document)),
             code=exits.worst(r.code for r in results),
+            done=tuple(done(r) for r in results) if execute else (),
         )
         if self.WRITES and not execute and any(r.document['outcome'] == 'planned' for r in results):
             text.note('dry run: nothing was written; --execute does it')

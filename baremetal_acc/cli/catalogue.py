@@ -139,6 +139,10 @@ class Sign(ReportCommand):
             '--add', action='store_true', help='keep the signatures that are there: by others, and over what was signed before'
         )
 
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return ('Signed', 'File', 'Signer')
+
     def work(self, arguments: argparse.Namespace) -> Report:
         """Sign what was checked."""
         from baremetal_acc.catalogue import signature
@@ -180,9 +184,10 @@ class Sign(ReportCommand):
             bodies.append({'what': what, 'file': str(beside), 'signer': signer.name})
         return Report(
             document={'format': FORMAT, 'signed': bodies},
-            columns=('Signed', 'File', 'Signer'),
+            columns=self.columns(arguments),
             rows=tuple((body['what'], body['file'], body['signer']) for body in bodies),
             code=Exit.HOLDS,
+            done=tuple(f'{body["what"]}: signed in {body["file"]}' for body in bodies),
         )
 
 

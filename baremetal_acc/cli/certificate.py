@@ -42,6 +42,8 @@ _KEY = 'baremetal_acc'
 _MOST = 8 * 1024 * 1024
 """Bytes of what Ironic shows of a node."""
 
+_KEPT = ('Target', 'Lifecycle', 'Deployment', 'Key', 'File')
+
 _LONGEST = timedelta(days=3650)
 
 Json = dict[str, Any]
@@ -65,6 +67,10 @@ class Issue(ReportCommand):
         where.add_argument('--folder', metavar='DIR', help='keep certificates there; wins over the configuration')
         signing.add_argument('--deployment', metavar='ID', help='what you call this hand-over (default: a new UUID)')
         signing.add_argument('--days', metavar='N', help='days after which it holds no more (default: it has no such end)')
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return _KEPT
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Certify every target."""
@@ -127,9 +133,10 @@ class Issue(ReportCommand):
                 codes.append(Exit.HOLDS)
         return Report(
             document={'format': FORMAT, 'certificates': bodies},
-            columns=('Target', 'Lifecycle', 'Deployment', 'Key', 'File'),
+            columns=self.columns(arguments),
             rows=tuple((b['target'], b['lifecycle'], b['deployment'], b['key'], b['file']) for b in bodies),
             code=exits.worst(codes),
+            done=tuple(f'{b["target"]}: its certificate is {b["file"]}' for b in bodies if b['file'] is not None),
         )
 
 
@@ -236,7 +243,7 @@ class Extract(ReportCommand):
         body = _body(certificate.node.name, certificate, data, arguments.out)
         return Report(
             document={'format': FORMAT, 'certificates': [body]},
-            columns=('Target', 'Lifecycle', 'Deployment', 'Key', 'File'),
+            columns=_KEPT,
             rows=((body['target'], body['lifecycle'], body['deployment'], body['key'], body['file']),),
             code=Exit.HOLDS,
         )

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import yaml
-
 from baremetal_acc.cli import exits, fleet, render, session, text
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.progress import Count
-from baremetal_acc.cli.report import DUMPER, Report, ReportCommand, failed
+from baremetal_acc.cli.report import Report, ReportCommand, as_yaml, failed, plain
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Store, TargetState
 from baremetal_acc.conf import GROUP
@@ -292,17 +290,17 @@ def _whole(start: str, between: str, end: str, parts: Iterable[str], code: Exit)
 _FORMS = {
     'stream': _Form(
         # One write for each line.
-        part=lambda body: json.dumps(body) + '\n',
+        part=lambda body: json.dumps(plain(body)) + '\n',
         report=lambda kept, code: Report(document=None, columns=COLUMNS, rows=(), code=code),
     ),
     'json': _Form(
-        part=lambda body: json.dumps(body, indent=2).replace('\n', '\n    '),
+        part=lambda body: json.dumps(plain(body), indent=2).replace('\n', '\n    '),
         report=lambda kept, code: _whole(
             f'{{\n  "format": {render.FORMAT},\n  "targets": [\n    ', ',\n    ', '\n  ]\n}\n', kept, code
         ),
     ),
     'yaml': _Form(
-        part=lambda body: yaml.dump([body], Dumper=DUMPER, sort_keys=False),
+        part=lambda body: as_yaml([body]),
         report=lambda kept, code: _whole(f'format: {render.FORMAT}\ntargets:\n', '', '', kept, code),
     ),
     'table': _Form(

@@ -4,6 +4,7 @@
 
 import argparse
 import errno
+import io
 import logging
 import os
 import sys
@@ -39,6 +40,9 @@ class App(app.App):
     """The application."""
 
     NAME = text.PROGRAM
+
+    done: Exit = Exit.HOLDS
+    """The code of what a command has done: also where it then fails at printing it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -120,8 +124,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Asked for before anything is parsed, so that a failure of the parsing itself can be looked into too.
     debug = '--debug' in arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A letter that its encoding lacks must not cost the rest.
+        sys.stdout.reconfigure(errors='backslashreplace')
+    application = App()
+    return exits.worst((_ended(application, arguments, debug=debug), application.done))
+
+
+def _ended(application: App, arguments: list[str], *, debug: bool) -> Exit:
+    """The code that a command ends with."""
     try:
-        return App().run(arguments)
+        return Exit(application.run(arguments))
     except HelpExit:
         return Exit.HOLDS
     except AccError as exc:

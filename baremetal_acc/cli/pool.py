@@ -109,6 +109,10 @@ class Plan(ReportCommand):
         """Pool file and configuration."""
         add_arguments(parser)
 
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return COLUMNS
+
     def work(self, arguments: argparse.Namespace) -> Report:
         """Read the fleet, and plan."""
         steering, _, _ = begin(arguments, writes=False)
@@ -131,6 +135,10 @@ class Apply(ReportCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Pool file and configuration."""
         add_arguments(parser)
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return COLUMNS
 
     def work(self, arguments: argparse.Namespace) -> Report:
         """Execute one plan to its end."""
@@ -226,7 +234,7 @@ def _report(look: Look, ended: Sequence[Ended], code: Exit) -> Report:
         'resumed': [_move(e.move, e) for e in ended if e.move is not moves.get(e.move.machine)],
         'short': [{'who': s.who, 'function': s.function, 'missing': s.missing, 'why': s.why} for s in look.plan.short],
     }
-    return Report(document=document, columns=COLUMNS, rows=tuple(_rows(look, results)), code=code)
+    return Report(document=document, columns=COLUMNS, rows=tuple(_rows(look, results)), code=code, done=tuple(map(str, ended)))
 
 
 def _machine(machine: Machine) -> dict[str, Any]:

@@ -51,6 +51,10 @@ class _DemandCommand(ReportCommand):
         """Configuration."""
         parser.add_argument('--config-file', metavar='FILE', help=f'(default: {session.CONFIG_FILE} if it is there)')
 
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return COLUMNS
+
     def _printed(self, demands: Iterable[Any], at: Desk, code: Exit) -> Report:
         body = body_of(demands, at.spool.refused())
         return Report(document=body, columns=COLUMNS, rows=tuple(_row(one) for one in body['demands']), code=code)

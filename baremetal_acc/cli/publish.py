@@ -58,6 +58,10 @@ class Publish(ReportCommand):
         what.add_argument('--execute', action='store_true', help='do it; without this the calls are printed only')
         what.add_argument('--why', action='store_true', help='print what of each device is on offer, and why or why not')
 
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return WHY_COLUMNS if arguments.why else COLUMNS
+
     def work(self, arguments: argparse.Namespace) -> Report:
         """Compare every target with placement, and send what is missing."""
         using = session.begin(arguments, writes=True)
@@ -73,8 +77,8 @@ class Publish(ReportCommand):
             tree, devices = looked(entry, using, tools, targets[entry.name])
             return devices, publisher.publish(to, tree) if arguments.execute else publisher.plan(to, tree)
 
-        bodies, codes = [], []
-        unproven: list[str] = []
+        bodies: list[dict[str, Any]] = []
+        codes, unproven = [], list[str]()
         for entry, found in each(using.entries, one):
             error = found if isinstance(found, AccError) else None
             devices, calls = ((), ()) if isinstance(found, AccError) else found
@@ -104,9 +108,10 @@ class Publish(ReportCommand):
             )
         return Report(
             document=render.document(bodies),
-            columns=WHY_COLUMNS if arguments.why else COLUMNS,
+            columns=self.columns(arguments),
             rows=tuple(row for body in bodies for row in (_why if arguments.why else _rows)(body)),
             code=exits.worst(codes),
+            done=tuple(f'{b["target"]}: {len(b["calls"])} calls were sent to placement' for b in bodies if b['executed']),
         )
 
 

@@ -37,6 +37,7 @@ class Report:
     """What a command has to print, and the code that it ends with.
 
     :ivar document: the whole document; None where ``pieces`` are its text in the format that was asked for.
+    :ivar done: what was done, a line for each target: told where the report cannot be printed. Empty where nothing was.
     """
 
     document: dict[str, Any] | None
@@ -44,13 +45,31 @@ class Report:
     rows: tuple[tuple[Any, ...], ...]
     code: Exit
     pieces: Iterable[str] = ()
+    done: tuple[str, ...] = ()
+
+
+def plain(document: Any) -> Any:
+    """What every format prints of a document: what JSON makes of it, texts that are words of an enum among others.
+
+    Half a character (a lone surrogate), which JSON lets a BMC send and which no UTF-8 can hold, becomes U+FFFD.
+    """
+    said = json.dumps(document)
+    if '\\ud' in said:
+        whole = json.dumps(document, ensure_ascii=False)
+        said = whole.encode('utf-16-le', 'surrogatepass').decode('utf-16-le', 'replace')
+    return json.loads(said)
+
+
+def as_yaml(document: Any) -> str:
+    """A document, or a part of one, in YAML."""
+    return str(yaml.dump(plain(document), Dumper=DUMPER, sort_keys=False))
 
 
 class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
     """A command whose result is a report."""
 
     app_dist_name = text.PROGRAM
-    _report: Report
+    _report: Report | None = None
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The parser, with the options of :meth:`add_arguments`."""
@@ -65,6 +84,12 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
     @abc.abstractmethod
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own options."""
+
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...] | None:
+        """The columns of its table, where they are known before it is there. Who writes has to know them: a column that there
+        is not is told before anything is done.
+        """
+        return None
 
     @abc.abstractmethod
     def work(self, arguments: argparse.Namespace) -> Report:
@@ -81,33 +106,56 @@ class ReportCommand(lister.Lister, metaclass=abc.ABCMeta):
                 what=f'-f {parsed_args.formatter} prints the whole document',
                 hint='choose columns with -f table, csv or value',
             )
-        self._report = self.work(parsed_args)
-        known = {self._normalize_column_name(c): c for c in self._report.columns}
-        for column in parsed_args.columns:
+        before = self.columns(parsed_args)
+        if before is not None:
+            self._known(parsed_args, before)
+        report = self._report = self.work(parsed_args)
+        if report.done:
+            self.app.done = report.code  # type: ignore[attr-defined]  # it is ours, and not cliff's
+        self._known(parsed_args, report.columns)
+        between = '\n' if parsed_args.formatter == 'table' else ', '
+        return report.columns, [tuple(text.cell(v, between) for v in row) for row in report.rows]
+
+    def _known(self, arguments: argparse.Namespace, columns: tuple[str, ...]) -> None:
+        """Every column that is asked for is there.
+
+        :raises UsageError: one is not.
+        """
+        known = {self._normalize_column_name(c): c for c in columns}
+        for column in arguments.columns:
             if self._normalize_column_name(column) not in known:
                 raise UsageError(argument='--column', what=f'there is no {column!r}', hint=did_you_mean(column.lower(), known))
-        between = '\n' if parsed_args.formatter == 'table' else ', '
-        return self._report.columns, [tuple(text.cell(v, between) for v in row) for row in self._report.rows]
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
         """Called by cliff."""
-        if parsed_args.formatter in WHOLE and self._report.document is None:
-            self.app.stdout.writelines(self._report.pieces)
+        report = self._made()
+        if parsed_args.formatter in WHOLE and report.document is None:
+            self.app.stdout.writelines(report.pieces)
         elif parsed_args.formatter == 'json':
-            self.app.stdout.write(json.dumps(self._report.document, indent=2) + '\n')
+            self.app.stdout.write(json.dumps(plain(report.document), indent=2) + '\n')
         elif parsed_args.formatter == 'yaml':
-            yaml.dump(self._report.document, self.app.stdout, Dumper=DUMPER, sort_keys=False)
+            self.app.stdout.write(as_yaml(report.document))
         else:
             super().produce_output(parsed_args, column_names, data)
         return 0
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Called by cliff."""
-        super().run(parsed_args)
-        self.app.stdout.flush()
-        return self._report.code
+        try:
+            super().run(parsed_args)
+            self.app.stdout.flush()
+        except BaseException:
+            # What was done is done, whether its report can be printed or not.
+            for line in () if self._report is None else self._report.done:
+                text.note(line)
+            raise
+        return self._made().code
+
+    def _made(self) -> Report:
+        assert self._report is not None, 'the work comes first'  # noqa: S101
+        return self._report
 
 
 def strict(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

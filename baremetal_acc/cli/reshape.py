@@ -41,6 +41,10 @@ class Plan(ReportCommand):
         )
         parser.add_argument('--back', action='store_true', help="from the devices' providers to the root; asks no BMC")
 
+    def columns(self, arguments: argparse.Namespace) -> tuple[str, ...]:
+        """Of the table."""
+        return COLUMNS
+
     def work(self, arguments: argparse.Namespace) -> Report:
         """Look at every target, and at what placement has of it."""
         moves = tuple(reshape.parse(word) for word in arguments.classes)
@@ -76,9 +80,10 @@ class Plan(ReportCommand):
             text.note('nothing was sent; reshape apply does it')
         return Report(
             document=render.document(bodies),
-            columns=COLUMNS,
+            columns=self.columns(arguments),
             rows=tuple(row for body in bodies for row in _rows(body)),
             code=exits.worst(codes),
+            done=tuple(f'{b["target"]}: {len(b["moves"])} inventories were moved' for b in bodies if b['executed']),
         )
 
     def _code(self, made: Reshape) -> Exit:

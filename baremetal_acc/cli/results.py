@@ -29,6 +29,12 @@ class Result:
     code: Exit
 
 
+def done(result: Result) -> str:
+    """What became of a target, in one line. Why has been told already."""
+    body = result.document
+    return f'{body["target"]}: {body["verb"]} has ended: {body["outcome"]}'
+
+
 def planned(prepared: Prepared) -> Result:
     """What a plan comes to."""
     if prepared.made.refusals:

@@ -160,8 +160,11 @@ class Desk:
             process.kill()
         return Done(code=process.returncode, out=out, err=err)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start the command."""
+    def start(self, *arguments: str, out: Any = subprocess.PIPE) -> subprocess.Popen[str]:
+        """Start the command.
+
+        :param out: where it prints to.
+        """
         kept = {k: v for k, v in os.environ.items() if k in ('PATH', 'LANG', 'COVERAGE_PROCESS_START')}
         environ = {**kept, 'HOME': str(self.folder), 'XDG_STATE_HOME': str(self.folder / 'state'), 'COLUMNS': '200'}
         return subprocess.Popen(
@@ -169,7 +172,7 @@ class Desk:
             cwd=self.folder,
             env=environ | self.environ,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=out,
             stderr=subprocess.PIPE,
             text=True,
         )
