@@ -12,24 +12,55 @@ from collections.abc import Iterable, Iterator, Mapping
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import PRIVILEGES, BmcUser, Inventory
 from baremetal_acc.model.ref import BmcName
+from baremetal_acc.model.toml import did_you_mean
+
+NAME_BYTES = 16
+"""Of the longest name of an account. Source: IPMI 2.0 revision 1.1, section 22.28."""
 
 
 def limits(expected: Iterable[str]) -> Mapping[str, str | None]:
     """The most that each expected account may be, by its name; None: that is not said.
 
-    What stands behind the last ``=`` counts where it is one of :data:`PRIVILEGES`; else it is a part of the name.
+    What stands behind the last ``=`` is the privilege: a name that holds one has its privilege behind.
 
     :raises ValueError: an account is named twice.
     """
     found: dict[str, str | None] = {}
     for text in expected:
-        name, _, privilege = text.rpartition('=')
-        if privilege not in PRIVILEGES:
-            name, privilege = text, ''
+        name, privilege = _parts(text)
         if name in found:
             raise ValueError(f'{name!r} is named twice')
-        found[name] = privilege or None
+        found[name] = privilege
     return found
+
+
+def flaw(text: str) -> tuple[str, str | None] | None:
+    """Why no account could be meant, with a hint; None where one could."""
+    name, privilege = _parts(text)
+    if privilege is not None and (name != name.rstrip() or privilege != privilege.lstrip()):
+        return f"{text!r} has blanks beside the '='", f'write {f"{name.rstrip()}={privilege.lstrip()}"!r}'
+    if privilege is not None and privilege not in PRIVILEGES:
+        near = {word.casefold(): word for word in PRIVILEGES}.get(privilege.casefold())
+        guess = (f'did you mean {near}?' if near else did_you_mean(privilege, PRIVILEGES)) if privilege else None
+        which = guess or f'it can be {", ".join(PRIVILEGES)}'
+        hint = f'{which}; for an account of the name {text!r} write {f"{text}=administrator"!r}, or what it may be at most'
+        return f'{privilege!r} is no privilege' if privilege else "nothing stands behind the '='", hint
+    if _size(name) > NAME_BYTES:
+        return f'{name!r} has {_size(name)} bytes: no account of IPMI has more than {NAME_BYTES}', None
+    return None
+
+
+def _parts(text: str) -> tuple[str, str | None]:
+    name, sign, privilege = text.rpartition('=')
+    return (name, privilege) if sign else (text, None)
+
+
+def _size(name: str) -> int:
+    """Bytes of a name, by the fewest that a BMC could show it with."""
+    try:
+        return len(name.encode('latin-1'))
+    except UnicodeEncodeError:
+        return len(name.encode())
 
 
 def audit(

@@ -488,6 +488,10 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
 
 def _bmc_users(table: toml.Table) -> tuple[str, ...] | None:
     found = table.strings('bmc_users')
+    for text in found or ():
+        wrong = accounts.flaw(text)
+        if wrong is not None:
+            raise table.error('bmc_users', *wrong)
     try:
         accounts.limits(found or ())
     except ValueError as exc:

@@ -109,11 +109,10 @@ def test_nobody_may_be_asked_for():
         ('operator', 'admin=user', ["'admin' (number 2, operator): may be user at most"]),
         ('OEM', 'admin=administrator', ["'admin' (number 2, OEM): may be administrator at most"]),
         ('privilege 6h', 'admin=OEM', ["'admin' (number 2, privilege 6h): may be OEM at most"]),
-        ('user', 'admin=root', ["'admin' (number 2, user)"]),
     ],
 )
 def test_an_account_may_be_no_more_than_it_was_given(privilege, expected, says):
-    """Root on the host can raise one that was to look only. What is no privilege is a part of the name."""
+    """Root on the host can raise one that was to look only. A name that holds the sign has its privilege behind."""
     assert says == strange([replace(ADMIN, privilege=privilege)], [expected])
 
 
@@ -130,7 +129,40 @@ def test_of_two_accounts_with_one_name_neither_is_the_expected_one():
 
 def test_limits_stand_behind_the_last_sign():
     """The anonymous account has no name."""
-    assert {'a=b': 'user', 'c=d': None, '': 'callback'} == limits(['a=b=user', 'c=d', '=callback'])
+    assert {'a=b': 'user', 'admin': None, '': 'callback'} == limits(['a=b=user', 'admin', '=callback'])
+
+
+@pytest.mark.parametrize(
+    ('name', 'told'),
+    [
+        ('admin=foo', "'foo' is no privilege (it can be no access, callback, user, operator, administrator, OEM"),
+        ('admin=Operator', "'Operator' is no privilege (did you mean operator?"),
+        ('admin = operator', "'admin = operator' has blanks beside the '=' (write 'admin=operator')"),
+        ('admin =operator', "'admin =operator' has blanks beside the '=' (write 'admin=operator')"),
+        ('admin= operator', "'admin= operator' has blanks beside the '=' (write 'admin=operator')"),
+        ('admin=oem', 'did you mean OEM?'),
+        ('admin=', "nothing stands behind the '=' (it can be"),
+        ('=', "nothing stands behind the '='"),
+        ('a=b', "for an account of the name 'a=b' write 'a=b=administrator', or what it may be at most)"),
+        ('seventeen-letters', "'seventeen-letters' has 17 bytes: no account of IPMI has more than 16"),
+        ('seventeen-letters=user', "'seventeen-letters' has 17 bytes"),
+        ('\u20ac23456789012345', 'has 17 bytes'),
+    ],
+)
+def test_what_could_mean_no_account_is_an_error_of_the_rule(name, told):
+    """With its line: it was a name that no account has, so that the expected one was a stranger, or an administrator let be."""
+    with pytest.raises(DocumentError) as caught:
+        found(None, rule=f'bmc_users = [\n"oper",\n"{name}"]')
+    assert str(caught.value).startswith('baseline.toml, line 5: rule[0].bmc_users: ')
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    'name', ['=user', 'a=b=user', '==user', 'admin=OEM', 'sixteen--letters', 'sixteen--letters=user', 'two words']
+)
+def test_what_can_mean_an_account_is_none(name):
+    """The anonymous one, and one whose name holds the sign."""
+    assert Met.YES is found(Accounts(users=()), rule=f'bmc_users = ["{name}"]')[0].met
 
 
 @pytest.mark.parametrize('names', ['"admin", "admin"', '"admin=user", "admin"'])
