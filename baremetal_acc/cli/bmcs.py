@@ -25,6 +25,7 @@ import yaml
 from baremetal_acc.bmc.address import PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli.maps import Lines, Map, from_json, kind, map_of, read_yaml
+from baremetal_acc.cli.places import written
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.model.ref import HOST, BmcName
@@ -344,39 +345,32 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[TargetEntry, ...], int | N
 def _once(targets: Iterable[TargetEntry], path: str, lines: Mapping[str, int]) -> None:
     """No two targets are one machine: two jobs would write to its cards at once.
 
-    Who logs in counts: a gateway may tell by that which BMC is meant.
+    Who logs in counts: a gateway may tell by that which BMC is meant. No name is looked up: a list is read without a network,
+    and :meth:`~baremetal_acc.cli.state.Store.alone_at` keeps apart what turns out to be one.
 
     :param lines: of each target.
     :raises DocumentError: two are.
     """
-    seen: dict[tuple[str, str | None], dict[str | None, str]] = {}
+    seen: dict[tuple[str, str, str | None], dict[str | None, str]] = {}
     for target in targets:
         for bmc in target.bmcs:
-            others = seen.setdefault((_place(bmc.address), bmc.username), {})
-            # Who names no System means the only one.
-            twice = (
-                others.get(bmc.system)
-                or others.get(None)
-                or (next(iter(others.values()), None) if bmc.system is None else None)
-            )
-            if twice is not None and twice != target.name:
-                raise DocumentError(
-                    path=path,
-                    line=lines[target.name],
-                    what=f'target {target.name}: its BMC {bmc.name} ({bmc.address}) is one of target {twice} '
-                    f'(line {lines[twice]}), too',
-                    hint='give each target its own address, or where a BMC has several Systems, its own system',
+            for place in sorted(written(bmc.address)):
+                others = seen.setdefault((place, urlsplit(bmc.address).path, bmc.username), {})
+                # Who names no System means the only one.
+                twice = (
+                    others.get(bmc.system)
+                    or others.get(None)
+                    or (next(iter(others.values()), None) if bmc.system is None else None)
                 )
-            others.setdefault(bmc.system, target.name)
-
-
-def _place(address: str) -> str:
-    """One spelling for each address."""
-    parts = urlsplit(address)
-    return f'{parts.hostname}:{parts.port or _PORTS.get(parts.scheme, 443)}{parts.path}'
-
-
-_PORTS = {'http': 80, 'https': 443, 'ipmi': 623}
+                if twice is not None and twice != target.name:
+                    raise DocumentError(
+                        path=path,
+                        line=lines[target.name],
+                        what=f'target {target.name}: its BMC {bmc.name} ({bmc.address}) is one of target {twice} '
+                        f'(line {lines[twice]}), too',
+                        hint='give each target its own address, or where a BMC has several Systems, its own system',
+                    )
+                others.setdefault(bmc.system, target.name)
 
 
 # ---------------------------------------------------------------------------------------------------------------- targets

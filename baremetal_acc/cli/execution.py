@@ -18,6 +18,7 @@ from baremetal_acc.catalogue.store import holding
 from baremetal_acc.cli import publisher, render, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
+from baremetal_acc.cli.places import resolved
 from baremetal_acc.cli.progress import Progress
 from baremetal_acc.cli.report import each, failed
 from baremetal_acc.cli.results import Result, actions, failure, planned, warn_of_unlock, warn_of_waivers
@@ -131,13 +132,19 @@ class Execution:
             for entry in self._using.entries:
                 try:
                     # Passwords are asked for one after another, before targets are looked at together.
-                    target = self._using.target(entry)
-                    stack.enter_context(self._using.store.alone(entry.name))
-                    stack.enter_context(self._using.store.alone_at(entry.name, _places(target)))
-                    self._targets[entry.name] = target
+                    self._targets[entry.name] = self._using.target(entry)
                     ready.append(entry)
                 except AccError as exc:
                     self._results[entry.name] = failure(entry, exc)
+            for entry, found in each(ready, lambda e: _places(self._targets[e.name])):
+                try:
+                    if isinstance(found, AccError):
+                        raise found
+                    stack.enter_context(self._using.store.alone(entry.name))
+                    stack.enter_context(self._using.store.alone_at(entry.name, found))
+                except AccError as exc:
+                    self._results[entry.name] = failure(entry, exc)
+                    ready.remove(entry)
             running = []
             with holding():
                 all_begun = each(ready, self._begin)
@@ -389,9 +396,11 @@ def any_unfinished(using: Session) -> bool:
     return any(has(entry) for entry in using.entries)
 
 
-def _places(target: Target) -> tuple[str, ...]:
-    """What names its BMCs, whatever somebody calls them: address, and System where the BMC has several."""
-    return tuple(f'{run.origin(address)}{address.system or ""}' for address in target.bmcs)
+def _places(target: Target) -> dict[str, str]:
+    """What names its BMCs, whatever somebody calls them, with their addresses: where an address leads to, and the System where
+    the BMC has several.
+    """
+    return {f'{place}{bmc.system or ""}': run.origin(bmc) for bmc in target.bmcs for place in sorted(resolved(bmc.address))}
 
 
 def _host_power(inventory: Inventory) -> PowerState | None:

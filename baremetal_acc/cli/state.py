@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -162,16 +162,16 @@ class Store:
             yield
 
     @contextmanager
-    def alone_at(self, target: str, places: Iterable[str]) -> Iterator[None]:
-        """Nobody else works on these BMCs meanwhile, by whatever name he calls the target.
+    def alone_at(self, target: str, places: Mapping[str, str]) -> Iterator[None]:
+        """Nobody else works on these BMCs meanwhile, by whatever name he calls the target, or the BMC.
 
-        :param places: a text for each BMC, the same for the same one.
+        :param places: all that a BMC may be called, the same for the same one, with the address that is told.
         :raises Refused: somebody does.
         """
         with ExitStack() as stack:
-            for place in sorted({*places}):
+            for place, address in sorted(places.items()):
                 name = f'bmc-{hashlib.sha256(place.encode()).hexdigest()[:32]}'
-                stack.enter_context(self._held(name, f'{target}: {{}} works on its BMC {place} by another name of it'))
+                stack.enter_context(self._held(name, f'{target}: {{}} works on its BMC {address} by another name of it'))
             yield
 
     @contextmanager

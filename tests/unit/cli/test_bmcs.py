@@ -151,6 +151,7 @@ def test_a_driver_info_for_ipmi_can_be_copied_too():
         ('192.0.2.8', '192.0.2.8:70000', 14, 'address: has no port that there is: a number from 1 to 65535 expected'),
         ('secret_hex', 'hex', 14, 'hex_kg_key: no such key (did you mean secret_hex_kg_key?)'),
         ('"https://192.0.2.9"', '"ipmi://192.0.2.1:6230"', 10, 'is one of target node-1'),
+        ('"https://192.0.2.9"', '"ipmi://[::ffff:192.0.2.1]:6230"', 10, 'is one of target node-1'),
     ],
 )
 def test_what_is_wrong_with_ipmi_is_told_by_line(old, new, line, says):
@@ -202,6 +203,13 @@ def test_what_is_wrong_is_told_by_line(old, new, line, says):
     assert says in str(caught.value)
     assert str(caught.value).startswith(f'/etc/x/bmcs.yaml, line {line}: ')
     assert SECRET not in str(caught.value)
+
+
+def test_one_bmc_by_two_spellings_is_told_without_looking_up_names():
+    """Who lists localhost and 127.0.0.1 means one machine; two jobs would write to its cards."""
+    target = '{bmcs: {host: {address: "ipmi://%s:8460", username: admin}}}'
+    with pytest.raises(DocumentError, match=r'line 4: target b: its BMC host \(ipmi://127\.0\.0\.1:8460\) is one of target a'):
+        parse(f'format: 1\ntargets:\n  a: {target % "localhost"}\n  b: {target % "127.0.0.1"}\n')
 
 
 @pytest.mark.parametrize(

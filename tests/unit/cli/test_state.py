@@ -173,13 +173,14 @@ def test_one_at_a_time(store):
 
 def test_one_at_a_time_by_whatever_name(store):
     """Two names of one BMC are one BMC; another one is free."""
-    with store.alone_at('a', ['https://192.0.2.1:443']):
-        with store.alone_at('b', ['https://192.0.2.2:443']):
+    one, other = {'192.0.2.1:443': 'https://bmc1'}, {'192.0.2.2:443': 'https://bmc2'}
+    with store.alone_at('a', one):
+        with store.alone_at('b', other):
             pass
-        who = f'b: process {os.getpid()} works on its BMC https://192.0.2.1:443 by another name of it'
-        with pytest.raises(Refused, match=who), store.alone_at('b', ['https://192.0.2.2:443', 'https://192.0.2.1:443']):
+        who = f'b: process {os.getpid()} works on its BMC https://bmc1 by another name of it'
+        with pytest.raises(Refused, match=who), store.alone_at('b', one | other):
             pass
-    with store.alone_at('b', ['https://192.0.2.2:443', 'https://192.0.2.1:443']):
+    with store.alone_at('b', one | other):
         pass
 
 
