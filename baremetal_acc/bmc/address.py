@@ -11,6 +11,13 @@ PORT_EXPECTED = 'a number from 1 to 65535 expected'
 
 KEY_EXPECTED = 'up to 40 hexadecimal digits expected, an even number of them'
 
+IPMI_FIXED = (
+    ('ipmi_protocol_version', '2.0', 'IPMI 1.5 encrypts nothing'),
+    ('ipmi_bridging', 'no', 'a BMC behind another one is not spoken to; controllers of cards are found by themselves'),
+    ('ipmi_priv_level', 'ADMINISTRATOR', 'firmware and locks are written with it; what only reads asks for less by itself'),
+)
+"""Keys of Ironic with the one value that is taken, and why."""
+
 
 def speaks_ipmi(address: str) -> bool:
     """Whether an address is one of IPMI; all others are of Redfish."""

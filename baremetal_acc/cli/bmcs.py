@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from baremetal_acc.bmc.address import PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
+from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.cli.maps import Lines, Map, from_json, kind, map_of, read_yaml
 from baremetal_acc.cli.places import written
@@ -387,7 +387,23 @@ _REDFISH = {key: {'system': 'redfish_system_id'}.get(key, f'redfish_{key}') for 
 _IPMI = {key: {'secret_hex_kg_key': 'ipmi_hex_kg_key'}.get(key, f'ipmi_{key}') for key in (*_LOGIN, *_OF_IPMI, 'port')}
 """The host's BMC as an Ironic node's driver_info names it, so that it can be copied to the letter."""
 
-_IRONIC = (*_REDFISH.values(), *_IPMI.values())
+_REDFISH_FIXED = (
+    ('redfish_auth_type', ('auto', 'session', 'basic'), 'we log in by a session, and by Basic where a BMC has none'),
+    ('redfish_tls_minimum_version', ('1.1', '1.2'), 'TLS 1.2 is taken, and nothing older'),
+)
+_IPMI_FIXED = tuple((key, (only,), why) for key, only, why in IPMI_FIXED)
+"""Further keys of Ironic's, with the values that change nothing about what we do, and why."""
+
+_IDLE = (
+    *(f'ipmi_{end}_{what}' for end in ('transit', 'target') for what in ('channel', 'address')),
+    'ipmi_local_address',
+    'ipmi_force_boot_device',
+    'ipmi_disable_boot_timeout',
+    'ipmi_terminal_port',
+)
+"""Keys that are of no use here: of bridging, which there is none of, of booting and of consoles."""
+
+_IRONIC = (*_REDFISH.values(), *_IPMI.values(), *(key for key, _, _ in (*_REDFISH_FIXED, *_IPMI_FIXED)), *_IDLE)
 
 TARGET = 'target'
 """Key of a target's name where each line is one."""
@@ -418,13 +434,17 @@ def _bmcs(table: Map) -> tuple[BmcEntry, ...]:
     if ironic is not None and table.has('bmcs'):
         raise table.error(ironic, 'BMCs are listed under bmcs already')
     found: list[BmcEntry] = []
-    for keys in (_REDFISH, _IPMI):
+    for keys, fixed in ((_REDFISH, _REDFISH_FIXED), (_IPMI, _IPMI_FIXED)):
         if table.has(*keys.values()):
             if found:
                 raise table.error(
                     keys['address'], 'the BMC of the host is spoken to in one way: redfish_address says it already'
                 )
             found.append(_bmc(HOST, table, keys))
+            for key, taken, why in fixed:
+                value = table.word(key)
+                if value is not None and value not in taken:
+                    raise table.error(key, f'is {value!r:.60}; it must be {" or ".join(taken)}, or left out: {why}')
     listed = table.mapping('bmcs' if ironic is None else 'acc_bmcs')
     for name in listed.names():
         if not NAME.fullmatch(name):

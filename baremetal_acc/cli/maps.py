@@ -77,6 +77,15 @@ class Map:
             self.lines.password = self.nodes[key][0]
         return str(node.value)
 
+    def word(self, key: str) -> str | None:
+        """A value as it is written, whatever YAML takes it for: 2.0 for a number, and no for false."""
+        node = self._ask(key)
+        if node is None:
+            return None
+        if not isinstance(node, yaml.ScalarNode) or node.tag == _NULL or not node.value.isprintable():
+            raise self.error(key, f'one word expected, {kind(node)} found')
+        return str(node.value).strip()
+
     def integer(self, key: str, *, minimum: int) -> int | None:
         """A whole number."""
         node = self._ask(key)

@@ -20,7 +20,7 @@ from ironic.drivers.modules.redfish import utils as redfish_utils
 from oslo_utils import strutils, uuidutils
 
 from baremetal_acc import assemble
-from baremetal_acc.bmc.address import PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
+from baremetal_acc.bmc.address import IPMI_FIXED, PORT_EXPECTED, check_address, ipmi_address, ipmi_key, speaks_ipmi
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.ipmi.place import NAME_BYTES, PASSWORD_BYTES, SUITES
 from baremetal_acc.conf import GROUP
@@ -156,11 +156,7 @@ def _by_ipmi(node: Any, name: BmcName) -> BmcAddress:
     """What Ironic's own code takes, and with which a session of ours can be opened."""
     given = node.driver_info
     where = f'driver_info of node {node.uuid}'
-    for key, only, why in (
-        ('ipmi_protocol_version', '2.0', 'IPMI 1.5 encrypts nothing'),
-        ('ipmi_bridging', 'no', 'a BMC behind another one is not spoken to; controllers of cards are found by themselves'),
-        ('ipmi_priv_level', 'ADMINISTRATOR', 'firmware and locks are written with it; what only reads asks for less by itself'),
-    ):
+    for key, only, why in IPMI_FIXED:
         if str(given.get(key, only)) != only:
             raise exception.InvalidParameterValue(f'{where}: {key} is {given[key]!r}; it must be {only!r}, or not set: {why}')
     if given.get(PARALLEL) is not None:

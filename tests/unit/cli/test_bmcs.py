@@ -205,6 +205,61 @@ def test_what_is_wrong_is_told_by_line(old, new, line, says):
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    'more',
+    [
+        'ipmi_priv_level: ADMINISTRATOR',
+        'ipmi_protocol_version: 2.0',
+        'ipmi_protocol_version: "2.0"',
+        'ipmi_bridging: no',
+        'ipmi_bridging: "no"',
+        'ipmi_local_address: "0x20"',
+        'ipmi_force_boot_device: true',
+        'ipmi_disable_boot_timeout: false',
+        'ipmi_terminal_port: 10000',
+    ],
+)
+def test_what_ironic_has_for_ipmi_can_be_copied_to_the_letter(more):
+    """What it says is what is done anyway, or is of booting and consoles; it was no such key."""
+    assert parse(IPMI)[0] == parse(IPMI.replace('    ipmi_port: 6230\n', f'    ipmi_port: 6230\n    {more}\n'))[0]
+
+
+@pytest.mark.parametrize('more', ['redfish_auth_type: session', 'redfish_auth_type: basic', 'redfish_tls_minimum_version: 1.2'])
+def test_what_ironic_has_for_redfish_can_be_copied_to_the_letter(more):
+    """We log in by a session where there are some, and speak TLS 1.2 at least."""
+    text = 'format: 1\ntargets:\n  a:\n    redfish_address: https://192.0.2.1\n'
+    assert parse(text) == parse(f'{text}    {more}\n')
+
+
+@pytest.mark.parametrize(
+    ('more', 'says'),
+    [
+        (
+            'ipmi_priv_level: OPERATOR',
+            "is 'OPERATOR'; it must be ADMINISTRATOR, or left out: firmware and locks are written with it",
+        ),
+        ('ipmi_priv_level: administrator', "is 'administrator'; it must be ADMINISTRATOR"),
+        ('ipmi_protocol_version: 1.5', "is '1.5'; it must be 2.0, or left out: IPMI 1.5 encrypts nothing"),
+        ('ipmi_bridging: single', 'a BMC behind another one is not spoken to'),
+        ('ipmi_bridging: dual', "is 'dual'; it must be no, or left out"),
+        ('ipmi_bridging: [no]', 'one word expected, a list found'),
+        ('ipmi_priv_level:', 'one word expected, nothing found'),
+        ('redfish_auth_type: none', "is 'none'; it must be auto or session or basic, or left out"),
+        ('redfish_tls_minimum_version: 1.3', "is '1.3'; it must be 1.1 or 1.2, or left out: TLS 1.2 is taken"),
+        ('redfish_tls_ciphers: HIGH', 'no such key'),
+    ],
+)
+def test_what_ironic_has_and_is_not_done_is_refused_with_its_reason(more, says):
+    """As by an Ironic node, and not as a key that there is not."""
+    kind = 'redfish' if more.startswith('redfish') else 'ipmi'
+    address = 'https://192.0.2.1' if kind == 'redfish' else '192.0.2.1'
+    with pytest.raises(DocumentError) as caught:
+        parse(f'format: 1\ntargets:\n  a:\n    {kind}_address: {address}\n    {more}\n')
+    assert 5 == caught.value.line
+    assert f'targets.a.{more.partition(":")[0]}: ' in str(caught.value)
+    assert says in str(caught.value)
+
+
 def test_one_bmc_by_two_spellings_is_told_without_looking_up_names():
     """Who lists localhost and 127.0.0.1 means one machine; two jobs would write to its cards."""
     target = '{bmcs: {host: {address: "ipmi://%s:8460", username: admin}}}'
