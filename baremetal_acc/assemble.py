@@ -54,20 +54,21 @@ class Documents:
     remarks: tuple[str, ...] = ()
 
 
-def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
+def documents(conf: cfg.ConfigOpts, *, images: bool = True, arguments: bool = False) -> Documents:
     """Read baseline and catalogue.
 
+    :param arguments: there are arguments (of the command line) that win over the options, for messages.
     :param images: read the catalogue; else there are no images, and whoever only locks does not depend on whether it is good.
     :raises DocumentError: one is missing or wrong, or a trust root or an option about images is, or an option is misspelt.
     :raises CatalogueRefused: the catalogue is not signed as it has to be, or an older one.
     """
     group = conf[GROUP]
-    text = _text(Path(group.baseline), 'baseline')
+    text = _text(Path(group.baseline), _named(conf, 'baseline', arguments=arguments))
     rules = baseline.parse(text, group.baseline, now=datetime.now(UTC))
     if not images:
         return Documents(baseline=rules, catalogue=(), folders=())
     check_names(conf)
-    loaded = catalogue(conf, trusting(conf), datetime.now(UTC))
+    loaded = catalogue(conf, trusting(conf), datetime.now(UTC), arguments=arguments)
     found = loaded.catalogue
     return Documents(
         baseline=rules,
@@ -89,10 +90,10 @@ def documents(conf: cfg.ConfigOpts, *, images: bool = True) -> Documents:
     )
 
 
-def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime, *, named: bool = False) -> Loaded:
+def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime, *, arguments: bool = False) -> Loaded:
     """The catalogue, once it has proven whose it is.
 
-    :param named: an argument names the file, and no option.
+    :param arguments: as of :func:`documents`.
     :raises DocumentError: it is missing or wrong.
     :raises CatalogueRefused: it is not signed as it has to be, or an older one.
     """
@@ -104,7 +105,7 @@ def catalogue(conf: cfg.ConfigOpts, trust: Trusting | None, now: datetime, *, na
         demand=Demand(group.catalogue_signature or (Demand.OPTIONAL if trust is None else Demand.REQUIRED)),
         serials=None if not kept else Serials(path=Path(kept)),
         now=now,
-        hint=None if named else f'option [{GROUP}] catalogue names it',
+        hint=_named(conf, 'catalogue', arguments=arguments),
     )
 
 
@@ -229,11 +230,18 @@ def _origin(entry: str) -> Origin:
         raise DocumentError(path=f'option [{GROUP}] image_hosts', what=f'{entry!r} is no server', hint=hint) from None
 
 
-def _text(path: Path, option: str) -> str:
+def _named(conf: cfg.ConfigOpts, option: str, *, arguments: bool) -> str:
+    """Who names a file, as a hint."""
+    location = conf.get_location(option, GROUP)
+    if arguments and location is not None and location.location is cfg.Locations.set_override:
+        return f'--{option} names it'
+    return f'option [{GROUP}] {option} names it' + (f', --{option} another one' if arguments else '')
+
+
+def _text(path: Path, hint: str) -> str:
     try:
         return path.read_bytes().decode('utf-8')  # not as text: line ends count for its digest
     except OSError as exc:
-        hint = f'option [{GROUP}] {option} names it'
         raise DocumentError(path=str(path), what=f'cannot be read: {exc.strerror}', hint=hint) from exc
     except UnicodeDecodeError:
         raise DocumentError(path=str(path), what='is not UTF-8') from None

@@ -37,7 +37,8 @@ def ipmi_address(host: str, port: int | None) -> str:
 
 def check_address(text: str) -> str | None:
     """Why a text is no address of a BMC, or None when it is one. The text is not repeated: it may hold a password."""
-    none = f'is no URL like {example(text)}'
+    both = '' if '://' in text else f' or {IPMI_SCHEME}192.0.2.1'
+    none = f'is no URL like {example(text)}{both}'
     if '@' in text:
         return 'holds credentials; give them as username and password'
     try:

@@ -588,6 +588,10 @@ def _password(
         case Secret(source=Source.ENVIRONMENT, text=str(name)):
             if not environ.get(name):
                 raise UsageError(argument=where, what=f'the environment has no {name} with the password')
+            try:
+                environ[name].encode()
+            except UnicodeEncodeError:
+                raise UsageError(argument=where, what=f'the password in {name} is not UTF-8') from None
             return environ[name]
         case Secret(source=Source.FILE, text=str(path)):
             return password_of(Path(path))

@@ -3,7 +3,6 @@
 """``baremetal-acc catalogue``: what is in the catalogue, is it good, and who signs it? No BMC is spoken to."""
 
 import argparse
-import getpass
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -211,7 +210,7 @@ def _loaded(arguments: argparse.Namespace) -> tuple[Loaded, Store]:
     conf = session.configuration(_named(arguments), os.environ)
     now = datetime.now(UTC)
     trust = assemble.trusting(conf)
-    loaded = assemble.catalogue(conf, trust, now, named=arguments.catalogue is not None)
+    loaded = assemble.catalogue(conf, trust, now, arguments=True)
     found = loaded.catalogue
     if loaded.signer is not None:
         text.note(f'{found.path}: signed by {loaded.signer}')
@@ -324,7 +323,7 @@ def _signer(arguments: argparse.Namespace, now: datetime) -> 'Signer':
 def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
     found = environ.get(PASSPHRASE_VARIABLE)
     if not found and sys.stdin.isatty():
-        found = getpass.getpass(f'Passphrase of {key}: ')
+        found = text.ask(f'Passphrase of {key}: ')
     if not found:
         raise UsageError(argument='--key', what=f'{key} has a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
     return found.encode()

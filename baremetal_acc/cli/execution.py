@@ -159,8 +159,7 @@ class Execution:
                 self._progress.clear()
                 for one in running:
                     if one.entry.name not in self._results:
-                        then = work.goes_on(one.job, one.entry.name)
-                        text.error(f'{one.entry.name}: interrupted. {work.unfinished(one.job)}; {then}')
+                        text.error(f'{one.entry.name}: {_interrupted(one)}')
                 raise
         return [self._results[e.name] for e in self._using.entries]
 
@@ -428,14 +427,27 @@ def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spo
     text.note(f'{entry.name}: the host {what}')
 
 
+def _interrupted(one: _Running) -> str:
+    """What an interruption leaves, and what to do. A host that is off, or may be, is told of: nobody else will."""
+    left, until = work.unfinished(one.job), ''
+    if one.job.writing:
+        left += f': locks may be open{_host_is(one.power)}'
+        until = '' if one.power is PowerState.ON else '; leave the host off until that has ended'
+    return f'interrupted. {left}; {work.goes_on(one.job, one.entry.name)}{until}'
+
+
+def _host_is(power: PowerState | None) -> str:
+    """The end of a sentence about what a job has left."""
+    return '' if power is PowerState.ON else ', and the host is off' if power is PowerState.OFF else ', the host off'
+
+
 def _cut_off(one: _Running, exc: AccError) -> AccError:
     """Why a job stands still that has not ended; where it has begun to change something, what that leaves and what to do."""
     if not one.job.writing and not (one.job.ended and isinstance(exc, StateError)):
         return exc
     if isinstance(exc, StaleJob):
         return exc
-    host = '' if one.power is PowerState.ON else ', and the host is off' if one.power is PowerState.OFF else ', the host off'
-    left = 'its end is not stored' if one.job.ended else f'{work.unfinished(one.job)}: locks may be open{host}'
+    left = 'its end is not stored' if one.job.ended else f'{work.unfinished(one.job)}: locks may be open{_host_is(one.power)}'
     first = 'make room, or whatever that needs' if isinstance(exc, StateError) else 'see to that'
     hint = f'{first}, then {work.goes_on(one.job, one.entry.name)}; keep the folder of its state as it is'
     return WriteFailed([exc.message, left], hint=hint)

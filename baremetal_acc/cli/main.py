@@ -5,6 +5,7 @@
 import argparse
 import errno
 import io
+import itertools
 import logging
 import os
 import sys
@@ -85,7 +86,11 @@ class App(app.App):
         self.configure_logging()
         if rest and self.options.deferred_help:
             self.options.deferred_help = False
-            rest = ['help', *rest]
+            # Behind the first option everything is an argument of the verb, which needs none to be explained.
+            words = list(itertools.takewhile(lambda word: not word.startswith('-'), rest))
+            if words and not any(name.startswith(words[0]) for name, _ in self.command_manager):
+                raise self._no_such(words[0])
+            rest = ['help', *words]
         self.print_help_if_requested()
         if not rest:
             self.parser.print_help(self.stderr)
@@ -100,12 +105,14 @@ class App(app.App):
         try:
             factory, name, rest = self.command_manager.find_command(argv)
         except ValueError:
-            known = [name for name, _ in self.command_manager]
-            hint = did_you_mean(argv[0], known) or f'see {self.NAME} --help'
-            raise UsageError(argument=argv[0], what='no such command', hint=hint) from None
+            raise self._no_such(argv[0]) from None
         made = factory(self, self.options, cmd_name=name)
         parser = made.get_parser(f'{self.NAME} {name}')
         return made.run(parser.parse_args(rest))
+
+    def _no_such(self, word: str) -> UsageError:
+        hint = did_you_mean(word, [name for name, _ in self.command_manager]) or f'see {self.NAME} --help'
+        return UsageError(argument=word, what='no such command', hint=hint)
 
 
 class _OneLine(logging.Formatter):

@@ -35,12 +35,13 @@ def desk(conf: cfg.ConfigOpts, environ: Mapping[str, str]) -> Desk:
     return Desk(spool=sources.spool(conf, Path(named) if named else folder(environ)), say=text.note)
 
 
-def functions(conf: cfg.ConfigOpts) -> frozenset[str]:
+def functions(conf: cfg.ConfigOpts, *, arguments: bool = False) -> frozenset[str]:
     """The functions that the catalogue knows.
 
+    :param arguments: there is one that names the catalogue.
     :raises DocumentError: it is missing or wrong. ``CatalogueRefused``: it is not signed as it has to be.
     """
-    loaded = assemble.catalogue(conf, assemble.trusting(conf), datetime.now(UTC))
+    loaded = assemble.catalogue(conf, assemble.trusting(conf), datetime.now(UTC), arguments=arguments)
     return frozenset(image.function for image in loaded.catalogue.images if image.function is not None)
 
 
@@ -79,7 +80,7 @@ class Add(_DemandCommand):
         """Keep it."""
         conf = session.configuration(arguments, os.environ)
         at = desk(conf, os.environ)
-        at.functions = functions(conf)
+        at.functions = functions(conf, arguments=True)
         asked = Asked(functions=(at.function(arguments.function),), resource_class=arguments.resource_class)
         name = str(uuid.uuid4()) if arguments.id is None else arguments.id
         told = {d.id for d in at.tell(asked, name, datetime.now(UTC), source='file')}

@@ -30,7 +30,7 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report, ReportCommand, failed
 from baremetal_acc.cli.session import Session
 from baremetal_acc.decide.verify import judged
-from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcUnsupported, Refused, UsageError
+from baremetal_acc.errors import AccError, BmcAnswerInvalid, Refused, UsageError
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Target, observe
 
@@ -85,6 +85,13 @@ class Recorded:
     dropped: Mapping[str, int]
     scrubbed: Mapping[str, int]
     stopped: str | None
+
+
+_BY_IPMI = (
+    'send the output of inventory -f json -vv instead, and of ipmitool fru print, ipmitool sdr elist all and ipmitool hpm '
+    'check: they hold serial numbers and addresses, which nothing scrubs'
+)
+"""What to do about a BMC that is read wrongly by IPMI."""
 
 
 class Record(ReportCommand):
@@ -469,14 +476,18 @@ def _key(path: Path) -> bytes:
 def _bmc(target: Target, request: Request) -> BmcAddress:
     """The BMC that is meant.
 
-    :raises UsageError: the target has none of that name. ``BmcUnsupported``: it does not speak Redfish.
+    :raises UsageError: the target has none of that name, or it does not speak Redfish.
     """
     names = [b.name for b in target.bmcs]
     found = next((b for b in target.bmcs if b.name == request.bmc), None)
     if found is None:
         raise UsageError(argument='--bmc', what=f'{target.name} has no {request.bmc!r}', hint=f'it has {", ".join(names)}')
     if PROTOCOLS.get(found.address.partition('://')[0]) != 'redfish':
-        raise BmcUnsupported(bmc=found.label, what='only what speaks Redfish can be recorded')
+        raise UsageError(
+            argument='record',
+            what=f'BMC {found.label} is not spoken to by Redfish, and nothing else can be recorded',
+            hint=_BY_IPMI,
+        )
     if found.password and len(found.password) < SHORTEST_PASSWORD:
         raise Refused(['the password is so short that it could not be told from other text'], hint=_OTHER_USER)
     if len(names) > 1:

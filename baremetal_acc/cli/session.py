@@ -4,7 +4,6 @@
 
 import argparse
 import functools
-import getpass
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -131,7 +130,7 @@ class Session:
 
     def _documents(self, *, images: bool) -> assemble.Documents:
         try:
-            return assemble.documents(self.conf, images=images)
+            return assemble.documents(self.conf, images=images, arguments=True)
         except AccError as exc:
             kept = Path(self.conf[options.GROUP].catalogue_serial_file)
             # Where nobody names another file, what was seen of catalogues lies with all that is remembered.
@@ -156,7 +155,7 @@ def begin(arguments: argparse.Namespace, *, writes: bool, environ: Mapping[str, 
         conf=conf,
         store=Store(root=folder(environ)),
         environ=environ,
-        prompt=getpass.getpass if sys.stdin.isatty() and arguments.bmcs != bmcs.STDIN else None,
+        prompt=text.ask if sys.stdin.isatty() and arguments.bmcs != bmcs.STDIN else None,
         entries=(_single(arguments, environ),) if arguments.address else _listed(arguments, environ, writes=writes),
         password_of=functools.cache(bmcs.read_password),
     )
@@ -221,6 +220,8 @@ def _listed(arguments: argparse.Namespace, environ: Mapping[str, str], *, writes
     return found
 
 
+_ADDRESSES = 'https://HOST[:PORT] for Redfish, ipmi://HOST[:PORT] for IPMI'
+
 _OF_REDFISH = {
     'insecure': 'IPMI has no certificates: leave it out',
     'verify_ca': 'IPMI has no certificates: leave it out',
@@ -241,7 +242,8 @@ def _single(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Target
         raise UsageError(argument='--address', what='is one target, and --bmcs, --all or further targets are others')
     wrong = check_address(arguments.address)
     if wrong is not None:
-        raise UsageError(argument='--address', what=wrong, hint=f'for example {example(arguments.address)}')
+        beside = example(arguments.address)
+        raise UsageError(argument='--address', what=wrong, hint=_ADDRESSES if beside in wrong else f'for example {beside}')
     by_ipmi = speaks_ipmi(arguments.address)
     for key, why in (_OF_REDFISH if by_ipmi else _OF_IPMI).items():
         if getattr(arguments, key):

@@ -5,8 +5,11 @@
 What a BMC says may hold anything, control sequences of terminals included: only printable characters get through.
 """
 
+import getpass
 import sys
 from typing import Any
+
+from baremetal_acc.errors import UsageError
 
 PROGRAM = 'baremetal-acc'
 
@@ -39,6 +42,22 @@ def warn(message: str) -> None:
 def note(message: str) -> None:
     """Say what goes on."""
     _say(f'{PROGRAM}: {message}')
+
+
+def ask(question: str) -> str:
+    """A secret that somebody types. It is not shown.
+
+    :raises UsageError: it is no text, or nothing was typed.
+    """
+    try:
+        found = getpass.getpass(question)
+        found.encode()  # Python lets other bytes through in some locales
+        return found
+    except UnicodeError:
+        what, hint = 'what was typed is not UTF-8', 'see how the terminal writes letters beyond ASCII, or use a password file'
+    except EOFError:
+        what, hint = 'nothing was typed', None
+    raise UsageError(argument=question.strip().removesuffix(':'), what=what, hint=hint)
 
 
 def _say(line: str) -> None:

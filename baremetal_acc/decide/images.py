@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which image is meant: what fits a device, what a slot or a component then reports, and over which versions it goes there."""
 
+import re
 from collections import deque
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -57,6 +58,25 @@ def by_name_only(image: Image, accelerator: Accelerator, component: Component | 
 def firmware_image(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> tuple[Image, ...]:
     """The firmware images that bring a component of a device to a version. More than one is the operator's mistake."""
     return tuple(i for i in images if same_version(i.version, version) and meant_for(i, accelerator, component))
+
+
+def written_otherwise(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> str | None:
+    """The one version of an image for a component whose numbers are those of a version, as 2.01 and 2.1; None: not just one.
+
+    For a hint: they are two versions.
+    """
+    found = {
+        i.version
+        for i in images
+        if i.denied is None and _numbers(i.version) == _numbers(version) and meant_for(i, accelerator, component)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _numbers(version: str) -> tuple[int | str, ...]:
+    return tuple(
+        int(part) if part.isdecimal() else part.casefold() for part in re.findall(r'[0-9]{1,18}|[^0-9]+', version.strip())
+    )
 
 
 def for_others(images: Iterable[Image], accelerator: Accelerator, component: Component, version: str) -> tuple[Image, ...]:

@@ -308,7 +308,8 @@ def _flash(draft: _Draft, accelerator: Accelerator, wanted: Demands, component: 
         return
     if len(found) != 1:
         near = images.for_others(draft.catalogue, accelerator, component, version)
-        draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule, near))
+        meant = images.written_otherwise(draft.catalogue, accelerator, component, version)
+        draft.refuse(accelerator, subject, _not_one(found, f'version {version}', wanted.firmware_rule, near, meant))
         return
     way = _way(draft, accelerator, component, found[0])
     if way is None:
@@ -553,12 +554,14 @@ def _program(draft: _Draft, accelerator: Accelerator, wanted: Demands, slot: Rec
     _release(draft, accelerator, evidence.Subject(scope=Scope.SLOT, part=slot.slot_id), slot.item.ref)
 
 
-def _not_one(found: Iterable[Image], what: str, rule: str, near: Iterable[Image] = ()) -> str:
+def _not_one(found: Iterable[Image], what: str, rule: str, near: Iterable[Image] = (), meant: str | None = None) -> str:
     names = sorted(i.name for i in found)
     if not names and near:
         others = _some(sorted(i.name for i in near))
         why = f'the device shows other ids than the fits of {others}, or hides them'
         return f'the catalogue has no image of {what} that fits: {why} (rule {rule})'
+    if not names and meant is not None:
+        return f'the catalogue has no image of {what} that fits: did you mean {meant}? (rule {rule})'
     if not names:
         return f'the catalogue has no image of {what} that fits (rule {rule})'
     return f'several images of the catalogue fit {what}: {", ".join(names)} (rule {rule})'

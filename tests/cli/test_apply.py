@@ -226,7 +226,8 @@ def test_ctrl_c_says_how_to_go_on(desk, emulated_machine):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert 130 == process.returncode
-    assert 'apply --execute --target node-1 goes on with it' in err
+    assert 'apply --execute --target node-1 goes on with it; leave the host off until that has ended' in err
+    assert 'locks may be open, and the host is off' in err
     assert 'Traceback' not in err
 
 

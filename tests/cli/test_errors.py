@@ -169,6 +169,30 @@ def no_baseline(desk: Desk, machine) -> tuple[str, ...]:
     return ('apply', '--execute', '--config-file', 'acc.conf', '--catalogue', 'catalogue.toml', '--baseline', 'none.toml')
 
 
+def no_baseline_of_an_option(desk: Desk, machine) -> tuple[str, ...]:
+    desk.write('acc.conf', '[baremetal_acc]\nbaseline = none.toml\ncatalogue = catalogue.toml\n')
+    return ('verify', '--config-file', 'acc.conf')
+
+
+def no_catalogue(desk: Desk, machine) -> tuple[str, ...]:
+    return ('verify', '--config-file', 'acc.conf', '--baseline', 'baseline.toml', '--catalogue', 'none.toml')
+
+
+def no_catalogue_of_an_option(desk: Desk, machine) -> tuple[str, ...]:
+    desk.write('acc.conf', '[baremetal_acc]\nbaseline = baseline.toml\ncatalogue = none.toml\n')
+    return ('verify', '--config-file', 'acc.conf')
+
+
+def no_scheme(desk: Desk, machine) -> tuple[str, ...]:
+    return ('inventory', '--address', '127.0.0.1:8450', '--username', 'admin')
+
+
+def recorded_by_ipmi(desk: Desk, machine) -> tuple[str, ...]:
+    (desk.folder / 'pw').write_text('hunter2hunter2')
+    (desk.folder / 'pw').chmod(0o600)
+    return ('record', '--address', 'ipmi://127.0.0.1:9', '--username', 'admin', '--password-file', 'pw', '--output', 'new')
+
+
 def no_placement(desk: Desk, machine) -> tuple[str, ...]:
     return ('publish', '--execute', *desk.options)
 
@@ -215,7 +239,19 @@ TABLE = (
     (no_port_of_ipmi, 2, ('--address: has no port that there is', '1 to 65535')),
     (no_address_of_ipmi, 2, ('--address: is no URL like ipmi://192.0.2.1',)),
     (one_machine_twice, 2, ('bmcs.yaml, line 18', 'target node-2: its BMC host (https://127.0.0.1:', 'target node-1 (line 3)')),
-    (no_baseline, 2, ('none.toml', 'cannot be read')),
+    (no_baseline, 2, ('none.toml', 'cannot be read', '(--baseline names it)')),
+    (no_baseline_of_an_option, 2, ('none.toml', '(option [baremetal_acc] baseline names it, --baseline another one)')),
+    (no_catalogue, 2, ('none.toml', 'cannot be read', '(--catalogue names it)')),
+    (no_catalogue_of_an_option, 2, ('none.toml', '(option [baremetal_acc] catalogue names it, --catalogue another one)')),
+    (
+        no_scheme,
+        2,
+        (
+            '--address: is no URL like https://192.0.2.1 or ipmi://192.0.2.1 (https://HOST[:PORT] for Redfish, '
+            'ipmi://HOST[:PORT] for IPMI)',
+        ),
+    ),
+    (recorded_by_ipmi, 2, ('ipmi://127.0.0.1:9', 'inventory -f json -vv', 'ipmitool fru print', 'hpm check')),
     (no_placement, 2, ('[placement]', 'auth_type')),
     (missing_password, 2, ('password of admin is missing', 'password_env')),
 )

@@ -85,16 +85,12 @@ def test_logs_hold_no_secrets(desk: Desk, served):
     assert 'X-Auth-Token' not in text
 
 
-def test_a_password_is_asked_for_at_a_terminal(desk: Desk, served):
-    """It is not echoed, and it works; bars of progress need a terminal too, so this runs in one."""
-    target = target_of(served)
-    del target['bmcs']['dpu']
-    password = target['bmcs']['host'].pop('password')
-    desk.bmcs({'node-1': target})
+def at_a_terminal(desk, typed: bytes, *arguments: str) -> tuple[int, str, bytes]:
+    """The command at a terminal, where somebody types that when a password is asked for: code, output, and what was shown."""
     master, slave = pty.openpty()
     environ = os.environ | {'HOME': str(desk.folder), 'XDG_STATE_HOME': str(desk.folder)}
     process = subprocess.Popen(
-        [sys.executable, '-m', 'baremetal_acc.cli.main', 'inventory', '-f', 'json'],
+        [sys.executable, '-m', 'baremetal_acc.cli.main', *arguments],
         cwd=desk.folder,
         env=environ,
         stdin=slave,
@@ -107,7 +103,7 @@ def test_a_password_is_asked_for_at_a_terminal(desk: Desk, served):
     shown = b''
     while b'Password of' not in shown:
         shown += os.read(master, 1024)
-    os.write(master, f'{password}\n'.encode())
+    os.write(master, typed)
     out, _ = process.communicate(timeout=60)
     try:
         while chunk := os.read(master, 1024):
@@ -116,7 +112,63 @@ def test_a_password_is_asked_for_at_a_terminal(desk: Desk, served):
         pass  # the terminal is gone with its last process
     finally:
         os.close(master)
-    assert 0 == process.returncode, shown
+    return process.returncode, out, shown
+
+
+def test_a_password_is_asked_for_at_a_terminal(desk: Desk, served):
+    """It is not echoed, and it works; bars of progress need a terminal too, so this runs in one."""
+    target = target_of(served)
+    del target['bmcs']['dpu']
+    password = target['bmcs']['host'].pop('password')
+    desk.bmcs({'node-1': target})
+    code, out, shown = at_a_terminal(desk, f'{password}\n'.encode(), 'inventory', '-f', 'json')
+    assert 0 == code, shown
     assert b'Password of admin at BMC host of node-1' in shown
     assert password.encode() not in shown
     assert 3 == len(json.loads(out)['targets'][0]['accelerators'])
+
+
+@pytest.mark.parametrize('utf8', ['0', '1'])
+@pytest.mark.parametrize(
+    ('typed', 'says'),
+    [(b'hunter2\xff\n', b'what was typed is not UTF-8'), (b'\x04', b'nothing was typed')],
+    ids=['bytes', 'end'],
+)
+def test_what_is_typed_and_is_no_password_is_a_wrong_argument(desk: Desk, monkeypatch, typed, says, utf8):
+    """A letter of a Latin-1 terminal, and Ctrl-D: they were internal errors."""
+    monkeypatch.setenv('PYTHONUTF8', utf8)
+    target = {'bmcs': {'host': {'address': 'https://127.0.0.1:9', 'username': 'admin'}}}
+    desk.bmcs({'node-1': target})
+    code, _, shown = at_a_terminal(desk, typed, 'inventory')
+    assert 2 == code, shown
+    assert b'error: node-1: Password of admin at BMC host of node-1 (https://127.0.0.1:9): ' + says in shown
+    assert b'hunter2' not in shown
+    assert b'internal' not in shown
+
+
+@pytest.mark.parametrize(
+    ('verb', 'arguments'),
+    [
+        ('verify', ('verify', '--help')),
+        ('verify', ('verify', '--bmcs', 'x', '--target', 'a', '--help')),
+        ('verify', ('verify', 'node-1', '-f', 'json', '-h')),
+        ('catalogue sign', ('catalogue', 'sign', '--key', 'k', '--help')),
+        ('emulate', ('emulate', 'acc-server', '--port', '1', '--help')),
+        ('pool demand add', ('-v', 'pool', 'demand', 'add', 'gzip', '--id', '1', '--help')),
+    ],
+)
+def test_help_anywhere_behind_a_verb_is_that_of_the_verb(desk: Desk, verb, arguments):
+    """It was an unrecognized argument of help."""
+    done = desk.run(*arguments)
+    assert (0, '') == (done.code, done.err)
+    assert done.out.startswith(f'usage: baremetal-acc {verb} ')
+
+
+def test_help_for_several_verbs_lists_them_and_for_none_says_so(desk: Desk):
+    """As ``help`` does; a verb that is misspelt was an internal error."""
+    several = desk.run('pool', '--help')
+    assert 0 == several.code
+    assert 'pool demand add' in several.out
+    wrong = desk.run('verfy', '--bmcs', 'x', '--help')
+    assert (2, '') == (wrong.code, wrong.out)
+    assert 'did you mean verify?' in wrong.err

@@ -74,6 +74,8 @@ _OUT_OF_ORDER = frozenset({Code.INVALID_FIELD, 0x82})
 _NO_SECTION = bytes([GROUP_PICMG])
 """The answer to a block that says nothing of where to go on."""
 
+_AT_NONE = 'it is at no upload any more: it may have restarted, or somebody else has begun or ended one'
+
 _MEANS = {
     (Command.INITIATE, 0x81): 'it does not take this component for that',
     (Command.UPLOAD, 0x81): 'it does not take this component, or no more of it',
@@ -81,6 +83,8 @@ _MEANS = {
     (Command.FINISH, 0x81): 'it has got another number of bytes',
     (Command.FINISH, 0x82): 'the firmware is not what it takes for whole',
     (Command.FINISH, 0x83): 'the firmware differs from the one that it was compared with',
+    (Command.UPLOAD, Code.NOT_IN_STATE): _AT_NONE,
+    (Command.FINISH, Code.NOT_IN_STATE): _AT_NONE,
 }
 """What completion codes mean with one command only."""
 
@@ -507,7 +511,7 @@ def _taken(raw: Raw, transfer: Transfer, section: tuple[int, int] | None) -> Tra
         whole = len(transfer.upload.firmware)
         if offset == end or end > whole or sent + (end - offset) > whole:
             what = f'it asks for {section[1]} bytes from {section[0]} after {sent} of {whole} were sent'
-            raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
+            raise WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
     transfer = replace(
         transfer,
         size=size,
@@ -573,7 +577,7 @@ def _wait(raw: Raw, transfer: Transfer, now: float, why: str, *, least: timedelt
     since = now if transfer.since is None else transfer.since
     if now - since > transfer.patience.total_seconds():
         what = f'{why}, for longer than the {transfer.patience.total_seconds():.0f} s that it is given'
-        raise WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
+        raise WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
     return replace(transfer, since=since, pause=min(POLL, max(least, timedelta(seconds=now - since))))
 
 
@@ -586,8 +590,9 @@ def _failed(raw: Raw, transfer: Transfer, command: Command, reply: Reply) -> Exc
         return refusal(raw, NAMES[command], reply)
     means = _MEANS.get((command, reply.code))
     what = f'{NAMES[command]} ended with completion code {reply.code:02X}h' + (f': {means}' if means else '')
-    return WriteFailed([_sentence(raw, transfer, what)], hint=_AGAIN)
+    return WriteFailed([_sentence(transfer, what)], hint=_AGAIN)
 
 
-def _sentence(raw: Raw, transfer: Transfer, what: str) -> str:
-    return f'BMC {raw.label}, component {transfer.upload.component}, upload ({transfer.stage}): {what}'
+def _sentence(transfer: Transfer, what: str) -> str:
+    """Where the upload was. Of which BMC and component it is says whoever turns it."""
+    return f'upload ({transfer.stage}): {what}'

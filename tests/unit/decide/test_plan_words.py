@@ -221,6 +221,20 @@ SCENES = {
         {},
         firmware('the catalogue has no image of version 2.0 that fits (rule all)'),
     ),
+    'a version that the catalogue writes otherwise': (
+        (
+            v.gpu(),
+            None,
+            (v.image(version='2.00'), v.image('other', version='2.10'), v.image('denied', version='2.000', denied='bad')),
+        ),
+        {},
+        firmware('the catalogue has no image of version 2.0 that fits: did you mean 2.00? (rule all)'),
+    ),
+    'a version that the catalogue writes in two other ways': (
+        (v.gpu(), None, (v.image(version='2.00'), v.image('other', version='02.0'))),
+        {},
+        firmware('the catalogue has no image of version 2.0 that fits (rule all)'),
+    ),
     'images for other ids': (
         (
             v.gpu(),
