@@ -326,7 +326,7 @@ def _passphrase(key: Path, environ: Mapping[str, str]) -> bytes:
         found = text.ask(f'Passphrase of {key}: ')
     if not found:
         raise UsageError(argument='--key', what=f'{key} has a passphrase', hint=f'set {PASSPHRASE_VARIABLE}')
-    return found.encode()
+    return found.encode(errors='surrogateescape')  # of the environment: its bytes, whatever they mean
 
 
 def _write(path: Path, content: str) -> None:

@@ -228,6 +228,8 @@ def test_a_passphrase_comes_from_the_environment_or_is_asked_for(signing):
     signing.environ['BAREMETAL_ACC_KEY_PASSPHRASE'] = 'falsch'
     done = sign(signing)
     assert (2, False) == (done.code, 'falsch' in done.err)
+    signing.environ['BAREMETAL_ACC_KEY_PASSPHRASE'] = 'fal\udcffsch'
+    assert (2, False) == (sign(signing).code, 'internal' in sign(signing).err)
     signing.environ['BAREMETAL_ACC_KEY_PASSPHRASE'] = 'geheim'
     assert 0 == sign(signing).code
 

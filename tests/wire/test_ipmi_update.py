@@ -250,9 +250,22 @@ def test_an_upload_that_is_refused_on_its_way_is_not_untouched(site):
     with site.connect(username='admin') as connection, pytest.raises(BmcAnswerInvalid) as caught:
         written(connection, FPGA, uploading(upgrade(NEW)))
     assert 'Finish Firmware Upload ended with completion code 82h' in str(caught.value)
+    assert (1, 1, 0) == tuple(
+        str(caught.value).count(place) for place in ('BMC ', '/ipmi/0-72/hpm/0: upload (finish): ', 'component')
+    )
     assert 'nothing of it is activated' in str(caught.value)
     assert 0 == site.amc_upgrades.activations
     assert (OLD, None) == site.versions()[:2]
+
+
+@pytest.mark.parametrize('command', [0x32, 0x33])
+def test_a_controller_that_is_at_no_upload_any_more_is_explained(site, command):
+    """D5h was a number alone: somebody else has ended it, or it has restarted."""
+    site.amc.guards.append(lambda request: 0xD5 if (request.netfn, request.command) == (0x2C, command) else None)
+    with site.connect(username='admin') as connection, pytest.raises(BmcAnswerInvalid) as caught:
+        written(connection, FPGA, uploading(upgrade(NEW)))
+    assert 'ended with completion code D5h: it is at no upload any more: it may have restarted' in str(caught.value)
+    assert 'somebody else has begun or ended one' in str(caught.value)
 
 
 def test_an_activation_whose_answer_is_lost_is_not_sent_again(site):

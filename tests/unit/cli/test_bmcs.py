@@ -477,6 +477,9 @@ def test_passwords_are_looked_up_when_they_are_needed(tmp_path):
     assert ('from-file', 'from-environment') == (host.password, dpu.password)
     with pytest.raises(UsageError, match='the environment has no DPU_PW'):
         bmcs.resolve(target, {}, None)
+    with pytest.raises(UsageError, match='the password in DPU_PW is not UTF-8') as caught:
+        bmcs.resolve(target, {'DPU_PW': 'hunter2\udcff'}, None)
+    assert 'hunter2' not in str(caught.value)
 
     (asked,), _ = parse(FULL.replace('        password: "hunter2hunter2"\n', ''))
     questions = []
