@@ -1605,7 +1605,7 @@ GUARDS = (
         name='let a BMC be open to logins without a password',
         file='baremetal_acc/decide/accounts.py',
         guard=', *facts.accounts.unguarded), facts',
-        gone='), facts',
+        gone=',), facts',
         tests='tests/unit/decide/test_users.py',
     ),
     Guard(

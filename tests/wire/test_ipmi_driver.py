@@ -463,8 +463,9 @@ def test_locks_of_other_bmcs_find_nothing_and_do_not_fail(site):
 # --------------------------------------------------------------------------------------------------------- the command line
 
 
-def test_inventory_by_the_keys_of_ironic(site, tmp_path):
+def test_inventory_by_the_keys_of_ironic(lan, site, tmp_path):
     """ipmi_address, ipmi_port and the rest, to the letter; the document is the one of the schema."""
+    other = Site(lan)
     desk = Desk(folder=tmp_path, environ={'PW': PASSWORD})
     desk.bmcs(
         {
@@ -476,7 +477,7 @@ def test_inventory_by_the_keys_of_ironic(site, tmp_path):
                 'ipmi_cipher_suite': '3',
             },
             'node-2': {
-                'bmcs': {'host': {'address': f'ipmi://localhost:{site.port}', 'username': 'oper', 'password_env': 'PW'}}
+                'bmcs': {'host': {'address': f'ipmi://localhost:{other.port}', 'username': 'oper', 'password_env': 'PW'}}
             },
         }
     )
