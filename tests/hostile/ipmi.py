@@ -32,7 +32,7 @@ from unittest import mock
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import device, driver, firewall, hpm, update
+from baremetal_acc.bmc.ipmi import device, driver, firewall, hpm, masks, update
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.driver import IpmiConnection
@@ -770,7 +770,7 @@ def _patched(ran: Ran, box: Box, writer: IpmiWriter, document: Document, body: d
 
 def _told(ran: Ran, box: Box) -> None:
     """What a look would say of the lock now."""
-    verdict = firewall.read(box)
+    verdict = masks.read(lambda: masks.observe(box))
     _texts(ran, [*verdict.open, *verdict.fixed, verdict.reason or ''])
     locked(ran, box, verdict.state, verdict.closes)
 
@@ -783,8 +783,8 @@ def _written(ran: Ran, box: Box, arrived: list[tuple[int, int, int, bytes]], rec
     allowed: dict[bytes, int] = {}
     for subset, commands in (record or {}).items():
         for operation in (0, 1):
-            key = firewall.encode_query(SYSTEM, subset, operation)[1:]
-            allowed[key] = int.from_bytes(firewall.encode_mask(commands, operation), 'little')
+            key = masks.encode_query(SYSTEM, subset, operation)[1:]
+            allowed[key] = int.from_bytes(masks.encode_mask(commands, operation), 'little')
     for address, netfn, command, data in arrived:
         if (netfn, command) in {(0x06, 0x62)}:
             ran.wrong.append('sub-functions were written')

@@ -35,6 +35,7 @@ LOCKS = 'baremetal_acc/locks'
 LOCK_TESTS = 'tests/wire/test_locks.py'
 CARD_LOCK_TESTS = 'tests/wire/test_card_locks.py'
 FIREWALL = 'baremetal_acc/bmc/ipmi/firewall.py'
+MASKS = 'baremetal_acc/bmc/ipmi/masks.py'
 FIREWALL_TESTS = 'tests/unit/bmc/ipmi/test_firewall.py'
 DRIFT = 'baremetal_acc/decide/drift.py'
 DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
@@ -1505,35 +1506,35 @@ GUARDS = (
     ),
     Guard(
         name='leave out a NetFn of which commands were shown',
-        file=FIREWALL,
+        file=MASKS,
         guard='    if supported | configurable | enabled:\n',
         gone='    if False:\n',
         tests=f'{FIREWALL_TESTS}::test_what_shows_commands_is_there_though_the_rest_is_refused',
     ),
     Guard(
         name='take a body code whose masks are refused for one that is not there',
-        file=FIREWALL,
+        file=MASKS,
         guard='return another or isinstance(_ask(raw, Subset(netfn=NetFn.GROUP, qualifier=_DCMI, lun=lun)), Table)\n',
         gone='return True\n',
         tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
     ),
     Guard(
         name='believe a list of body codes that has no end',
-        file=FIREWALL,
+        file=MASKS,
         guard='    if whole or body in {',
         gone='    if listed or body in {',
         tests=f'{FIREWALL_TESTS}::test_netfn_2c_without_picmg_needs_no_lock',
     ),
     Guard(
         name='leave out other LUNs where it is not told what they have',
-        file=FIREWALL,
+        file=MASKS,
         guard='if not (told or used is None or (lun == 0',
         gone='if not (told or (lun == 0',
         tests=f'{FIREWALL_TESTS}::test_commands_of_another_lun_are_closed_whatever_is_told_of_luns',
     ),
     Guard(
         name='leave out a LUN whose NetFns are told, and which itself is not',
-        file=FIREWALL,
+        file=MASKS,
         guard='if netfns or data[0] >> 2 * lun & 3}',
         gone='if data[0] >> 2 * lun & 3}',
         tests=f'{FIREWALL_TESTS}::test_commands_of_another_lun_are_closed_whatever_is_told_of_luns',
@@ -1541,15 +1542,15 @@ GUARDS = (
     Guard(
         name='let the host have an account of Redfish made',
         file=FIREWALL,
-        guard='    (NetFn.GROUP, _REDFISH): {\n',
+        guard='    (NetFn.GROUP, REDFISH): {\n',
         gone="    (NetFn.GROUP, b'\\x53'): {\n",
         tests=f'{FIREWALL_TESTS}::test_what_goes_round_the_bmc_or_makes_an_administrator_is_closed',
     ),
     Guard(
         name='write one table of NetFn 2Ch as if it were two',
-        file=FIREWALL,
-        guard='asked = {_PICMG: _shared(first)} if one_for_both else {_PICMG: first, _REDFISH: second}',
-        gone='asked = {_PICMG: first, _REDFISH: second}',
+        file=MASKS,
+        guard='asked = {PICMG: _shared(first)} if one_for_both else {PICMG: first, REDFISH: second}',
+        gone='asked = {PICMG: first, REDFISH: second}',
         tests=f'{FIREWALL_TESTS}::test_a_controller_that_does_not_tell_body_codes_apart_has_one_table',
     ),
     Guard(
@@ -1561,7 +1562,7 @@ GUARDS = (
     ),
     Guard(
         name='close Set Command Enables where nothing shows that channels are kept apart',
-        file=FIREWALL,
+        file=MASKS,
         guard='            if write.shuts_itself and not _kept_apart(raw, write):\n',
         gone='            if False:\n',
         tests=f'{FIREWALL_TESTS}::test_set_command_enables_is_left_open_where_nothing_shows_that_channels_are_kept_apart',
@@ -1589,7 +1590,7 @@ GUARDS = (
     ),
     Guard(
         name='read the masks of one of several makers',
-        file=FIREWALL,
+        file=MASKS,
         guard='if len(listed) != 1 or len(listed[0])',
         gone='if not listed or len(listed[0])',
         tests=f'{FIREWALL_TESTS}::test_a_qualifier_that_the_maker_wants_is_asked_for',

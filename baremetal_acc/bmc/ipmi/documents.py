@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
-from baremetal_acc.bmc.ipmi import firewall, resource
+from baremetal_acc.bmc.ipmi import firewall, masks, resource
 from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import Raw
 from baremetal_acc.errors import BmcRefused, BmcUnreachable
@@ -93,11 +93,11 @@ class IpmiWriter:
         closes = body.get('Closed') is True
         undo: firewall.Undo = {} if closes else _record(body.get('Open', ()))
         with self._raw as raw:
-            found = firewall.observe(raw)
+            found = masks.observe(raw)
             if found is None:
                 raise no_such(self._label, uri)
             writes = firewall.plan(found) if closes else firewall.plan_release(found, undo)
-            trouble = firewall.perform(raw, writes)
+            trouble = masks.perform(raw, writes)
         if trouble is not None:
             more = '' if trouble.repaired else '; what it changed could not be taken back'
             error = BmcUnreachable if trouble.silent else BmcRefused
@@ -126,7 +126,7 @@ def observed_firewall(raw: Raw, uri: str) -> JsonObject:
 
     :raises BmcError: it has none, or it could not be read.
     """
-    verdict = firewall.judge(firewall.observe(raw))
+    verdict = firewall.judge(masks.observe(raw))
     if verdict.state is LockState.UNSUPPORTED:
         raise no_such(raw.label, uri)
     return resource.of_firewall(verdict)

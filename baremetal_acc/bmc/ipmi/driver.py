@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, firewall, fitting, fru, hpm, inventory, place, resource, update, users
+from baremetal_acc.bmc.ipmi import device, firewall, fitting, fru, hpm, inventory, masks, place, resource, update, users
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
@@ -121,7 +121,7 @@ class IpmiConnection:
         self._targets: tuple[Path, ...] = ((),)
         self._others: list[Sessions] = []
         self._uploading: Sessions | None = None
-        self._asking: Sessions | None = None
+        self._asking = self._administrator()
         self._patience: Patience | None = None
 
     def __enter__(self) -> 'IpmiConnection':
@@ -132,7 +132,7 @@ class IpmiConnection:
 
     def close(self) -> None:
         """Log out."""
-        for raw in filter(None, (self._uploading, self._asking, self._raw)):
+        for raw in filter(None, (self._uploading, self._raw)):
             raw.close()
 
     def stop(self) -> None:
@@ -152,7 +152,7 @@ class IpmiConnection:
             gaps: list[Gap] = []
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
             power = self._power(gaps)
-            closed = self._firewall()
+            closed = masks.read(lambda: self._as_may((), masks.observe))
             accounts = users.read(self._to(()), self.address.username or '')
         self._targets = tuple(target.path for target in targets)
         system = None if power is None else self._ref(resource.CHASSIS)
@@ -183,12 +183,6 @@ class IpmiConnection:
             gaps.append(Gap(ref=self._ref(Place(path=path, part=Part.HPM)), reason=exc.what))
             return None
 
-    def _firewall(self) -> firewall.Verdict:
-        try:
-            return firewall.judge(self._as_may((), firewall.observe))
-        except BmcError as exc:
-            return firewall.Verdict(state=LockState.UNKNOWN, reason=exc.what)
-
     def _as_may(self, path: Path, ask: Callable[[Raw], _T]) -> _T:
         """Ask a controller as an operator; and as an administrator, in a session of its own, what it refuses him.
 
@@ -199,14 +193,10 @@ class IpmiConnection:
         try:
             return ask(self._to(path))
         except BmcNotAuthorised as exc:
-            self._asking = self._asking or self._administrator()
             try:
-                with self._asking.limited(self.address.budget):
-                    return ask(bridged(self._asking, path, self._patience))
+                return ask(bridged(self._asking, path, self._patience))
             except BmcNotAuthorised:
                 raise exc from None
-            finally:
-                self._asking.close()
 
     @contextmanager
     def _reading(self) -> Iterator[Patience]:
@@ -220,10 +210,10 @@ class IpmiConnection:
 
     @contextmanager
     def _budgeted(self) -> Iterator[None]:
-        """What is done within takes no longer than a look may."""
-        sessions = filter(None, (self._raw, self._uploading))
+        """What is done within takes no longer than a look may, and leaves no session of an administrator who was asked."""
         with ExitStack() as stack:
-            for raw in sessions:
+            stack.enter_context(self._asking)
+            for raw in filter(None, (self._raw, self._asking, self._uploading)):
                 stack.enter_context(raw.limited(self.address.budget))
             yield
 

@@ -100,7 +100,8 @@ def go_on(
     :raises BmcError: a command was refused, or not answered.
     """
     if progress.whole:
-        back, wanted = progress.so_far == _BACK, _image(raw, ref, upload).uploads[0].version
+        back = progress.so_far == _BACK
+        wanted = _image(raw, ref, upload).uploads[0].version if back else None
         try:
             return _brought_in_force(raw, ref, number, wanted, back=back)
         except (BmcNotAuthorised, BmcRefused, BmcUnsupported) as exc:

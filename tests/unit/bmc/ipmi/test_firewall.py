@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baremetal_acc.bmc.api import BmcAddress, Document
-from baremetal_acc.bmc.ipmi import firewall
+from baremetal_acc.bmc.ipmi import firewall, masks
 from baremetal_acc.bmc.ipmi.documents import IpmiWriter
 from baremetal_acc.bmc.ipmi.firewall import Firewall, Subset, Table, Write
 from baremetal_acc.bmc.ipmi.wire import Reply
@@ -207,11 +207,16 @@ class Controller:
         return Reply(code or 0)
 
 
+def read(controller):
+    """What the firewall of a controller means now."""
+    return masks.read(lambda: masks.observe(controller))
+
+
 def locked(controller):
     """Locked as a job does it; what stopped it, and the record."""
-    writes = firewall.plan(firewall.observe(controller))
+    writes = firewall.plan(masks.observe(controller))
     undo = firewall.undo_of(writes)
-    return firewall.perform(controller, writes), undo
+    return masks.perform(controller, writes), undo
 
 
 # ------------------------------------------------------------------------------------------------------------- layouts
@@ -219,44 +224,44 @@ def locked(controller):
 
 def test_requests_have_the_bytes_of_the_standard():
     """Facts, section 2.2: the qualifier comes last with 60h, and before the mask with 62h."""
-    assert '0f' == firewall.encode_netfn_support(0xF).hex()
-    assert '0f2c0000' == firewall.encode_query(0xF, PICMG, 0).hex()
-    assert '0e4601' == firewall.encode_query(0xE, Subset(netfn=0x06, lun=1), 1).hex()
+    assert '0f' == masks.encode_netfn_support(0xF).hex()
+    assert '0f2c0000' == masks.encode_query(0xF, PICMG, 0).hex()
+    assert '0e4601' == masks.encode_query(0xE, Subset(netfn=0x06, lun=1), 1).hex()
     mask = '010000000000000000000000000000' + '80'
-    assert f'0f2c00{mask}00' == firewall.encode_enables(0xF, PICMG, 0, frozenset({0x00, 0x7F})).hex()
-    assert f'0f6e00{mask}b7a200' == firewall.encode_enables(0xF, VENDOR, 1, frozenset({0x80, 0xFF})).hex()
-    assert '0f2e0041b7a200' == firewall.encode_subfunction_query(0xF, VENDOR, 0x41).hex()
-    assert '0f2c00310005000080' == firewall.encode_subfunction_enables(0xF, PICMG, 0x31, frozenset({0, 2, 31}), 4).hex()
-    assert '0f2e03' == firewall.encode_oem_netfn(0xF, 0x2E, 3).hex()
+    assert f'0f2c00{mask}00' == masks.encode_enables(0xF, PICMG, 0, frozenset({0x00, 0x7F})).hex()
+    assert f'0f6e00{mask}b7a200' == masks.encode_enables(0xF, VENDOR, 1, frozenset({0x80, 0xFF})).hex()
+    assert '0f2e0041b7a200' == masks.encode_subfunction_query(0xF, VENDOR, 0x41).hex()
+    assert '0f2c00310005000080' == masks.encode_subfunction_enables(0xF, PICMG, 0x31, frozenset({0, 2, 31}), 4).hex()
+    assert '0f2e03' == masks.encode_oem_netfn(0xF, 0x2E, 3).hex()
 
 
 @pytest.mark.parametrize('channel', [0, 1, 7, 0xB, 0xE])
 def test_no_request_is_ever_made_for_the_lan_channel(channel):
     """Nor for "this channel", which is the LAN when we ask: nobody could open it again."""
     with pytest.raises(Refused, match=f'the firmware firewall of channel {channel:X}h is not written, only that of Fh'):
-        firewall.encode_enables(channel, APP, 0, frozenset())
+        masks.encode_enables(channel, APP, 0, frozenset())
     with pytest.raises(Refused):
-        firewall.encode_subfunction_enables(channel, APP, 0x60, frozenset(), 4)
+        masks.encode_subfunction_enables(channel, APP, 0x60, frozenset(), 4)
 
 
 def test_answers_are_read_as_the_standard_has_them():
     """Support is backwards: a bit that is set says that there is none."""
     mask = bytes([0x05]) + bytes(14) + bytes([0x80])
-    assert frozenset({0, 2, 127}) == firewall.parse_mask(mask, 0, 'b', 'x')
-    assert frozenset({128, 130, 255}) == firewall.parse_mask(mask, 1, 'b', 'x')
+    assert frozenset({0, 2, 127}) == masks.parse_mask(mask, 0, 'b', 'x')
+    assert frozenset({128, 130, 255}) == masks.parse_mask(mask, 1, 'b', 'x')
     used = bytes([0b1001]) + b'\x08\0\x40\0' + b'\xff' * 4 + b'\x01\0\0\x80'
     told = {0: frozenset({0x06, 0x2C}), 1: frozenset(range(0, 64, 2)), 2: frozenset({0x00, 0x3E})}
-    assert told == firewall.parse_netfn_support(used + bytes(4), 'b')
-    assert {**told, 3: frozenset()} == firewall.parse_netfn_support(bytes([0b1001001]) + used[1:] + bytes(4), 'b')
-    assert (frozenset({0, 33}), 8) == firewall.parse_subfunctions(b'\1\0\0\0\2\0\0\0', 'b')
-    assert frozenset(range(32)) - {1} == firewall.parse_subfunction_support(b'\x20\x02\x10' + b'\2\0\0\0', 'b')
-    assert (True, b'\xb7\xa2\0') == firewall.parse_oem_netfn(b'\x80\1\xb7\xa2\0', 'b')
+    assert told == masks.parse_netfn_support(used + bytes(4), 'b')
+    assert {**told, 3: frozenset()} == masks.parse_netfn_support(bytes([0b1001001]) + used[1:] + bytes(4), 'b')
+    assert (frozenset({0, 33}), 8) == masks.parse_subfunctions(b'\1\0\0\0\2\0\0\0', 'b')
+    assert frozenset(range(32)) - {1} == masks.parse_subfunction_support(b'\x20\x02\x10' + b'\2\0\0\0', 'b')
+    assert (True, b'\xb7\xa2\0') == masks.parse_oem_netfn(b'\x80\1\xb7\xa2\0', 'b')
 
 
 @given(st.frozensets(st.integers(0, 255)), st.sampled_from([0, 1]))
 def test_masks_are_read_as_they_are_written(commands, operation):
     """One half each."""
-    half = firewall.parse_mask(firewall.encode_mask(commands, operation), operation, 'b', 'x')
+    half = masks.parse_mask(masks.encode_mask(commands, operation), operation, 'b', 'x')
     assert {c for c in commands if c // 128 == operation} == half
 
 
@@ -264,11 +269,11 @@ def test_masks_are_read_as_they_are_written(commands, operation):
 def test_any_answer_is_read_or_refused(data):
     """No other exception leaves a parser."""
     for parse in (
-        firewall.parse_netfn_support,
-        firewall.parse_subfunctions,
-        firewall.parse_subfunction_support,
-        firewall.parse_oem_netfn,
-        lambda raw, bmc: firewall.parse_mask(raw, 1, bmc, 'x'),
+        masks.parse_netfn_support,
+        masks.parse_subfunctions,
+        masks.parse_subfunction_support,
+        masks.parse_oem_netfn,
+        lambda raw, bmc: masks.parse_mask(raw, 1, bmc, 'x'),
     ):
         with suppress(BmcAnswerInvalid):
             parse(data, 'b')
@@ -282,19 +287,19 @@ def test_a_lock_closes_all_that_writes_firmware_to_the_host_and_nothing_else(qua
     """Table 2.1; the LAN stays as it was; released, all is as before."""
     controller = Controller(qualifier=qualifier)
     before = dict(controller.enables)
-    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert LockState.UNLOCKED == read(controller).state
     trouble, undo = locked(controller)
     assert trouble is None
     for subset in TO_CLOSE:
         assert STAYS[subset] == controller.enables[HOST, subset]
         assert before[LAN, subset] == controller.enables[LAN, subset]
         assert {0xD4} == {controller.host(subset.netfn, command) for command in TO_CLOSE[subset]}
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert (LockState.LOCKED_REPORTED, (), '') == (verdict.state, verdict.open, verdict.closes)
-    writes = firewall.plan_release(firewall.observe(controller), firewall.parse_undo(firewall.encode_undo(undo)))
-    assert firewall.perform(controller, writes) is None
+    writes = firewall.plan_release(masks.observe(controller), firewall.parse_undo(firewall.encode_undo(undo)))
+    assert masks.perform(controller, writes) is None
     assert before == controller.enables
-    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert LockState.UNLOCKED == read(controller).state
 
 
 def test_set_command_enables_is_closed_by_the_very_last_write():
@@ -305,9 +310,9 @@ def test_set_command_enables_is_closed_by_the_very_last_write():
     assert controller.written.index((OEM, 1)) < controller.written.index((OEM, 0))
     assert [command == 0x60 for _, command, _ in controller.log] == controller.onces
     assert len(controller.written) - 2 == len(set(controller.written)) == 7
-    closed = [w.before - w.after for w in firewall.plan(firewall.observe(Controller()))]
+    closed = [w.before - w.after for w in firewall.plan(masks.observe(Controller()))]
     assert [TO_CLOSE[APP] - {0x60, 0x62}, {0x62}, {0x60}] == closed[-3:]
-    opened = [(w.subset, w.after - w.before) for w in firewall.plan_release(firewall.observe(controller), TO_CLOSE)]
+    opened = [(w.subset, w.after - w.before) for w in firewall.plan_release(masks.observe(controller), TO_CLOSE)]
     assert [(APP, {0x60}), (APP, {0x62}), (APP, TO_CLOSE[APP] - {0x60, 0x62})] == opened[:3]
 
 
@@ -332,7 +337,7 @@ def test_only_what_was_open_is_recorded_and_opened_again():
     before = dict(controller.enables)
     _, undo = locked(controller)
     assert TO_CLOSE[APP] - {0x52} == undo[APP]
-    firewall.perform(controller, firewall.plan_release(firewall.observe(controller), undo))
+    masks.perform(controller, firewall.plan_release(masks.observe(controller), undo))
     assert before == controller.enables
 
 
@@ -340,7 +345,7 @@ def test_a_lock_that_holds_needs_no_write():
     """And its record is not lost by engaging again."""
     controller = Controller()
     _, undo = locked(controller)
-    again = firewall.plan(firewall.observe(controller))
+    again = firewall.plan(masks.observe(controller))
     assert () == again
     assert undo == firewall.both(undo, firewall.undo_of(again))
 
@@ -414,12 +419,12 @@ def test_a_qualifier_that_the_maker_wants_is_asked_for(told, holds):
     controller = Wanting()
     trouble, undo = locked(controller)
     assert trouble is None
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert (LockState.LOCKED_REPORTED if holds else LockState.PARTIAL) == verdict.state
     assert (STAYS[OEM] if holds else STAYS[OEM] | TO_CLOSE[OEM]) == controller.enables[HOST, OEM]
     if holds:
         record = firewall.parse_undo(firewall.encode_undo(undo))
-        assert firewall.perform(controller, firewall.plan_release(firewall.observe(controller), record)) is None
+        assert masks.perform(controller, firewall.plan_release(masks.observe(controller), record)) is None
         assert controller.supported(OEM) == controller.enables[HOST, OEM]
     else:
         assert verdict.open[0].startswith('NetFn 30h on LUN 0: Get Command Enables of 30')
@@ -453,19 +458,19 @@ def refitted(controller, subset=OEM, command=0x10):
 def test_what_is_left_open_is_another_word_when_a_command_cannot_be_closed_any_more(subset, command):
     """The firewall alone cannot know that it was closed once: whoever has the evidence compares the words."""
     controller = Controller()
-    before = firewall.read(controller).leaves
+    before = read(controller).leaves
     locked(controller)
-    assert before == firewall.read(controller).leaves
+    assert before == read(controller).leaves
     refitted(controller, subset, command)
-    after = firewall.read(controller)
+    after = read(controller)
     assert (LockState.LOCKED_REPORTED, True) == (after.state, before != after.leaves)
-    assert '' == firewall.read(Controller(fixed={})).leaves
+    assert '' == read(Controller(fixed={})).leaves
 
 
 def test_what_we_have_closed_and_is_open_fails_the_next_lock_by_name():
     """It is in our record; the rest is closed all the same. What never was ours, and cannot be closed, is no news."""
     controller = Sessions()
-    record = firewall.read(controller).closes
+    record = read(controller).closes
     written(controller, {'Closed': True, 'Before': [record]})
     controller.enables[HOST, APP] = controller.enables[HOST, APP] | {0x52}
     refitted(controller)
@@ -483,7 +488,7 @@ def test_a_record_that_cannot_be_read_does_not_keep_a_lock_open():
     controller = Sessions()
     with pytest.raises(StateError):
         written(controller, {'Closed': True, 'Before': ['06']})
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
 
 
 # ----------------------------------------------------------------------------------------------------------- odd habits
@@ -492,27 +497,27 @@ def test_a_record_that_cannot_be_read_does_not_keep_a_lock_open():
 def test_a_controller_without_a_firewall_is_an_ordinary_answer():
     """C1h, of one request."""
     controller = Controller(absent=True)
-    assert firewall.observe(controller) is None
-    assert LockState.UNSUPPORTED == firewall.read(controller).state
+    assert masks.observe(controller) is None
+    assert LockState.UNSUPPORTED == read(controller).state
     assert {0x61} == {command for _, command, _ in controller.log}
 
 
 def test_a_controller_that_does_not_answer_is_not_known():
     """Silence is no state, whenever it begins."""
     whole = Controller()
-    firewall.read(whole)
+    read(whole)
     for at in range(len(whole.log)):
-        verdict = firewall.read(Controller(silent=frozenset({at})))
+        verdict = read(Controller(silent=frozenset({at})))
         assert (LockState.UNKNOWN, 'no answer') == (verdict.state, verdict.reason)
 
 
 def test_a_refusal_of_the_first_question_is_not_known():
     """D4h is no proof of a lock."""
-    verdict = firewall.read(Controller(codes={(0x61, 6): 0xD4}))
+    verdict = read(Controller(codes={(0x61, 6): 0xD4}))
     assert LockState.UNKNOWN == verdict.state
     assert 'Get Command Enables of 06/0: refused (D4h)' == verdict.reason
     with pytest.raises(BmcNotAuthorised):
-        firewall.observe(Controller(codes={(0x61, 6): 0xD4}))
+        masks.observe(Controller(codes={(0x61, 6): 0xD4}))
 
 
 def test_a_command_that_cannot_be_closed_makes_the_lock_partial_and_is_named():
@@ -521,7 +526,7 @@ def test_a_command_that_cannot_be_closed_makes_the_lock_partial_and_is_named():
     trouble, _ = locked(controller)
     assert trouble is None
     named = ('52h of 06/0 (Master Write-Read)',)
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert (LockState.PARTIAL, named, named, '') == (verdict.state, verdict.open, verdict.fixed, verdict.closes)
     assert 0 == controller.host(0x06, 0x52)
 
@@ -539,13 +544,13 @@ def test_what_goes_round_the_bmc_or_makes_an_administrator_is_closed(subset):
     """It was left open. Where it is there and cannot be closed, the lock is partial; where it is not, that is ordinary."""
     names = ROUND[subset]
     controller = Controller(more={subset: set(names)})
-    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert LockState.UNLOCKED == read(controller).state
     assert locked(controller)[0] is None
     assert not names.keys() & controller.enables[HOST, subset]
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
     fixed = Controller(more={subset: set(names)}, fixed={**FIXED, subset: set(names)})
     assert locked(fixed)[0] is None
-    verdict = firewall.read(fixed)
+    verdict = read(fixed)
     assert LockState.PARTIAL == verdict.state
     assert tuple(f'{command:02X}h of {subset.text} ({name})' for command, name in names.items()) == verdict.fixed
 
@@ -559,7 +564,7 @@ def test_what_is_closed_where_possible_leaves_the_lock_whole_where_it_is_not(sub
     fixed = Controller(more={subset: {command}}, fixed={**FIXED, subset: {command}})
     assert locked(fixed)[0] is None
     assert command in fixed.enables[HOST, subset]
-    assert LockState.LOCKED_REPORTED == firewall.read(fixed).state
+    assert LockState.LOCKED_REPORTED == read(fixed).state
 
 
 @pytest.mark.parametrize('qualifier', ['ignored', 'none'])
@@ -567,19 +572,19 @@ def test_a_controller_that_does_not_tell_body_codes_apart_has_one_table(qualifie
     """Its 02h may be DCMI's Get Power Reading: it is closed where it can be. One write of a half does not undo another one."""
     controller = Controller(qualifier=qualifier, more={PICMG: {0x02}})
     _, undo = locked(controller)
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
     assert STAYS[PICMG] == controller.enables[HOST, PICMG]
     assert [TO_CLOSE[PICMG] | {0x02}] == [commands for subset, commands in undo.items() if subset.netfn == 0x2C]
     fixed = Controller(qualifier=qualifier, more={PICMG: {0x02}}, fixed={**FIXED, PICMG: {0x02}})
     assert locked(fixed)[0] is None
-    assert LockState.LOCKED_REPORTED == firewall.read(fixed).state
+    assert LockState.LOCKED_REPORTED == read(fixed).state
     assert STAYS[PICMG] | {0x02} == fixed.enables[HOST, PICMG]
 
 
 def test_nobody_asks_for_an_account_to_know_whether_he_would_get_one():
     """Get Bootstrap Account Credentials makes an account: its masks are asked for, it is not."""
     controller = Controller(lacks=frozenset({PICMG}), more={Subset(netfn=0x2C, qualifier=b'\xdc'): {0x01}})
-    firewall.read(controller)
+    read(controller)
     assert {(0x2E, b'\0')} == {(command, data) for netfn, command, data in controller.log if netfn == 0x2C}
 
 
@@ -587,7 +592,7 @@ def test_masks_that_cannot_be_read_may_be_open():
     """A NetFn that is used, and refused: the lock is partial, and says which."""
     controller = Controller(codes={(0x0C, 0x0A): 0xCB})
     locked(controller)
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert LockState.PARTIAL == verdict.state
     (says,) = verdict.open
     assert says.startswith('NetFn 0Ah on LUN 0: Get Configurable Commands of 0A/0: refused with completion code CBh')
@@ -598,7 +603,7 @@ def test_a_netfn_that_is_not_there_needs_no_lock(lacks):
     """The controller says that it does not use it."""
     controller = Controller(lacks=frozenset({lacks}))
     assert locked(controller)[0] is None
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
 
 
 BODIES = {
@@ -631,7 +636,7 @@ def test_netfn_2c_without_picmg_needs_no_lock(more, bodies, answers, holds):
 
     controller = Another(lacks=frozenset({PICMG}), more=more, bodies=bodies)
     assert locked(controller)[0] is None
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     if holds:
         assert LockState.LOCKED_REPORTED == verdict.state
     else:
@@ -657,7 +662,7 @@ def test_a_controller_without_list_and_without_bodies_is_told_that_it_shows_noth
         controller = Supports(lacks=frozenset({PICMG}))
         controller.halves = halves
         assert locked(controller)[0] is None
-        assert state == firewall.read(controller).state, halves
+        assert state == read(controller).state, halves
 
 
 @pytest.mark.parametrize('told', [True, False])
@@ -676,7 +681,7 @@ def test_what_shows_commands_is_there_though_the_rest_is_refused(refused, told):
 
     controller = Half()
     assert locked(controller)[0] is None
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert LockState.PARTIAL == verdict.state
     says, *_ = verdict.open
     assert says.startswith('NetFn 2Ch on LUN 0: Get C')
@@ -705,11 +710,11 @@ def test_commands_of_another_lun_are_closed_whatever_is_told_of_luns(lun, says):
 
     more = {Subset(netfn=0x06, lun=lun): {0x52}, Subset(netfn=0x30, lun=lun): {0x71, 0xF1}}
     controller = Odd(more=more, arrays=True)
-    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert LockState.UNLOCKED == read(controller).state
     assert locked(controller)[0] is None
     for subset in more:
         assert set() == controller.enables[HOST, subset]
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
 
 
 def test_a_lun_that_is_not_told_and_refused_is_not_there():
@@ -728,9 +733,9 @@ def test_a_lun_that_is_not_told_and_refused_is_not_there():
 
     controller = Mute()
     assert locked(controller)[0] is None
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
     refused = frozenset({(2, 0x0A), (3, 0x3E)})
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert LockState.PARTIAL == verdict.state
     assert ['NetFn 0Ah on LUN 2', 'NetFn 3Eh on LUN 3'] == [says[:18] for says in verdict.open]
 
@@ -746,7 +751,7 @@ def test_vendors_that_cannot_be_listed_on_a_lun_that_is_not_told_are_none():
             return Reply(code)
 
     for code, luns in ((0xC1, 1), (0xC9, 1), (0xCC, 1), (0xD4, 4)):
-        found = firewall.observe(Mute(arrays=True))
+        found = masks.observe(Mute(arrays=True))
         assert luns == sum(says.startswith('NetFn 2Eh') for says in found.unread), hex(code)
 
 
@@ -778,7 +783,7 @@ def test_a_lock_that_was_not_kept_over_a_reset_is_seen():
     controller = Controller()
     locked(controller)
     controller.reset()
-    assert LockState.UNLOCKED == firewall.read(controller).state
+    assert LockState.UNLOCKED == read(controller).state
 
 
 def test_a_controller_that_accepts_and_does_nothing_is_found_out():
@@ -793,17 +798,17 @@ def test_bits_that_were_changed_before_a_refusal_are_put_back():
     """Some controllers apply as they go; the record still names all that may have been closed."""
     controller = Controller(partial=True)
     before = dict(controller.enables)
-    writes = firewall.plan(firewall.observe(controller))
+    writes = firewall.plan(masks.observe(controller))
     spoilt = next(n for n, w in enumerate(writes) if w.subset == PICMG)
     controller.fails = {spoilt: 0x80}
-    trouble = firewall.perform(controller, writes)
+    trouble = masks.perform(controller, writes)
     assert trouble is not None
     assert (PICMG, True) == (trouble.write.subset, trouble.repaired)
     assert 'refused (80h): a command in it is not supported, or not configurable' in trouble.says
     assert before[HOST, PICMG] == controller.enables[HOST, PICMG]
     assert (APP, 0) not in controller.written
-    assert LockState.PARTIAL == firewall.read(controller).state
-    firewall.perform(controller, firewall.plan_release(firewall.observe(controller), firewall.undo_of(writes)))
+    assert LockState.PARTIAL == read(controller).state
+    masks.perform(controller, firewall.plan_release(masks.observe(controller), firewall.undo_of(writes)))
     assert before == controller.enables
 
 
@@ -815,8 +820,8 @@ def test_a_repair_that_fails_is_told():
             return Reply(0xD4) if self.written else super().write(channel, subset, half, mask, operation)
 
     controller = Stuck(partial=True, fails={0: 0xFF})
-    writes = [w for w in firewall.plan(firewall.observe(controller)) if w.subset == PICMG]
-    trouble = firewall.perform(controller, writes)
+    writes = [w for w in firewall.plan(masks.observe(controller)) if w.subset == PICMG]
+    trouble = masks.perform(controller, writes)
     assert trouble is not None
     assert (False, 'Set Command Enables of 2C.00/0: refused with completion code FFh') == (trouble.repaired, trouble.says)
     assert {0x35, 0x38} <= controller.enables[HOST, PICMG]
@@ -833,7 +838,7 @@ def test_a_write_that_was_done_though_refused_is_done():
 
     controller = Late()
     assert locked(controller)[0] is None
-    assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+    assert LockState.LOCKED_REPORTED == read(controller).state
 
 
 def test_a_controller_that_falls_silent_after_a_write_leaves_something_unknown():
@@ -911,7 +916,7 @@ def test_set_command_enables_is_left_open_where_nothing_shows_that_channels_are_
     if not one_for_all:
         controller.enables[LAN, APP] = controller.enables[LAN, APP] | {0x52}
         assert locked(controller)[0] is None
-        assert LockState.LOCKED_REPORTED == firewall.read(controller).state
+        assert LockState.LOCKED_REPORTED == read(controller).state
 
 
 def test_another_netfn_shows_that_channels_are_kept_apart():
@@ -962,7 +967,7 @@ def test_the_vendors_of_oem_commands_are_asked_for(listed, says):
                 return Reply(0, bytes(16))
             return super().__call__(netfn, command, data, **kwargs)
 
-    found = firewall.observe(Listing())
+    found = masks.observe(Listing())
     assert (says is None) is (VENDOR in {table.subset for table in found.tables})
     if says is not None:
         (unread,) = found.unread
@@ -974,14 +979,14 @@ def test_a_controller_that_falls_silent_while_it_is_repaired_leaves_something_un
     """Both of its channel and of ours."""
     for habits in ({'partial': True, 'fails': {0: 0x80}}, {'one_for_all': True}):
         whole = Controller(**habits)
-        writes = [w for w in firewall.plan(firewall.observe(whole)) if w.subset == PICMG]
+        writes = [w for w in firewall.plan(masks.observe(whole)) if w.subset == PICMG]
         before = len(whole.log)
-        firewall.perform(whole, writes)
+        masks.perform(whole, writes)
         for at in range(5, len(whole.log) - before):
             controller = Controller(**habits)
-            firewall.observe(controller)
+            masks.observe(controller)
             controller.silent = frozenset({before + at})
-            trouble = firewall.perform(controller, writes)
+            trouble = masks.perform(controller, writes)
             assert trouble is not None
             assert not trouble.repaired
 
@@ -995,7 +1000,7 @@ def test_a_controller_that_does_not_tell_its_netfns_is_asked_for_all():
 
     controller = Mute()
     assert locked(controller)[0] is None
-    verdict = firewall.read(controller)
+    verdict = read(controller)
     assert LockState.PARTIAL == verdict.state
     assert {'NetFn 08h', 'NetFn 32h', 'NetFn 3Eh'} <= {says[:9] for says in verdict.open}
 
@@ -1007,7 +1012,7 @@ def test_what_is_named_is_asked_for_though_it_is_said_to_be_unused():
         def netfns(self, data):
             return Reply(0, bytes([1, 0x08]) + bytes(15))
 
-    verdict = firewall.read(Forgetful())
+    verdict = read(Forgetful())
     assert '31h of 2C.00/0 (Initiate Upgrade Action)' in verdict.open
 
 
@@ -1028,12 +1033,12 @@ def test_a_hostile_controller_gets_a_verdict_in_bounded_time(answers):
             return Reply(*answers[self.asked % len(answers)])
 
     hostile = Hostile()
-    assert isinstance(firewall.read(hostile).state, LockState)
+    assert isinstance(read(hostile).state, LockState)
     hostile.asked = 0
     with suppress(BmcError):
-        found = firewall.observe(hostile)
+        found = masks.observe(hostile)
         if found is not None:
-            firewall.perform(hostile, firewall.plan(found))
+            masks.perform(hostile, firewall.plan(found))
 
 
 @given(
