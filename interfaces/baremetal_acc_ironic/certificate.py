@@ -73,7 +73,7 @@ def issue(
             raise UsageError(argument=f'option [{GROUP}] certificate_key', what=what, hint=_NO_KEY)
         outcome.told(task.node, f'no certificate is issued, for option [{GROUP}] certificate_key is not set ({node.exposure})')
         return replace(mind, certificate=None)
-    lifecycle = mind.given_away().lifecycle
+    lifecycle = mind.lifecycle + 1
     occasion = _occasion(task, mind, tools, by, lifecycle)
     certificate = decide.issue(inventory, verdict, tools.baseline, node, evidence, occasion, tools.catalogue)
     which = certificate.reference

@@ -27,11 +27,14 @@ from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
+    allowance,
     drift,
     fitness,
+    interface_overrides,
     opts,
     outcome,
     policy,
+    proof,
     reading,
     record,
     recovery,
@@ -116,6 +119,9 @@ class AccFirmware(base.FirmwareInterface):
             assemble.documents(CONF)
         except AccError as exc:
             raise exception.InvalidParameterValue(str(exc)) from exc
+        keys = interface_overrides.standing(task.node.instance_info)
+        if keys:
+            raise exception.InvalidParameterValue(f'node {task.node.uuid}: {interface_overrides.text(keys)}')
 
     # ------------------------------------------------------------------------------------------------------------- steps
 
@@ -188,6 +194,12 @@ class AccFirmware(base.FirmwareInterface):
         """Let write paths be open that no mechanism blocks, until a day, in the open."""
         waivers.waive(task, arguments)
 
+    @timed
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.ALLOW_START.argsinfo, requires_ramdisk=False)
+    def allow_host_start(self, task: Any, **arguments: Any) -> None:
+        """Allow the host of a node that nobody has to be started though nothing is proven, until a day."""
+        allowance.allow(task, arguments)
+
     def get_clean_steps(self, task: Any) -> list[Any]:
         """Our steps; a cleaning by steps that are not for whoever has asked ends here.
 
@@ -216,6 +228,13 @@ class AccFirmware(base.FirmwareInterface):
                 rights.permit_all(task, Flow.DEPLOY)
             except rights.StepRefused as exc:
                 raise exception.InstanceDeployFailure(str(exc)) from exc
+            rights.forget_proof(task)
+            early = reading.before_verification(task, VERIFY_PRIORITY)
+            if early:
+                raise exception.InstanceDeployFailure(
+                    f'node {task.node.name or task.node.uuid}: {", ".join(early)} would run before {steps.VERIFY.name}, '
+                    f'while nothing is proven (give each a priority below {VERIFY_PRIORITY})'
+                )
             why = reading.left_out(task)
             if why is not None:
                 raise exception.InstanceDeployFailure(
@@ -279,6 +298,21 @@ class AccFirmware(base.FirmwareInterface):
         """Withdraw what nodes offer that are not fit to be deployed, and offer it again once they are."""
         if workers(manager).led_by(self):
             fitness.hand_out(manager, context, work.now())
+
+    @timed
+    @periodics.periodic(spacing=lambda: max(interface_overrides.INTERVAL, _poll_interval()))
+    def remove_interface_overrides(self, manager: Any, context: Any) -> None:
+        """Remove interfaces that ``instance_info`` puts in the place of a node's own."""
+        if workers(manager).led_by(self):
+            interface_overrides.remove_from_nodes(manager, context)
+
+    @timed
+    @periodics.periodic(spacing=_poll_interval)
+    def end_proofs(self, manager: Any, context: Any) -> None:
+        """Forget what was proven for a deployment once it is over."""
+        ours = workers(manager)
+        if ours.led_by(self):
+            ours.hand_out(manager, context, proof.over(manager), proof.end, 'forgetting what was proven')
 
     # ------------------------------------------------------------------------------------------------------------- cache
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What can a node of the hardware type ``redfish-acc`` or ``ipmi-acc`` use?
+"""The hardware types ``redfish-acc`` and ``ipmi-acc``.
 
-Everything that a node of Ironic's ``redfish`` or ``ipmi`` can, and the interfaces of this package of that name. ``noop`` deploy
-and ``fake`` boot are allowed for nodes that are not imaged by Ironic.
+A node of one of them can use what one of Ironic's ``redfish`` or ``ipmi`` can, but for its firmware and power interfaces, which
+are those of this package and no others. ``noop`` deploy and ``fake`` boot are allowed for nodes that are not imaged by Ironic.
 """
 
 from typing import Any, ClassVar
@@ -31,8 +31,8 @@ class AccHardware(hardware_type.AbstractHardwareType):
 
     @property
     def supported_firmware_interfaces(self) -> list[Any]:
-        """Ours is preferred."""
-        return [self.firmware, *super().supported_firmware_interfaces]
+        """Ours alone: with another one no step of ours would run."""
+        return [self.firmware]
 
     @property
     def supported_inspect_interfaces(self) -> list[Any]:
@@ -41,8 +41,8 @@ class AccHardware(hardware_type.AbstractHardwareType):
 
     @property
     def supported_power_interfaces(self) -> list[Any]:
-        """Ours is preferred."""
-        return [self.power, *super().supported_power_interfaces]
+        """Ours alone: with another one nothing would ask the gate before a host is started."""
+        return [self.power]
 
     @property
     def supported_deploy_interfaces(self) -> list[Any]:

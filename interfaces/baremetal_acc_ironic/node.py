@@ -5,10 +5,11 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do
-``certificate``, the last one that was issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``shelf`` and
-``regions`` stand there so that older versions pass over them, the last one also for whoever steers a fleet
-(:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is compared with, ``handed`` how
-the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection store, where others write, too.
+``certificate``, the last one that was issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``proven``,
+``start_allowed``, ``shelf`` and ``regions`` stand there so that older versions pass over them, the last one also for whoever
+steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is compared with,
+``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection store, where
+others write, too.
 """
 
 import base64
@@ -184,6 +185,22 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartAllowed:
+    """An operator's word that the host of a node may be started though nothing is proven; for a node that nobody has.
+
+    :ivar by: who has given it, for people.
+    :ivar until: when it ends; it ends with the next automated cleaning or deploy at the latest.
+    :ivar vouched: the operator answers for what boots; else the cards are written again by the next cleaning.
+    """
+
+    since: datetime
+    until: datetime
+    by: str
+    why: str
+    vouched: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shelf:
     """What of a node is on offer, and what of it somebody has had.
 
@@ -236,6 +253,9 @@ class Memory:
     :ivar shelf: what of it is on offer, and what of it somebody has had.
     :ivar attached: what of its accelerators an instance has got, or was to get, until cleaning has brought it back.
     :ivar undos: what we have closed, for whoever unlocks. While there is a job, the job knows it better.
+    :ivar proven: when the locks that the rules demand were last proven closed for the deployment that the node is in; None:
+        they were not, and nothing of Ironic starts the host for whoever has the node.
+    :ivar start_allowed: an operator has allowed the host to be started all the same.
     """
 
     format: int = FORMAT
@@ -270,6 +290,8 @@ class Memory:
     shelf: Shelf = Shelf()
     attached: Attached | None = None
     undos: tuple[Undo, ...] = ()
+    proven: datetime | None = None
+    start_allowed: StartAllowed | None = None
 
     @property
     def writing(self) -> bool:
@@ -286,6 +308,7 @@ class Memory:
             overrides=(),
             waivers=(),
             watched=None,
+            proven=None,
             shelf=replace(self.shelf, unsorted=True),
         )
 
@@ -296,9 +319,9 @@ class Memory:
         kept = {known for known in self.blockable if known[0] in self.known}
         return replace(self, blockable=tuple(sorted(there | kept)), ways=self.ways | evidence.ways(accelerators))
 
-    def given_away(self) -> 'Memory':
+    def given_away(self, now: datetime) -> 'Memory':
         """The node goes to somebody else: what was proven for it counts for no other deployment."""
-        return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None)
+        return replace(self, lifecycle=self.lifecycle + 1, handed_over=True, watched=None, proven=now, start_allowed=None)
 
     def proven_by(self, engagements: Iterable[Engagement]) -> 'Memory':
         """With further evidence; a newer record of a place replaces an older one of the same card.
@@ -345,6 +368,8 @@ def load(node: Any) -> Memory:
         certificate=None if kept is None else decode(Kept, kept),
         ways=frozenset(decode(tuple[Way, ...], ways)),
         taken=None if taken is None else decode(frozenset[str], taken),
+        proven=None if stored.get('proven') is None else decode(datetime, stored['proven']),
+        start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
         attached=None if attached is None else decode(Attached, attached),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
@@ -372,7 +397,8 @@ def store(node: Any, memory: Memory) -> None:
         memory = replace(memory, undos=memory.job.undos)
     beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
     state = encode(beside)
-    del state['ways'], state['taken'], state['regions'], state['shelf'], state['attached']
+    for name in ('ways', 'taken', 'regions', 'shelf', 'attached', 'proven', 'start_allowed'):
+        del state[name]
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -387,6 +413,10 @@ def store(node: Any, memory: Memory) -> None:
         value['ways'] = encode(tuple(sorted(memory.ways)))
     if memory.taken is not None:
         value['taken'] = encode(memory.taken)
+    if memory.proven is not None:
+        value['proven'] = encode(memory.proven)
+    if memory.start_allowed is not None:
+        value['start_allowed'] = encode(memory.start_allowed)
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
     if memory.shelf != Shelf():
@@ -462,6 +492,12 @@ def busy(driver_internal_info: Any) -> bool:
     """Whether a job is stored; cheap, for the predicates of periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     return isinstance(stored, dict) and bool(stored.get('busy'))
+
+
+def proven(driver_internal_info: Any) -> bool:
+    """Whether locks were proven closed for a deployment; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    return isinstance(stored, dict) and stored.get('proven') is not None
 
 
 def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:

@@ -45,7 +45,7 @@ the group every call to a BMC fails with "no such option redfish-acc in group [D
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST, *KEEPING, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST, *TENANTS, *KEEPING, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
     for name, options in OPTIONS.items():
         conf.register_opts(options, group=name)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
@@ -98,6 +98,18 @@ TRUST = [
     ),
 ]
 """What is believed of the host."""
+
+TENANTS = [
+    cfg.ListOpt(
+        'tenant_deploy_interfaces',
+        default=[],
+        help=(
+            "Names of deploy interfaces that who leases a node may choose by instance_info['deploy_interface']. No other key "
+            'of instance_info may replace an interface of a node: while one does, no flow begins, and it is removed.'
+        ),
+    ),
+]
+"""What tenants may choose."""
 
 KNOWN = [
     cfg.ListOpt(
@@ -189,7 +201,7 @@ IRONICS_OWN: list[tuple[str, list[Any]]] = [
             )
             for name, others in (
                 ('hardware_types', ('redfish', 'ipmi')),
-                ('firmware_interfaces', ('redfish', 'no-firmware')),
+                ('firmware_interfaces', ('redfish',)),
                 ('inspect_interfaces', ('redfish', 'no-inspect')),
                 ('power_interfaces', ('redfish', 'ipmitool')),
             )
@@ -216,7 +228,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST, *KEEPING, *WATCH, *SHELF, *KNOWN]),
+        (core.GROUP, [*TURNS, *TRUST, *TENANTS, *KEEPING, *WATCH, *SHELF, *KNOWN]),
         *OPTIONS.items(),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

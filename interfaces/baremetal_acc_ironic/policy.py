@@ -52,6 +52,11 @@ _RULES = (
         _WRITE,
         'Let write paths of accelerators be open that no mechanism blocks, until a day. It is told by whom.',
     ),
+    (
+        'firmware.allow_host_start',
+        _WRITE,
+        'Allow the host of a node that nobody has to be started though nothing is proven, until a day.',
+    ),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
     ('vendor.send_raw', _WRITE, "Ironic's own raw commands over IPMI. They can write firmware and open locks."),

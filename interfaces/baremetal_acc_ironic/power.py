@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""When must nobody switch a host? While cards are written; and for somebody else's code while locks are open or cards spoilt.
+"""Power interfaces that start a host only as the gate allows, over those of Ironic.
 
-Ironic's API lets tenants switch a node that waits in a service step, and lets it be undeployed; a host that is powered on then
-reaches open cards, and one that is cut off may spoil a card that is being written.
+Ironic's API lets members of the project that leases a node switch its host in nearly every provision state, and so do flows
+that such a project begins. Each way there passes here: power on, reboots, the power synchronisation, and Ironic's own flows.
 """
 
 from http import HTTPStatus
@@ -12,22 +12,30 @@ from typing import Any
 from ironic.common import exception, states
 from ironic.conductor import task_manager
 from ironic.drivers import base
+from ironic.drivers.modules import agent_base
+from ironic.drivers.modules.ansible.deploy import AnsibleDeploy
 from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc.decide.advance import current
-from baremetal_acc.errors import StaleJob
-from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import policy, quarantine
-from baremetal_acc_ironic.node import Memory
-from baremetal_acc_ironic.outcome import TENANT_STATES
-from baremetal_acc_ironic.recovery import STATES
+from baremetal_acc_ironic import gate, host_start, interface_overrides, requester, work
+from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
+from baremetal_acc_ironic.host_start import STARTING
 
 LOG = log.getLogger(__name__)
 
-_OFF = (states.POWER_OFF, states.SOFT_POWER_OFF)
+_OFF = frozenset({states.POWER_OFF, states.SOFT_POWER_OFF})
+
+_POWER_REQUEST = 'changing node power state'
+"""Purpose of Ironic's task when somebody asks for a power state: nothing else is validated for both on and off. Source: ironic
+39.0.0, conductor/manager.py, change_node_power_state."""
+
+_MANAGED_INSPECTION = 'inspector_manage_boot'
+"""Key of driver_internal_info: Ironic boots the ramdisk of an inspection itself. Source: ironic 39.0.0,
+drivers/modules/inspector/interface.py."""
+
+_BOOTS_AGENT = (agent_base.AgentBaseMixin, AnsibleDeploy)
+"""Deploy interfaces that set the boot source to a ramdisk before they start the host in cleaning."""
 
 
 class PowerRefused(exception.IronicException):
@@ -37,89 +45,118 @@ class PowerRefused(exception.IronicException):
 
 
 class AccPower(base.PowerInterface):
-    """These refusals, over the power of Ironic."""
+    """The gate, before the power of Ironic."""
+
+    def validate(self, task: Any) -> None:
+        """Check what Ironic checks, and that no interface of the node is replaced; a power-off is never refused for that.
+
+        :raises InvalidParameterValue: ``instance_info`` replaces an interface.
+        """
+        super().validate(task)
+        keys = interface_overrides.standing(task.node.instance_info)
+        if keys and getattr(task, '_purpose', None) != _POWER_REQUEST:
+            raise exception.InvalidParameterValue(f'node {task.node.uuid}: {interface_overrides.text(keys)}')
 
     def get_power_state(self, task: Any) -> str | None:
         """What the BMC says; while a job works on the node, what the job last did, so that nobody corrects it meanwhile."""
-        mind = _mind(task)
+        mind = host_start.remembered(task.node)
         if mind is not None and mind.writing and task.node.power_state is not None:
             return str(task.node.power_state)
         state = super().get_power_state(task)
         return None if state is None else str(state)
 
+    def get_supported_power_states(self, task: Any) -> list[str]:
+        """Those that Ironic's interface has, without those that the gate refuses now: the API then answers 400."""
+        found = [str(state) for state in super().get_supported_power_states(task)]
+        if isinstance(gate.decide(_situation(task)), Refused):
+            return [state for state in found if state not in STARTING]
+        return found
+
+    def supports_power_sync(self, task: Any) -> bool:
+        """Whether Ironic may force the state that it has recorded, rather than record the one that there is.
+
+        A host that went off by itself stays off where nothing allows it to be started, and that is no fault of the node.
+        """
+        refused = task.node.power_state == states.POWER_ON and isinstance(gate.decide(_situation(task)), Refused)
+        return bool(super().supports_power_sync(task)) and not refused
+
     @task_manager.require_exclusive_lock
     def set_power_state(self, task: Any, power_state: str, timeout: int | None = None) -> None:
         """Switch the host.
 
-        :raises PowerRefused: not now; says why and until when.
+        :raises PowerRefused: not now; says why and what to do.
         """
-        if power_state in _OFF and task.node.power_state == states.POWER_OFF and _writing(task):
-            return  # it is off already, because the job holds it so
-        _refuse(task, power_state)
+        reason = None
+        if power_state in STARTING:
+            reason = _reason(task, power_state)
+        elif power_state in _OFF:
+            if _held_off(task):
+                return
+            _refuse_while_writing(task, power_state)
+        else:
+            raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
+        if reason is not None:
+            host_start.note(task, power_state, reason)
         super().set_power_state(task, power_state, timeout=timeout)
 
     @task_manager.require_exclusive_lock
     def reboot(self, task: Any, timeout: int | None = None) -> None:
         """Restart the host.
 
-        :raises PowerRefused: not now; says why and until when.
+        :raises PowerRefused: not now; says why and what to do.
         """
-        _refuse(task, states.REBOOT)
+        reason = _reason(task, states.REBOOT)
+        host_start.note(task, states.REBOOT, reason)
         super().reboot(task, timeout=timeout)
 
 
 class RedfishAccPower(AccPower, RedfishPower):
-    """Ironic's Redfish power with these refusals."""
+    """Ironic's Redfish power, behind the gate."""
 
 
 class IpmiAccPower(AccPower, IPMIPower):
-    """Ironic's IPMI power, by ``ipmitool``, with these refusals."""
+    """Ironic's IPMI power, by ``ipmitool``, behind the gate."""
 
 
-def _mind(task: Any) -> Memory | None:
-    """What is remembered; None if it cannot be read."""
-    try:
-        return memory.load(task.node)
-    except StaleJob as exc:
-        LOG.warning('%s', exc)
-        return None
+def _situation(task: Any) -> gate.Situation:
+    return host_start.situation(task.node, requester.of(task.context), ramdisk=_boots_ramdisk(task))
 
 
-def _writing(task: Any) -> bool:
-    mind = _mind(task)
-    return mind is not None and mind.writing
-
-
-def _for_somebody_else(task: Any) -> bool:
-    """The host would run somebody else's code; between deploys, what the project that leases the node has left to be booted."""
-    state = task.node.provision_state
-    return state in TENANT_STATES or (state in STATES and policy.as_lessee(task))
-
-
-def _refuse(task: Any, power_state: str) -> None:
+def _boots_ramdisk(task: Any) -> bool:
+    """Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node."""
     node = task.node
-    mind = _mind(task)
-    if mind is None:
-        if power_state not in _OFF:
-            raise PowerRefused(f'node {node.uuid}: {power_state} is refused: what is under way on its accelerators is unknown')
-        return
-    job = mind.job
-    if job is not None and mind.writing:
-        at = current(job)
-        raise PowerRefused(
-            f'node {node.uuid}: {power_state} is refused: {job.step.split("#", 1)[0]} works on its accelerators '
-            f'(stage {"end" if at is None else at.name.lower()}, since {job.created:%Y-%m-%d %H:%M:%S} UTC, '
-            f'until {job.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest)'
-        )
-    if power_state in _OFF or not _for_somebody_else(task):
-        return
-    if mind.opened is not None:
-        raise PowerRefused(
-            f'node {node.uuid}: {power_state} is refused: locks of its accelerators are open since '
-            f'{mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why}); service the node with lock_accelerators first'
-        )
-    if mind.quarantined:
-        raise PowerRefused(
-            f'node {node.uuid}: {power_state} is refused: {"; ".join(quarantine.reasons(mind))} '
-            f'(first {quarantine.WAY_BACK[Flow.SERVICE]})'
-        )
+    if not work.ramdisk_is_the_operators(node):
+        return False
+    info = node.driver_internal_info
+    if node.provision_state == states.INSPECTING:
+        return bool(info.get(_MANAGED_INSPECTION))
+    return isinstance(task.driver.deploy, _BOOTS_AGENT) and not info.get('cleaning_disable_ramdisk')
+
+
+def _reason(task: Any, power_state: str) -> Reason:
+    """Why the host may be started.
+
+    :raises PowerRefused: there is no reason.
+    """
+    situation = _situation(task)
+    found = gate.decide(situation)
+    if isinstance(found, Refused):
+        raise PowerRefused(host_start.text(task.node, power_state, situation, found))
+    LOG.info('Node %s: %s: %s', task.node.uuid, power_state, found)
+    return found
+
+
+def _held_off(task: Any) -> bool:
+    """It is off already, because the job that writes holds it so."""
+    mind = host_start.remembered(task.node)
+    return mind is not None and mind.writing and task.node.power_state == states.POWER_OFF
+
+
+def _refuse_while_writing(task: Any, power_state: str) -> None:
+    """Cut the power of nothing that is written to.
+
+    :raises PowerRefused: a job writes.
+    """
+    situation = _situation(task)
+    if situation.mind is not None and situation.mind.writing:
+        raise PowerRefused(host_start.text(task.node, power_state, situation, Refused(obstacles=(Obstacle.WRITING,))))

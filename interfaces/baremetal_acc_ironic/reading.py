@@ -75,6 +75,29 @@ def left_out(task: Any) -> str | None:
     return 'the priority 0 in a deploy template' if asked and max(asked) <= 0 else None
 
 
+def before_verification(task: Any, first: int) -> tuple[str, ...]:
+    """Steps that would run before the verification of the deploy that begins, and that are none of ours.
+
+    Whatever runs there can start the host while nothing is proven. Of an equal priority the interface decides, so that is too
+    high as well.
+
+    :param first: the priority of the verification, where nobody gives it another one.
+    """
+    node = task.node
+    asked = list(node.driver_internal_info.get('user_deploy_steps') or [])
+    traits = node.instance_info.get('traits') or []
+    for template in objects.DeployTemplate.list_by_names(task.context, traits) if traits else []:
+        asked += template.steps
+    verification = min((p for p in _priorities(asked) if p > 0), default=first)
+    return tuple(
+        dict.fromkeys(
+            f'{s["interface"]}.{s["step"]} (priority {s["priority"]})'
+            for s in asked
+            if s['priority'] >= verification and not (s['interface'] == 'firmware' and s['step'] in steps.STEPS)
+        )
+    )
+
+
 def _priorities(given: Iterable[Mapping[str, Any]]) -> list[int]:
     """The priorities that deploy steps give to the verification."""
     return [s['priority'] for s in given if (s['interface'], s['step']) == ('firmware', steps.VERIFY.name)]
@@ -98,7 +121,9 @@ def verify(task: Any) -> None:
             raise
         if flow is Flow.DEPLOY:
             outcome.told(task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over')
-            mind = replace(mind.given_away(), job=None)
+            mind = replace(mind.given_away(work.now()), job=None)
+        elif flow is Flow.SERVICE:
+            mind = replace(mind, proven=work.now())
         memory.store(task.node, mind)
 
 

@@ -113,6 +113,11 @@ def checked() -> bool:
     return str(CONF.auth_strategy) == KEYSTONE
 
 
+def is_operator(who: Requester | None) -> bool:
+    """Who asks has the scope of the whole system, or Ironic asks nobody who they are."""
+    return not checked() or (who is not None and who.system_scope is not None)
+
+
 def _texts(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(sorted({text for value in values if (text := _text(value)) is not None}))[:_ROLES]
 

@@ -78,6 +78,15 @@ def noted_deploy(task: Any) -> None:
         _keep(task, Flow.DEPLOY)
 
 
+def forget_proof(task: Any) -> None:
+    """A deploy begins to gather its steps: what was proven for an earlier one lets nobody start the host any more."""
+    if task.shared or task.node.driver_internal_info.get('deploy_step_index') is not None:
+        return
+    mind = memory.load(task.node)
+    if mind.proven is not None or mind.start_allowed is not None:
+        memory.store(task.node, replace(mind, proven=None, start_allowed=None))
+
+
 def _keep(task: Any, flow: Flow) -> None:
     if task.shared:
         return  # somebody wants to know whether the node is valid; no flow begins
@@ -86,6 +95,8 @@ def _keep(task: Any, flow: Flow) -> None:
     except StaleJob as exc:
         LOG.warning('%s', exc)  # no step can begin then, either
         return
+    if flow is Flow.CLEAN and not by_hand(task.node, flow):
+        mind = replace(mind, start_allowed=None)
     begun = replace(_anew(mind, flow), asked=requester.asked(task.context, flow, _what(task.node, flow)))
     if begun != mind:
         memory.store(task.node, begun)

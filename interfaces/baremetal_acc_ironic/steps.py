@@ -84,6 +84,25 @@ _WAIVER_INFO = {
 }
 
 
+_ALLOW_START_INFO = {
+    'reason': {'description': 'Why. Without reason and expires what was allowed ends.', 'required': False},
+    'expires': {
+        'description': (
+            'When it ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at '
+            f'most {LONGEST.days} days ahead.'
+        ),
+        'required': False,
+    },
+    'vouched': {
+        'description': (
+            'Whether you answer for all code that the host boots until then. If not, the next cleaning writes the firmware of '
+            'all accelerators again once the host was started.'
+        ),
+        'required': False,
+    },
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step.
@@ -199,7 +218,18 @@ WAIVE = Step(
     argsinfo=_WAIVER_INFO | _DEVICES_INFO,
 )
 
-STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH, WAIVE)}
+ALLOW_START = Step(
+    name='allow_host_start',
+    parts=frozenset(),
+    schema={
+        'reason': {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT},
+        'expires': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+        'vouched': {'type': 'boolean'},
+    },
+    argsinfo=_ALLOW_START_INFO,
+)
+
+STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH, WAIVE, ALLOW_START)}
 
 
 def chosen(inventory: Inventory, names: Iterable[str] | None) -> frozenset[AcceleratorId] | None:

@@ -104,7 +104,7 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
     reason = str(arguments['reason']).strip()
     if not reason.isprintable():
         raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
-    found = Waiver(role=role, reason=reason, expires=_end(arguments['expires']), paths=paths)
+    found = Waiver(role=role, reason=reason, expires=end(arguments['expires']), paths=paths)
     if found.ended(now):
         raise UsageError(argument='argument expires', what=f'{moment(found.expires)} is over')
     if found.too_long(now):
@@ -113,7 +113,11 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
     return found
 
 
-def _end(text: str) -> datetime:
+def end(text: str) -> datetime:
+    """The moment that an argument ``expires`` means.
+
+    :raises UsageError: it means none.
+    """
     hint = 'as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
     try:
         found = datetime.fromisoformat(text)

@@ -312,8 +312,13 @@ def _hold(task: Any, flow: Flow) -> bool:
     """
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
-    in_ramdisk = in_ramdisk and 'kernel_append_params' not in (task.node.instance_info or {})
+    in_ramdisk = in_ramdisk and ramdisk_is_the_operators(task.node)
     return not (flow is Flow.CLEAN and in_ramdisk and CONF[GROUP].trust_ramdisk)
+
+
+def ramdisk_is_the_operators(node: Any) -> bool:
+    """Nothing that a tenant writes has a part in what Ironic boots as its ramdisk."""
+    return 'kernel_append_params' not in (node.instance_info or {})
 
 
 def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
@@ -568,6 +573,8 @@ def _end(
         opened=opened(mind, job, step, failed=bool(reasons)),
         digest=mind.digest if look is None else record.digest(look[0]),
     )
+    if job.flow is Flow.SERVICE and look is not None and not reasons and not open_locks(job) and step.parts & {Part.LOCK}:
+        mind = replace(mind, proven=now())
     if step is steps.RECONCILE and not reasons and look is not None:
         mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators)).shown(look[0].accelerators)
     if attach.must_go_back(mind, job):

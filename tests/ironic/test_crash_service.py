@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What if the conductor dies at any point of a flash on an active node, whose host is a tenant's?"""
 
+from datetime import UTC, datetime
+
 from ironic.common import states
 
 from baremetal_acc_ironic import node as memory
@@ -19,7 +21,7 @@ class TestService(CrashCase):
 
     def prepare(self) -> None:
         """The node was handed over."""
-        memory.store(self.node, memory.Memory().given_away())
+        memory.store(self.node, memory.Memory().given_away(datetime.now(UTC)))
 
     def begin(self) -> None:
         """Its firmware is brought to the baseline."""

@@ -15,7 +15,7 @@ from ironic.conductor import task_manager
 
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.node import Opened, Quarantine
+from baremetal_acc_ironic.node import Quarantine
 from baremetal_acc_ironic.power import PowerRefused
 from tests.ironic.api import LESSEE
 from tests.ironic.case import BASELINE
@@ -180,31 +180,11 @@ class TestPower(LesseeCase):
             self.switch(states.POWER_OFF, state)
             assert 'Off' == self.machine.truth()['systems']['host']['power']
 
-    def test_between_deploys_it_is_not_powered_on_for_the_lessee(self) -> None:
-        """Its members may switch a node in every state, and its disk holds what they left there. Nor while locks are open."""
-        self.switch(states.POWER_OFF, states.MANAGEABLE)
-        for mind in (
-            self.mind,
-            replace(self.mind, quarantined=(), opened=Opened(since=datetime(2026, 11, 21, tzinfo=UTC), why='x')),
-        ):
-            memory.store(self.node, mind)
-            for state in (states.MANAGEABLE, states.AVAILABLE, states.CLEANFAIL):
-                self.node.provision_state = state
-                self.node.save()
-                self.power_on_as(LESSEE_MEMBER)
-                assert (state, 'Off') == (self.node.provision_state, self.machine.truth()['systems']['host']['power'])
-                assert 'is refused: ' in self.node.last_error
-        self.power_on_as(SYSTEM_ADMIN)
-        assert 'On' == self.machine.truth()['systems']['host']['power']
-
-    def power_on_as(self, headers: dict[str, str]) -> None:
-        """A power request through the API."""
-        url = f'/v1/nodes/{self.node.uuid}/states/power'
-        self.app.put_json(url, {'target': states.POWER_ON}, headers=headers, status=202)
-        self.node.refresh()
-
-    def test_cleaning_may_power_it_on(self) -> None:
-        """There is no tenant, and the ramdisk may be needed."""
+    def test_cleaning_may_power_it_on_where_it_boots_the_ramdisk(self) -> None:
+        """There is no tenant. A deploy interface that boots none would start what the tenant has left on the disk."""
         self.switch(states.POWER_OFF, states.CLEANING)
+        with pytest.raises(PowerRefused, match="the node is cleaning, and Ironic does not boot the operator's ramdisk"):
+            self.switch(states.POWER_ON, states.CLEANING)
+        self.node.deploy_interface = 'direct'
         self.switch(states.POWER_ON, states.CLEANING)
         assert 'On' == self.machine.truth()['systems']['host']['power']

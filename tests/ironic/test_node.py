@@ -90,7 +90,7 @@ class TestMemory(IronicCase):
     def test_a_lifecycle_ends_when_the_node_goes_and_when_it_comes(self) -> None:
         """What was proven stays for the comparison with what was handed over, and is gone when the node is back."""
         mine = machine(1)
-        given = mine.given_away()
+        given = mine.given_away(datetime.now(UTC))
         assert (2, True, mine.evidence) == (given.lifecycle, given.handed_over, given.evidence)
         back = given.came_back()
         assert (3, False, (), ()) == (back.lifecycle, back.handed_over, back.evidence, back.overrides)

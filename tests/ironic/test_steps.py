@@ -23,6 +23,7 @@ NAMES = {
     'program_accelerators',
     'publish_accelerators',
     'waive_accelerator_locks',
+    'allow_host_start',
 }
 
 
@@ -59,7 +60,7 @@ class TestDiscovery(IronicCase):
         assert NAMES <= ruled
 
     def test_the_table_of_steps_is_the_interface(self) -> None:
-        """Steps, table and class name the same nine."""
+        """Steps, table and class name the same ones."""
         assert NAMES == set(steps.STEPS)
 
     def test_validation_reads_the_operators_documents(self) -> None:

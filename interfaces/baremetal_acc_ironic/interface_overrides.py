@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Interfaces that ``instance_info`` puts in the place of a node's own, which a tenant may write.
+
+Ironic takes ``instance_info['<x>_interface']`` before the node's field of that name (ironic 39.0.0, objects/node.py,
+``Node.get_interface``), and managers of the project that leases a node may write ``instance_info``. So such a key chooses the
+code that runs for a node. While one stands, no flow begins and no host is started; :func:`remove_from_nodes` takes it out.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ironic.common import exception
+from ironic.conductor import task_manager
+from ironic.conf import CONF
+from ironic.db.sqlalchemy import models
+from ironic.drivers import base
+from oslo_db.sqlalchemy import enginefacade
+from oslo_log import log
+from sqlalchemy import Text, select, type_coerce, update
+
+from baremetal_acc.conf import GROUP
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.ref import AcceleratorId
+from baremetal_acc_ironic import alarm, opts
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory
+
+LOG = log.getLogger(__name__)
+
+KEYS = frozenset(f'{name}_interface' for name in base.ALL_INTERFACES)
+"""Of ``instance_info``: every interface that Ironic knows."""
+
+DEPLOY = 'deploy_interface'
+
+INTERVAL = 60.0
+"""Seconds between two rounds of :func:`remove_from_nodes`. The database reads ``instance_info`` of each node, configdrives and
+all, to find the keys; Ironic's API refuses to write them in the first place."""
+
+_WITH_A_KEY = '%\\_interface%'
+"""Pattern of SQL's LIKE for the stored JSON."""
+
+_CONTEXT = threading.local()
+"""For oslo.db, which keeps the session of a thread in it."""
+
+_UNMARKED: 'WeakKeyDictionary[Any, dict[str, tuple[str, ...]]]' = WeakKeyDictionary()
+"""By conductor: nodes from which keys were removed, and that somebody held then, so that their cards are not marked yet."""
+
+
+def standing(instance_info: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The keys by which interfaces are replaced, and that nobody has allowed, in the order of their names.
+
+    ``[baremetal_acc] tenant_deploy_interfaces`` allows deploy interfaces by name.
+    """
+    found = instance_info or {}
+    allowed = CONF[GROUP].tenant_deploy_interfaces
+    return tuple(sorted(k for k in KEYS & found.keys() if not (k == DEPLOY and found[k] in allowed)))
+
+
+def text(keys: tuple[str, ...]) -> str:
+    """What stands there, and what becomes of it, for people."""
+    shown = ', '.join(f"instance_info['{key}']" for key in keys)
+    return (
+        f'{shown} replaces what the operator has chosen for the node (it is removed within {INTERVAL:.0f} s, and the next '
+        'cleaning writes the cards again)'
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ the periodic
+
+
+def remove_from_nodes(manager: Any, context: Any) -> None:
+    """Remove the keys from nodes of this conductor, and have their cards written again before the next hand-over.
+
+    A node with such a key may not be loadable, so nothing is loaded to remove it; and it may be held by the very flow that the
+    key is to lead astray, so that no lock is waited for.
+    """
+    unmarked = _UNMARKED.setdefault(manager, {})
+    found = dict(_with_a_key())
+    mine = {uuid for uuid, *_ in manager.iter_nodes(filters={'uuid_in': list(found)})} if found else set()
+    for uuid in sorted(mine):
+        keys = _remove(uuid, found[uuid])
+        if keys:
+            LOG.error('Node %s: %s was removed from its instance_info', uuid, ', '.join(keys))
+            unmarked[uuid] = tuple(sorted({*unmarked.get(uuid, ()), *keys}))
+    for uuid in sorted(unmarked):
+        with suppress(exception.NodeLocked):
+            _mark(context, uuid, unmarked[uuid])
+            del unmarked[uuid]
+
+
+def _with_a_key() -> Iterator[tuple[str, str]]:
+    """Nodes of our hardware types, with the text of their ``instance_info``, that may have such a key."""
+    stored = type_coerce(models.Node.instance_info, Text)
+    query = select(models.Node.uuid, stored).where(
+        models.Node.driver.in_(opts.HARDWARE_TYPES), stored.like(_WITH_A_KEY, escape='\\')
+    )
+    with enginefacade.reader.using(_CONTEXT) as session:
+        yield from [(uuid, text) for uuid, text in session.execute(query)]
+
+
+def _remove(uuid: str, stored: str) -> tuple[str, ...]:
+    """Remove the keys if ``instance_info`` still is what was read; the keys that were removed."""
+    info = json.loads(stored)
+    keys = standing(info)
+    if not keys:
+        return ()
+    left = {key: value for key, value in info.items() if key not in keys}
+    change = (
+        update(models.Node)
+        .where(models.Node.uuid == uuid, type_coerce(models.Node.instance_info, Text) == stored)
+        .values(instance_info=left)
+        .execution_options(synchronize_session=False)
+    )
+    with enginefacade.writer.using(_CONTEXT) as session:
+        return keys if session.execute(change).rowcount else ()
+
+
+def _mark(context: Any, uuid: str, keys: tuple[str, ...]) -> None:
+    """Remember that nobody can say what has run on a node.
+
+    :raises NodeLocked: somebody holds it.
+    """
+    try:
+        with task_manager.acquire(
+            context, uuid, shared=False, retry=False, load_driver=False, purpose='exposing cards'
+        ) as task:
+            mind = memory.load(task.node)
+            marked = exposed(task.node, mind)
+            memory.store(task.node, marked)
+            what = f'{", ".join(keys)} stood in instance_info, by which a tenant can have the node run without our steps'
+            alarm.told(task, [f'{what}; its cards are written again by the next cleaning: {", ".join(sorted(marked.exposed))}'])
+    except exception.NodeNotFound:
+        LOG.info('Node %s was deleted', uuid)
+    except AccError as exc:
+        LOG.error('Node %s: its cards could not be marked as exposed: %s', uuid, exc)
+
+
+def exposed(node: Any, mind: Memory) -> Memory:
+    """What is remembered, with every card that is known of a node exposed."""
+    looks = (memory.last_look(node, mind), memory.handed_over(node, mind))
+    seen: set[AcceleratorId] = {a.id for look in looks if look is not None for a in look.accelerators}
+    return replace(mind, exposed=mind.exposed | mind.known | seen, proven=None)
