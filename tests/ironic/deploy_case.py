@@ -20,6 +20,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, ClassVar
 
 import pytest
+import stevedore
 import stevedore._cache
 from ironic.common import states
 from ironic.conductor import task_manager
@@ -48,6 +49,14 @@ WAITS = frozenset(
         states.RESCUEWAIT,
     }
 )
+FLOWS = frozenset(
+    {states.INSPECTING, states.CLEANING, states.DEPLOYING, states.RESCUING, states.UNRESCUING, states.SERVICING}
+)
+"""In which Ironic itself starts the host, and so has to choose what it boots."""
+
+OPERATORS = frozenset({states.INSPECTING, states.CLEANING, states.CLEANWAIT})
+"""Flows in which the operator's ramdisk may run while locks are open: nobody has the node."""
+
 ROUNDS = 60
 SECONDS = 20.0
 GROUP = 'ironic.hardware.interfaces'
@@ -202,9 +211,10 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, is_up: Callable[[], bool], power_off: Callable[[], None]) -> None:
+    def __init__(self, is_booted: Callable[[], bool], power_off: Callable[[], None]) -> None:
         super().__init__(('127.0.0.1', 0), Ramdisk)
-        self.is_up = is_up
+        self.is_booted = is_booted
+        self.is_locked_down = False
         self.power_off = power_off
         self.commands: list[dict[str, Any]] = []
         self.names: list[str] = []
@@ -214,9 +224,14 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
             'service': [{'interface': 'deploy', 'step': 'burnin_cpu', 'priority': 0}],
         }
 
+    def is_up(self) -> bool:
+        """The ramdisk runs on the host, and takes commands."""
+        return self.is_booted() and not self.is_locked_down
+
     def booted(self) -> None:
         """The ramdisk has just started: it remembers no command."""
         self.commands.clear()
+        self.is_locked_down = False
 
     def run(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         """Carry out a command."""
@@ -229,6 +244,8 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
                 result = {f'{flow}_step': params['step'], f'{flow}_result': None}
             case ['power', 'off']:
                 self.power_off()
+            case ['lockdown']:
+                self.is_locked_down = True
         done = {
             'id': str(len(self.names)),
             'command_name': command,
@@ -261,6 +278,7 @@ class DeployCase(ApiCase):
             f'{GROUP}.boot': EntryPoint(RECORDING, f'{here}:RecordingBoot', f'{GROUP}.boot'),
             f'{GROUP}.management': EntryPoint(RECORDING, f'{here}:RecordingManagement', f'{GROUP}.management'),
         }
+        monkeypatch.setattr(stevedore.ExtensionManager, 'ENTRY_POINT_CACHE', {})
         installed = stevedore._cache.get_group_all
         monkeypatch.setattr(
             stevedore._cache,
@@ -373,8 +391,11 @@ class DeployCase(ApiCase):
     def open_a_lock(self) -> None:
         """A BMC loses a lock when its host is powered on and off, and nobody of Ironic sees it."""
         self.machine.fault('lock-lost-on-reset')
-        self.press('ForceOn')
-        self.press('ForceOff')
+        if self.host() == 'On':
+            self.press('ForceRestart')
+        else:
+            self.press('ForceOn')
+            self.press('ForceOff')
         self.machine.clear_faults()
         RECORD.starts.clear()
         assert self.open_locks()
@@ -482,11 +503,12 @@ class DeployCase(ApiCase):
         And every flow of Ironic has set its own boot source before it started the host.
         """
         for start in RECORD.starts:
-            if start.source != RAMDISK:
+            if not (start.source == RAMDISK and start.state in OPERATORS):
                 assert not start.open, start
                 assert start.verified or not start.by_ironic, start
-            if start.by_ironic:
+            if start.state in FLOWS:
                 assert start.chosen, start
+                assert start.source != NOWHERE, start
 
     def started(self) -> list[tuple[str, str | None]]:
         """What the host was started with, and in which step."""
@@ -522,7 +544,7 @@ def _asking(task: Any) -> Iterator[None]:
     }.get(node.provision_state)
     step = None if flow is None else (getattr(node, flow) or {}).get('step')
     outer = RECORD.request
-    RECORD.request = Request(state=node.provision_state, step=step, verified=memory.load(node).handed_over)
+    RECORD.request = Request(state=node.provision_state, step=step, verified=memory.load(node).proven is not None)
     try:
         yield
     finally:
