@@ -17,16 +17,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 import stevedore
 import stevedore._cache
-from ironic.common import states
+from ironic.common import boot_devices, states
 from ironic.conductor import task_manager
 from ironic.conductor import utils as manager_utils
 from ironic.drivers import base
 from ironic.drivers.modules import noop_mgmt
+from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_service import loopingcall
 
 from baremetal_acc.emulator.machine import Power
@@ -166,6 +168,10 @@ class RecordingBoot(base.BootInterface):
 class RecordingManagement(noop_mgmt.NoopManagement):
     """A management interface of Ironic that records boot devices."""
 
+    def get_supported_boot_devices(self, task: Any) -> list[str]:
+        """Also the set-up of the firmware."""
+        return [*super().get_supported_boot_devices(task), boot_devices.BIOS]
+
     def set_boot_device(self, task: Any, device: str, persistent: bool = False) -> None:
         """A boot device is set."""
         super().set_boot_device(task, device, persistent=persistent)
@@ -184,6 +190,7 @@ class Ramdisk(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """What became of the commands."""
         self._answer(lambda: {'commands': self.server.commands})
+        self.server.is_locked_down = self.server.is_locking_down
 
     def do_POST(self) -> None:
         """A command."""
@@ -214,7 +221,7 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
     def __init__(self, is_booted: Callable[[], bool], power_off: Callable[[], None]) -> None:
         super().__init__(('127.0.0.1', 0), Ramdisk)
         self.is_booted = is_booted
-        self.is_locked_down = False
+        self.is_locking_down = self.is_locked_down = False
         self.power_off = power_off
         self.commands: list[dict[str, Any]] = []
         self.names: list[str] = []
@@ -231,7 +238,7 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
     def booted(self) -> None:
         """The ramdisk has just started: it remembers no command."""
         self.commands.clear()
-        self.is_locked_down = False
+        self.is_locking_down = self.is_locked_down = False
 
     def run(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         """Carry out a command."""
@@ -245,7 +252,7 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
             case ['power', 'off']:
                 self.power_off()
             case ['lockdown']:
-                self.is_locked_down = True
+                self.is_locking_down = True
         done = {
             'id': str(len(self.names)),
             'command_name': command,
@@ -294,6 +301,8 @@ class DeployCase(ApiCase):
             )
         for name in ('set_power_state', 'reboot'):
             monkeypatch.setattr(AccPower, name, _told(getattr(AccPower, name)))
+        # Ironic sleeps for 15 seconds while a host restarts that it may not power off.
+        monkeypatch.setattr(redfish_power, 'time', SimpleNamespace(sleep=lambda _: time.sleep(0.1)))
         # Ironic waits for a second before it first asks whether a host has changed its power.
         start = loopingcall.BackOffLoopingCall.start
         monkeypatch.setattr(
@@ -314,6 +323,7 @@ class DeployCase(ApiCase):
             self.config(**{f'enabled_{kind}_interfaces': names, f'default_{kind}_interface': names[0]})
         self.config(group='service_catalog', endpoint_override='http://127.0.0.1:6385')
         self.config(group='agent', post_deploy_get_power_state_retry_interval=0.1, deploy_logs_collect='never', require_tls=False)
+        self.config(group='ansible', post_deploy_get_power_state_retry_interval=0)
         self.config(group='deploy', http_url='http://127.0.0.1:1', http_root=str(self._folder / 'http'))
 
     def setUp(self) -> None:

@@ -118,7 +118,7 @@ DEPLOY_INTERFACES = (
         title="``custom-agent``: steps of the operator's own ramdisk",
         rules=(PROVISION,),
         end=_deployed(),
-        safe=f'{_BEFORE} Steps of a ramdisk are only known once it runs.',
+        safe=_BEFORE,
     ),
     Way(
         key='bootc',
@@ -209,6 +209,13 @@ IMAGES = (
         safe='A rebuild is a deploy: what was proven for the earlier one counts for nothing until this one is verified.',
     ),
     Way(
+        key='rebuild_lost',
+        title='Rebuild after a BMC has lost a lock while the tenant had the node',
+        rules=(PROVISION,),
+        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        safe='The cards may run what the tenant has written: only cleaning writes them again.',
+    ),
+    Way(
         key='rebuild_other',
         title='Rebuild with another image',
         rules=(PROVISION, UPDATE),
@@ -289,7 +296,7 @@ STEPS = (
         key='deploy_by_runbook',
         title='A deploy or rebuild by a runbook',
         rules=(PROVISION, RUNBOOK),
-        end=_refused(states.AVAILABLE, '"runbooks" is only valid when setting target provision state to'),
+        end=_refused(states.AVAILABLE, 'is supported only with manual cleaning or servicing'),
         safe='Ironic takes runbooks for cleaning and service only.',
     ),
     Way(
@@ -389,10 +396,17 @@ FLOWS = (
     ),
     Way(
         key='automated_clean_off',
-        title='Undeploy with ``[conductor] automated_clean = False``, a lock is lost, and the next tenant deploys',
+        title='Undeploy with ``[conductor] automated_clean = False``, and the next tenant deploys',
         rules=(PROVISION,),
         end=_deployed(),
         safe='What was proven ends with the deployment. The next deploy locks and verifies by itself, from before the first start.',
+    ),
+    Way(
+        key='automated_clean_off_lost',
+        title='The same after a BMC has lost a lock while the first tenant had the node',
+        rules=(PROVISION,),
+        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        safe='The first look at the node is compared with how it was handed over; what cannot be trusted has to be written.',
     ),
     Way(
         key='automated_clean_off_node',
@@ -424,10 +438,25 @@ FLOWS = (
     ),
     Way(
         key='clean_never_off',
-        title='Manual cleaning of a node with ``disable_power_off``: Ironic restarts the host once the ramdisk is torn down',
+        title='Cleaning by the ramdisk of a node with ``disable_power_off``',
         rules=(PROVISION, CLEAN_STEPS),
-        end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk", host=Host.ON),
-        safe='The last restart would boot whatever is on the disk. It is refused; the ramdisk goes on running.',
+        end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk"),
+        safe='Ironic would restart the host once the ramdisk is torn down, into whatever is on its disk. Clean out of band, or clear '
+        '``disable_power_off``.',
+    ),
+    Way(
+        key='clean_smart_nic',
+        title='Cleaning of a node with a Smart NIC port, whose host Ironic powers on for its network first',
+        rules=(PROVISION,),
+        end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk"),
+        safe='That start boots no ramdisk but the set-up of the firmware, or whatever a BMC makes of it.',
+    ),
+    Way(
+        key='deploy_smart_nic',
+        title='Deploy of such a node',
+        rules=(PROVISION,),
+        end=_refused(states.DEPLOYFAIL, _UNVERIFIED),
+        safe='That start comes before the steps, so before the verification.',
     ),
     Way(
         key='deploy_never_off',
