@@ -18,7 +18,7 @@ from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc_ironic import gate, host_start, interface_overrides, requester, work
+from baremetal_acc_ironic import gate, host_start, interface_overrides, outcome, requester, work
 from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
 from baremetal_acc_ironic.host_start import STARTING
 
@@ -92,6 +92,7 @@ class AccPower(base.PowerInterface):
             raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
         if reason is not None:
             host_start.note(task, power_state, reason)
+            outcome.host_starts(task.node)
         super().set_power_state(task, power_state, timeout=timeout)
 
     @task_manager.require_exclusive_lock
@@ -102,6 +103,7 @@ class AccPower(base.PowerInterface):
         """
         reason = _reason(task, states.REBOOT)
         host_start.note(task, states.REBOOT, reason)
+        outcome.host_starts(task.node)
         super().reboot(task, timeout=timeout)
 
 

@@ -213,7 +213,9 @@ class Ramdisk(http.server.BaseHTTPRequestHandler):
 class RamdiskServer(http.server.ThreadingHTTPServer):
     """Where the agent listens.
 
-    :ivar steps: in-band steps that it offers, by flow.
+    :ivar names: commands that it was given.
+    :ivar executed: steps that it was given.
+    :ivar steps: steps that it offers, by flow.
     """
 
     daemon_threads = True
@@ -225,6 +227,7 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
         self.power_off = power_off
         self.commands: list[dict[str, Any]] = []
         self.names: list[str] = []
+        self.executed: list[str] = []
         self.steps: dict[str, list[dict[str, Any]]] = {
             'deploy': [{'interface': 'deploy', 'step': 'write_image', 'priority': 0}],
             'clean': [{'interface': 'deploy', 'step': 'erase_devices_metadata', 'priority': 10}],
@@ -249,6 +252,7 @@ class RamdiskServer(http.server.ThreadingHTTPServer):
                 result = {f'{flow}_steps': {'Hardware': self.steps[flow]}, 'hardware_manager_version': {'Hardware': '1'}}
             case ['execute', flow, 'step']:
                 result = {f'{flow}_step': params['step'], f'{flow}_result': None}
+                self.executed.append(params['step']['step'])
             case ['power', 'off']:
                 self.power_off()
             case ['lockdown']:

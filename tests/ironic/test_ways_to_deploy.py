@@ -107,10 +107,10 @@ class WayCase(DeployCase):
 class TestDeployInterfaces(WayCase):
     """Each deploy begins with a lock that the BMC has lost, which nobody of Ironic has seen."""
 
-    def deploy_by(self, name: str, **info: Any) -> None:
+    def deploy_by(self, name: str, steps: list[dict[str, Any]] | None = None, **info: Any) -> None:
         self.set(deploy_interface=name, instance_info=self.node.instance_info | info)
         self.open_a_lock()
-        assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
+        assert 202 == self.provision(LESSEE_ADMIN, 'active', **({'deploy_steps': steps} if steps else {})), self.said
         self.drive()
 
     def test_direct(self) -> None:
@@ -132,10 +132,13 @@ class TestDeployInterfaces(WayCase):
         assert [(RAMDISK, 'deploy'), ('disk', 'boot_instance')] == self.started()
 
     def test_custom_agent(self) -> None:
-        self.agent.steps['deploy'].append({'interface': 'deploy', 'step': 'install_os', 'priority': 80})
-        self.deploy_by('custom-agent')
+        """Steps of the ramdisk run, those of whoever asks too, although a step of ours has waited before it was there."""
+        install = {'interface': 'deploy', 'step': 'install_os', 'priority': 80}
+        tune = {'interface': 'deploy', 'step': 'tune', 'args': {}, 'priority': 70}
+        self.agent.steps['deploy'] += [install, tune | {'priority': 0}]
+        self.deploy_by('custom-agent', steps=[tune])
         self.ends('custom_agent')
-        assert 'execute_deploy_step' in self.agent.names
+        assert ['install_os', 'tune'] == self.agent.executed
         assert [(RAMDISK, 'deploy'), (INSTANCE, 'boot_instance')] == self.started()
 
     def test_bootc(self) -> None:
