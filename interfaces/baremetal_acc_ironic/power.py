@@ -72,7 +72,9 @@ class AccPower(base.PowerInterface):
 
         A host that went off by itself stays off where nothing allows it to be started, and that is no fault of the node.
         """
-        refused = task.node.power_state == states.POWER_ON and isinstance(gate.decide(_situation(task, states.POWER_ON)), Refused)
+        refused = task.node.power_state == states.POWER_ON and isinstance(
+            gate.decide(_situation(task, states.POWER_ON)), Refused
+        )
         return bool(super().supports_power_sync(task)) and not refused
 
     @task_manager.require_exclusive_lock
@@ -122,10 +124,9 @@ def _situation(task: Any, power_state: str) -> gate.Situation:
 def _boots_ramdisk(task: Any, power_state: str) -> bool:
     """Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node.
 
-    In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there for the sake of a Smart NIC alone, into the set-up
-    of the firmware; and where it may not power a host off, it reboots it once more when the ramdisk is not prepared any longer
-    (ironic 39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning and
-    tear_down_inband_cleaning).
+    In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there for the sake of a Smart NIC alone, into the
+    set-up of its firmware. A host that it may not power off it reboots once more after the ramdisk was torn down. Source: ironic 39.0.0,
+    conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning and its counterpart.
     """
     node = task.node
     if not work.ramdisk_is_the_operators(node):

@@ -51,9 +51,7 @@ WAITS = frozenset(
         states.RESCUEWAIT,
     }
 )
-FLOWS = frozenset(
-    {states.INSPECTING, states.CLEANING, states.DEPLOYING, states.RESCUING, states.UNRESCUING, states.SERVICING}
-)
+FLOWS = frozenset({states.INSPECTING, states.CLEANING, states.DEPLOYING, states.RESCUING, states.UNRESCUING, states.SERVICING})
 """In which Ironic itself starts the host, and so has to choose what it boots."""
 
 OPERATORS = frozenset({states.INSPECTING, states.CLEANING, states.CLEANWAIT})
@@ -326,7 +324,9 @@ class DeployCase(ApiCase):
         }.items():
             self.config(**{f'enabled_{kind}_interfaces': names, f'default_{kind}_interface': names[0]})
         self.config(group='service_catalog', endpoint_override='http://127.0.0.1:6385')
-        self.config(group='agent', post_deploy_get_power_state_retry_interval=0.1, deploy_logs_collect='never', require_tls=False)
+        self.config(
+            group='agent', post_deploy_get_power_state_retry_interval=0.1, deploy_logs_collect='never', require_tls=False
+        )
         self.config(group='ansible', post_deploy_get_power_state_retry_interval=0)
         self.config(group='deploy', http_url='http://127.0.0.1:1', http_root=str(self._folder / 'http'))
 

@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of every way in which a deploy or another flow of Ironic can be walked, and how each ends.
 
-Each row is a test of ``test_ways_to_deploy.py`` with its key in its name, and a row of doc/source/ways_to_deploy.rst. Print the
-tables of that page with ``python -m tests.ironic.deploy_ways``.
+Each row is a test of ``test_ways_to_deploy.py`` with its key in its name, and a row of doc/source/ways_to_deploy.rst. Write
+that page with ``python -m tests.ironic.deploy_ways > doc/source/ways_to_deploy.rst``.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from ironic.common import policy, states
-from ironic.conf import CONF
+from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
+
+from baremetal_acc_ironic.policy import list_policies
 
 OWNER, LESSEE = 'o' * 32, 'l' * 32
 
@@ -21,7 +25,8 @@ PROVISION = 'baremetal:node:set_provision_state'
 CLEAN_STEPS = 'baremetal:node:set_provision_state:clean_steps'
 SERVICE_STEPS = 'baremetal:node:set_provision_state:service_steps'
 POWER = 'baremetal:node:set_power_state'
-UPDATE = 'baremetal:node:update'
+INSTANCE_INFO = 'baremetal:node:update_instance_info'
+INTERFACES = 'baremetal:node:update:driver_interfaces'
 RUNBOOK = 'baremetal:runbook:create'
 
 
@@ -158,13 +163,13 @@ DEPLOY_INTERFACES = (
         title='``autodetect``: Ironic switches to ``direct``, the last of ``[DEFAULT] autodetect_deploy_interfaces``',
         rules=(PROVISION,),
         end=_deployed(),
-        safe='Ironic switches the deploy interface before it gathers the steps; ours belong to the firmware interface and stay.',
+        safe='Ironic switches the deploy interface before it gathers the steps; ours are of the firmware interface and stay.',
     ),
     Way(
         key='autodetect_ramdisk',
         deploy='autodetect',
         title='``autodetect`` where ``instance_info`` asks for ``ramdisk``, by ``boot_iso`` and ``ironic_ramdisk_deploy``',
-        rules=(PROVISION, UPDATE),
+        rules=(PROVISION, INSTANCE_INFO),
         end=_deployed(),
         safe='As with ``ramdisk``: the tenant chooses among interfaces that the operator has listed, and all run our steps.',
     ),
@@ -172,7 +177,7 @@ DEPLOY_INTERFACES = (
         key='fake',
         deploy='fake',
         title='``fake``: pretends to deploy',
-        rules=(UPDATE,),
+        rules=(INTERFACES,),
         end=_refused(states.AVAILABLE, 'Could not find the following interface', 'fake', 'Valid interfaces are'),
         safe='No hardware type of ours supports it: Ironic answers 400 to whoever sets it.',
     ),
@@ -218,21 +223,21 @@ IMAGES = (
     Way(
         key='rebuild_other',
         title='Rebuild with another image',
-        rules=(PROVISION, UPDATE),
+        rules=(PROVISION, INSTANCE_INFO),
         end=_deployed(),
         safe='The same.',
     ),
     Way(
         key='rebuild_unreachable',
         title='Rebuild with an image that cannot be fetched',
-        rules=(PROVISION, UPDATE),
+        rules=(PROVISION, INSTANCE_INFO),
         end=_ironic_fails(states.DEPLOYFAIL, 'Failed to prepare to deploy', 'Got HTTP code 404'),
         safe='Ironic powers the host off before it looks at the image, and nothing starts it again until a deploy is verified.',
     ),
     Way(
         key='rebuild_unresolved',
         title='Rebuild without an image of which Ironic could tell the type, such as none',
-        rules=(PROVISION, UPDATE),
+        rules=(PROVISION, INSTANCE_INFO),
         end=_ironic_fails(
             states.ACTIVE,
             "cannot access local variable 'auto_lessee' where it is not associated with a value",
@@ -248,7 +253,7 @@ STEPS = (
         title='``deploy_steps`` with a step in front of ours, such as ``deploy.boot_instance`` at priority 130',
         rules=(PROVISION,),
         end=_refused(states.DEPLOYFAIL, 'deploy.boot_instance (priority 130)', _EARLY, _LOWER),
-        safe='The list of steps is checked before the first one runs; and a host is not started in a deploy that is not verified.',
+        safe='The steps are checked before the first one runs; and a deploy that is not verified starts no host.',
     ),
     Way(
         key='step_at_110',
@@ -289,7 +294,9 @@ STEPS = (
         key='template_leaves_out',
         title='A deploy template that gives our verification the priority 0',
         rules=(PROVISION,),
-        end=_refused(states.DEPLOYFAIL, 'verify_accelerators is left out of this deploy by the priority 0 in a deploy template'),
+        end=_refused(
+            states.DEPLOYFAIL, 'verify_accelerators is left out of this deploy by the priority 0 in a deploy template'
+        ),
         safe='As with ``deploy_steps``.',
     ),
     Way(
@@ -325,8 +332,8 @@ STEPS = (
         title='``service hold``: reserved steps ``hold`` and ``reboot`` in a service without the ramdisk',
         rules=(PROVISION, SERVICE_STEPS),
         end=_done(states.ACTIVE, Host.ON),
-        safe='Ironic 39 drops reserved steps without a word. Where it does not, the host that runs is one whose locks were proven '
-        'for this deployment, as before.',
+        safe='Ironic 39 drops reserved steps without a word. Where it did not, the host that runs would be one whose locks '
+        'were proven for this deployment, as before.',
     ),
     Way(
         key='power_on_in_service_hold',
@@ -399,7 +406,7 @@ FLOWS = (
         title='Undeploy with ``[conductor] automated_clean = False``, and the next tenant deploys',
         rules=(PROVISION,),
         end=_deployed(),
-        safe='What was proven ends with the deployment. The next deploy locks and verifies by itself, from before the first start.',
+        safe='What was proven ends with the deployment. The next deploy locks and verifies before the first start.',
     ),
     Way(
         key='automated_clean_off_lost',
@@ -441,8 +448,8 @@ FLOWS = (
         title='Cleaning by the ramdisk of a node with ``disable_power_off``',
         rules=(PROVISION, CLEAN_STEPS),
         end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk"),
-        safe='Ironic would restart the host once the ramdisk is torn down, into whatever is on its disk. Clean out of band, or clear '
-        '``disable_power_off``.',
+        safe='Ironic would restart the host once the ramdisk is torn down, into whatever is on its disk. '
+        'Clean out of band, or clear ``disable_power_off``.',
     ),
     Way(
         key='clean_smart_nic',
@@ -546,7 +553,7 @@ def askers(enforcer: oslo_policy.Enforcer, rules: tuple[str, ...]) -> Iterator[s
     for scope, identity, roles in _WHO:
         for n, role in enumerate(roles):
             creds = {'roles': list(roles[: n + 1]), 'user_id': 'u', 'project_id': None, 'system_scope': None} | identity
-            if all(rule not in enforcer.rules or enforcer.enforce(rule, target, creds) for rule in rules):
+            if all(enforcer.authorize(rule, target, creds) for rule in rules):
                 yield f'{scope} {role}'
                 break
 
@@ -580,20 +587,28 @@ def ends(end: End) -> str:
 
 def default_policy() -> oslo_policy.Enforcer:
     """Ironic's default policy, with the rules of this package on its own steps."""
-    from baremetal_acc_ironic.policy import list_policies
-
-    enforcer = oslo_policy.Enforcer(CONF, use_conf=False)
+    conf = cfg.ConfigOpts()
+    conf([], project='nothing', default_config_files=[], default_config_dirs=[])
+    enforcer = oslo_policy.Enforcer(conf, policy_file='no-such-file.yaml')
     enforcer.suppress_deprecation_warnings = True
     enforcer.register_defaults([*policy.list_policies(), *list_policies()])
     enforcer.load_rules()
     return enforcer
 
 
-def main() -> None:
-    """Print the tables of the page."""
-    CONF([], project='ironic', default_config_files=[])
+HEAD = Path(__file__).with_name('ways_to_deploy_head.rst')
+
+
+def page() -> str:
+    """The page: what is written by hand, and the tables."""
     enforcer = default_policy()
-    print('\n\n'.join(table(title, enforcer) for title in TABLES))
+    tables = (f'{title}\n{"-" * len(title)}\n\n{table(title, enforcer)}' for title in TABLES)
+    return '\n'.join((HEAD.read_text(encoding='utf-8'), *tables))
+
+
+def main() -> None:
+    """Print the page."""
+    sys.stdout.write(page())
 
 
 if __name__ == '__main__':
