@@ -125,8 +125,8 @@ def _boots_ramdisk(task: Any, power_state: str) -> bool:
     """Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node.
 
     In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there for the sake of a Smart NIC alone, into the
-    set-up of its firmware. A host that it may not power off it reboots once more after the ramdisk was torn down. Source: ironic 39.0.0,
-    conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning and its counterpart.
+    set-up of its firmware. A host that it may not power off it reboots once more after the ramdisk was torn down. Source:
+    ironic 39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning.
     """
     node = task.node
     if not work.ramdisk_is_the_operators(node):
