@@ -70,19 +70,6 @@ class WayCase(DeployCase):
         assert 'On' == self.host()
         self.forget()
 
-    def forget(self) -> None:
-        """What was recorded so far is another way's."""
-        RECORD.starts.clear()
-        RECORD.calls.clear()
-        self.agent.names.clear()
-
-    def set(self, **values: Any) -> None:
-        """As an operator, or the database, has the node."""
-        self.node.refresh()
-        for name, value in values.items():
-            setattr(self.node, name, value)
-        self.node.save()
-
     def power_on_is_refused(self) -> None:
         """To a member of the tenant's project, by the API; and to whatever comes to the conductor all the same."""
         assert self.switch('power on', LESSEE_MEMBER) in (400, 409), self.said
@@ -107,7 +94,7 @@ class TestDeployInterfaces(WayCase):
     """Each deploy begins with a lock that the BMC has lost, which nobody of Ironic has seen."""
 
     def deploy_by(self, name: str, steps: list[dict[str, Any]] | None = None, **info: Any) -> None:
-        self.set(deploy_interface=name, instance_info=self.node.instance_info | info)
+        self.edit(deploy_interface=name, instance_info=self.node.instance_info | info)
         self.open_a_lock()
         assert 202 == self.provision(LESSEE_ADMIN, 'active', **({'deploy_steps': steps} if steps else {})), self.said
         self.drive()
@@ -188,7 +175,7 @@ class TestDeployInterfaces(WayCase):
         self.ends('fake')
 
     def test_deploy_never_off(self) -> None:
-        self.set(disable_power_off=True)
+        self.edit(disable_power_off=True)
         self.deploy_by('direct')
         self.ends('deploy_never_off')
         assert [(RAMDISK, 'deploy'), (INSTANCE, 'boot_instance')] == self.started()
@@ -205,7 +192,7 @@ class TestImages(WayCase):
     """Where the system comes from."""
 
     def boot_from_volume(self, storage: str) -> None:
-        self.set(storage_interface=storage, properties={'capabilities': 'iscsi_boot:true'}, instance_info={})
+        self.edit(storage_interface=storage, properties={'capabilities': 'iscsi_boot:true'}, instance_info={})
         values = {'volume_type': 'iscsi', 'boot_index': 0, 'volume_id': 'v', 'properties': {}}
         uuid = '11111111-2222-3333-4444-555555555555'
         objects.VolumeTarget(self.context, node_id=self.node.id, uuid=uuid, **values).create()
@@ -234,7 +221,7 @@ class TestImages(WayCase):
         self.open_a_lock()
         RECORD.choose('prepare_ramdisk', RAMDISK)
         self.press('On')
-        self.set(power_state=states.POWER_ON)
+        self.edit(power_state=states.POWER_ON)
         self.heartbeat()
         self.forget()
         assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
@@ -259,7 +246,7 @@ class TestImages(WayCase):
 
     def test_rebuild_other(self) -> None:
         self.deployed()
-        self.set(instance_info=self.node.instance_info | {'image_type': 'partition'} | self.image())
+        self.edit(instance_info=self.node.instance_info | {'image_type': 'partition'} | self.image())
         assert 202 == self.provision(LESSEE_ADMIN, 'rebuild'), self.said
         self.drive()
         self.ends('rebuild_other')
@@ -267,14 +254,14 @@ class TestImages(WayCase):
 
     def test_rebuild_unreachable(self) -> None:
         self.deployed()
-        self.set(instance_info=self.node.instance_info | {'image_source': f'{self.images}/gone.img'})
+        self.edit(instance_info=self.node.instance_info | {'image_source': f'{self.images}/gone.img'})
         assert 202 == self.provision(LESSEE_ADMIN, 'rebuild'), self.said
         self.drive()
         self.ends('rebuild_unreachable')
 
     def test_rebuild_unresolved(self) -> None:
         self.deployed()
-        self.set(instance_info={})
+        self.edit(instance_info={})
         assert 500 == self.provision(LESSEE_ADMIN, 'rebuild')
         self.ends('rebuild_unresolved')
         assert [] == RECORD.starts
@@ -290,7 +277,7 @@ class TestSteps(WayCase):
 
     def deploy_with_template(self, *steps: dict[str, Any]) -> None:
         objects.TraitList.create(self.context, self.node.id, [TRAIT])
-        self.set(instance_info=self.node.instance_info | {'traits': [TRAIT]})
+        self.edit(instance_info=self.node.instance_info | {'traits': [TRAIT]})
         uuid = '11111111-2222-3333-4444-555555555555'
         objects.DeployTemplate(self.context, name=TRAIT, uuid=uuid, steps=list(steps), extra={}).create()
         self.open_a_lock()
@@ -326,7 +313,7 @@ class TestSteps(WayCase):
         self.ends('verify_left_out')
 
     def test_verify_late(self) -> None:
-        self.set(deploy_interface='ramdisk', instance_info={'boot_iso': f'{self.images}/x.img'})
+        self.edit(deploy_interface='ramdisk', instance_info={'boot_iso': f'{self.images}/x.img'})
         self.deploy_with(OWNER_MEMBER, VERIFY | {'priority': 50})
         self.ends('verify_late')
         assert [] == RECORD.starts
@@ -347,7 +334,7 @@ class TestSteps(WayCase):
 
     def test_clean_by_runbook(self) -> None:
         self.runbook(TRAIT, BOOT | {'interface': 'power', 'step': 'power_on'}, HOLD)
-        self.set(provision_state=states.MANAGEABLE)
+        self.edit(provision_state=states.MANAGEABLE)
         self.open_a_lock()
         assert 202 == self.provision(LESSEE_ADMIN, 'clean', runbook=TRAIT), self.said
         self.drive()
@@ -359,11 +346,11 @@ class TestSteps(WayCase):
             self.deploy_with(LESSEE_ADMIN, HOLD | {'step': step, 'priority': 130})
             assert [] == RECORD.starts, step
             assert f'deploy.{step} (priority 130)' in self.node.last_error
-            self.set(provision_state=states.AVAILABLE, instance_info=self.image())
+            self.edit(provision_state=states.AVAILABLE, instance_info=self.image())
         self.deploy_with(LESSEE_ADMIN, HOLD | {'priority': 105})
         assert states.ACTIVE == self.node.provision_state
         self.assert_safe()
-        self.set(provision_state=states.AVAILABLE, instance_info=self.image())
+        self.edit(provision_state=states.AVAILABLE, instance_info=self.image())
         self.switch('power off')
         self.forget()
         self.deploy_with(LESSEE_ADMIN, HOLD | {'priority': 130})
@@ -372,7 +359,7 @@ class TestSteps(WayCase):
     def test_power_on_in_deploy_hold(self) -> None:
         """Ironic 39 never comes there by itself."""
         self.open_a_lock()
-        self.set(provision_state=states.DEPLOYHOLD)
+        self.edit(provision_state=states.DEPLOYHOLD)
         self.power_on_is_refused()
         self.ends('power_on_in_deploy_hold')
 
@@ -387,14 +374,14 @@ class TestSteps(WayCase):
         """Ironic 39 never comes there by itself."""
         self.deployed()
         self.unlock()
-        self.set(provision_state=states.SERVICEHOLD)
+        self.edit(provision_state=states.SERVICEHOLD)
         self.power_on_is_refused()
         self.ends('power_on_in_service_hold')
 
     def test_clean_hold(self) -> None:
         """Ironic 39 never comes there by itself."""
         self.open_a_lock()
-        self.set(provision_state=states.CLEANHOLD)
+        self.edit(provision_state=states.CLEANHOLD)
         self.power_on_is_refused()
         self.ends('clean_hold')
 
@@ -404,7 +391,7 @@ class TestTenantsFlows(WayCase):
 
     def test_adopt(self) -> None:
         self.open_a_lock()
-        self.set(provision_state=states.MANAGEABLE)
+        self.edit(provision_state=states.MANAGEABLE)
         assert 202 == self.provision(OWNER_MEMBER, 'adopt'), self.said
         assert states.ACTIVE == self.drive(), self.node.last_error
         self.power_on_is_refused()
@@ -470,7 +457,7 @@ class TestTenantsFlows(WayCase):
         self.deployed()
         assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
         assert states.AVAILABLE == self.drive(), self.node.last_error
-        self.set(instance_info=self.image())
+        self.edit(instance_info=self.image())
         self.deployed()
         self.ends('automated_clean_off')
 
@@ -480,14 +467,14 @@ class TestTenantsFlows(WayCase):
         self.open_a_lock()
         assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
         assert states.AVAILABLE == self.drive(), self.node.last_error
-        self.set(instance_info=self.image())
+        self.edit(instance_info=self.image())
         assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
         self.drive()
         self.ends('automated_clean_off_lost')
         assert [] == RECORD.starts
 
     def test_automated_clean_off_node(self) -> None:
-        self.set(automated_clean=False)
+        self.edit(automated_clean=False)
         self.deployed()
         assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
         assert states.AVAILABLE == self.drive(), self.node.last_error
@@ -511,7 +498,7 @@ class TestTenantsFlows(WayCase):
         assert 1 == len(RECORD.starts)
 
     def test_power_sync_unproven(self) -> None:
-        self.set(provision_state=states.ACTIVE, power_state=states.POWER_ON)
+        self.edit(provision_state=states.ACTIVE, power_state=states.POWER_ON)
         self.open_a_lock()
         self.sync()
         self.ends('power_sync_unproven')
@@ -533,7 +520,7 @@ class TestOperatorsFlows(WayCase):
     def setUp(self) -> None:
         super().setUp()
         self.open_a_lock()
-        self.set(provision_state=states.MANAGEABLE)
+        self.edit(provision_state=states.MANAGEABLE)
 
     def test_clean_in_band(self) -> None:
         assert 202 == self.provision(OWNER_MEMBER, 'provide'), self.said
@@ -557,7 +544,7 @@ class TestOperatorsFlows(WayCase):
         assert [] == RECORD.starts
 
     def test_clean_never_off(self) -> None:
-        self.set(disable_power_off=True)
+        self.edit(disable_power_off=True)
         steps = [{'interface': 'deploy', 'step': 'erase_devices_metadata', 'args': {}}]
         assert 202 == self.provision(OWNER_MEMBER, 'clean', clean_steps=steps), self.said
         self.drive()
@@ -579,7 +566,7 @@ class TestOperatorsFlows(WayCase):
         assert [] == RECORD.starts
 
     def test_inspect_managed(self) -> None:
-        self.set(inspect_interface='agent')
+        self.edit(inspect_interface='agent')
         assert 202 == self.provision(OWNER_MEMBER, 'inspect'), self.said
         assert states.INSPECTWAIT == self.node.provision_state, self.node.last_error
         self.service.continue_inspection(self.context, self.node.uuid, INVENTORY, {})
@@ -590,7 +577,7 @@ class TestOperatorsFlows(WayCase):
     def test_inspect_unmanaged(self) -> None:
         self.config(group='inspector', require_managed_boot=False)
         self._monkeypatch.setattr(RecordingBoot, 'manages_inspection', False)
-        self.set(inspect_interface='agent')
+        self.edit(inspect_interface='agent')
         assert 202 == self.provision(OWNER_MEMBER, 'inspect'), self.said
         self.ends('inspect_unmanaged')
         assert NETWORK == RECORD.source
@@ -616,7 +603,7 @@ class TestOperatorsFlows(WayCase):
 
     def test_child_power_on(self) -> None:
         child = self.child()
-        self.set(provision_state=states.AVAILABLE)
+        self.edit(provision_state=states.AVAILABLE)
         body = {'target': 'power on'}
         self.app.put_json(f'/v1/nodes/{child.uuid}/states/power', body, headers=LESSEE_MEMBER, expect_errors=True)
         self.node.refresh()
