@@ -19,7 +19,7 @@ DEMAND_GROUP = 'baremetal_acc_demand'
 IRONIC_GROUP = 'ironic'
 
 OF_IRONIC = frozenset({
-    'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'certificate_container', 'known_shortcomings',
+    'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'known_shortcomings',
     'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
     'fitness_interval',
 })  # fmt: skip
