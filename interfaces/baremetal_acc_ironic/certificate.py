@@ -208,9 +208,9 @@ def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
     node, folder = task.node, _folder()
     if not _mark(_reference(node, kept), folder if kept.where else None):
         return replace(mind, certificate=replace(kept, superseded=True))
-    text = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away'
+    what = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away'
     left = _outside(kept, folder)
-    outcome.told(node, f'{text}; what lies at {", ".join(left)} stays as it is' if left else text)
+    outcome.told(node, f'{what}; what lies at {", ".join(left)} stays as it is' if left else what)
     return replace(mind, certificate=replace(kept, superseded=True, away=True))
 
 
