@@ -53,6 +53,11 @@ TENANT_STATES = frozenset(
 
 WAITS = {Flow.CLEAN: states.CLEANWAIT, Flow.DEPLOY: states.DEPLOYWAIT, Flow.SERVICE: states.SERVICEWAIT}
 
+_STEPS_VALIDATED = 'steps_validated'
+"""Ironic's key of driver_internal_info: it asks whether there is a value."""
+
+_POSTPONED = 'postponed by baremetal_acc'
+
 _RESUMES = {
     Flow.CLEAN: manager_utils.notify_conductor_resume_clean,
     Flow.DEPLOY: manager_utils.notify_conductor_resume_deploy,
@@ -73,11 +78,31 @@ def resume(task: Any, flow: Flow) -> None:
     A conductor that cannot be told now is told again by the next poll, for the job is kept until the next step begins.
     """
     node_uuid = task.node.uuid
+    if flow is Flow.DEPLOY:
+        _postpone_validation(task.node)
     try:
         _RESUMES[flow](task)
     except Exception:
         # Whatever the transport raises: the job itself has ended well.
         LOG.exception('Node %s: the conductor could not be told that a step is done', node_uuid)
+
+
+def _postpone_validation(node: Any) -> None:
+    """Keep Ironic from validating the steps of a deploy before its ramdisk can tell which ones it has.
+
+    Whatever resumes a deploy for the first time is taken for the ramdisk; then steps of the ramdisk are unknown, or never run
+    (ironic 39.0.0, conductor/deployments.py, continue_node_deploy).
+    """
+    info = node.driver_internal_info
+    if not info.get(_STEPS_VALIDATED) and not info.get('agent_cached_deploy_steps'):
+        node.set_driver_internal_info(_STEPS_VALIDATED, _POSTPONED)
+        node.save()
+
+
+def host_starts(node: Any) -> None:
+    """A host is started in a deploy: what resumes it next may be the ramdisk. Ironic saves the node."""
+    if node.driver_internal_info.get(_STEPS_VALIDATED) == _POSTPONED:
+        node.del_driver_internal_info(_STEPS_VALIDATED)
 
 
 def fail(task: Any, text: str) -> None:

@@ -18,7 +18,7 @@ from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc_ironic import gate, host_start, interface_overrides, requester, work
+from baremetal_acc_ironic import gate, host_start, interface_overrides, outcome, requester, work
 from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
 from baremetal_acc_ironic.host_start import STARTING
 
@@ -33,9 +33,6 @@ _POWER_REQUEST = 'changing node power state'
 _MANAGED_INSPECTION = 'inspector_manage_boot'
 """Key of driver_internal_info: Ironic boots the ramdisk of an inspection itself. Source: ironic 39.0.0,
 drivers/modules/inspector/interface.py."""
-
-_BOOTS_AGENT = (agent_base.AgentBaseMixin, AnsibleDeploy)
-"""Deploy interfaces that set the boot source to a ramdisk before they start the host in cleaning."""
 
 
 class PowerRefused(exception.IronicException):
@@ -68,16 +65,16 @@ class AccPower(base.PowerInterface):
     def get_supported_power_states(self, task: Any) -> list[str]:
         """Those that Ironic's interface has, without those that the gate refuses now: the API then answers 400."""
         found = [str(state) for state in super().get_supported_power_states(task)]
-        if isinstance(gate.decide(_situation(task)), Refused):
-            return [state for state in found if state not in STARTING]
-        return found
+        return [s for s in found if s not in STARTING or not isinstance(gate.decide(_situation(task, s)), Refused)]
 
     def supports_power_sync(self, task: Any) -> bool:
         """Whether Ironic may force the state that it has recorded, rather than record the one that there is.
 
         A host that went off by itself stays off where nothing allows it to be started, and that is no fault of the node.
         """
-        refused = task.node.power_state == states.POWER_ON and isinstance(gate.decide(_situation(task)), Refused)
+        refused = task.node.power_state == states.POWER_ON and isinstance(
+            gate.decide(_situation(task, states.POWER_ON)), Refused
+        )
         return bool(super().supports_power_sync(task)) and not refused
 
     @task_manager.require_exclusive_lock
@@ -97,6 +94,7 @@ class AccPower(base.PowerInterface):
             raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
         if reason is not None:
             host_start.note(task, power_state, reason)
+            outcome.host_starts(task.node)
         super().set_power_state(task, power_state, timeout=timeout)
 
     @task_manager.require_exclusive_lock
@@ -107,6 +105,7 @@ class AccPower(base.PowerInterface):
         """
         reason = _reason(task, states.REBOOT)
         host_start.note(task, states.REBOOT, reason)
+        outcome.host_starts(task.node)
         super().reboot(task, timeout=timeout)
 
 
@@ -118,19 +117,36 @@ class IpmiAccPower(AccPower, IPMIPower):
     """Ironic's IPMI power, by ``ipmitool``, behind the gate."""
 
 
-def _situation(task: Any) -> gate.Situation:
-    return host_start.situation(task.node, requester.of(task.context), ramdisk=_boots_ramdisk(task))
+def _situation(task: Any, power_state: str) -> gate.Situation:
+    return host_start.situation(task.node, requester.of(task.context), ramdisk=_boots_ramdisk(task, power_state))
 
 
-def _boots_ramdisk(task: Any) -> bool:
-    """Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node."""
+def _boots_ramdisk(task: Any, power_state: str) -> bool:
+    """Ironic has set the boot source to the operator's ramdisk, in a flow in which no tenant has the node.
+
+    In cleaning Ironic boots its ramdisk by a reboot. It powers a host on there for the sake of a Smart NIC alone, into the
+    set-up of its firmware. A host that it may not power off it reboots once more after the ramdisk was torn down. Source: ironic 39.0.0,
+    conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning and its counterpart.
+    """
     node = task.node
     if not work.ramdisk_is_the_operators(node):
         return False
     info = node.driver_internal_info
     if node.provision_state == states.INSPECTING:
         return bool(info.get(_MANAGED_INSPECTION))
-    return isinstance(task.driver.deploy, _BOOTS_AGENT) and not info.get('cleaning_disable_ramdisk')
+    reboots = power_state == states.REBOOT and not node.disable_power_off
+    return reboots and _prepares_ramdisk(task) and not info.get('cleaning_disable_ramdisk')
+
+
+def _prepares_ramdisk(task: Any) -> bool:
+    """The deploy interface sets the boot source to the ramdisk in cleaning: it can, and the operator lets Ironic do it."""
+    match task.driver.deploy:
+        case agent_base.AgentBaseMixin() as deploy:
+            return bool(deploy.should_manage_boot(task))
+        case AnsibleDeploy():
+            return True
+        case _:
+            return False
 
 
 def _reason(task: Any, power_state: str) -> Reason:
@@ -138,7 +154,7 @@ def _reason(task: Any, power_state: str) -> Reason:
 
     :raises PowerRefused: there is no reason.
     """
-    situation = _situation(task)
+    situation = _situation(task, power_state)
     found = gate.decide(situation)
     if isinstance(found, Refused):
         raise PowerRefused(host_start.text(task.node, power_state, situation, found))
@@ -157,6 +173,6 @@ def _refuse_while_writing(task: Any, power_state: str) -> None:
 
     :raises PowerRefused: a job writes.
     """
-    situation = _situation(task)
+    situation = _situation(task, power_state)
     if situation.mind is not None and situation.mind.writing:
         raise PowerRefused(host_start.text(task.node, power_state, situation, Refused(obstacles=(Obstacle.WRITING,))))
