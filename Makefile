@@ -84,7 +84,7 @@ soak-qemu: .venv/.installed-test qemu
 soak-guest: .venv/.installed-test ipmitool qemu guest
 	$(BIN)/python -m tests.emulator_ipmi.guest
 
-# A thousand demands for twenty regions of ten machines: each is programmed once (make test has three machines).
+# A thousand failed boots for twenty regions of ten machines: each is programmed once (make test has three machines).
 soak-flood: .venv/.installed-test
 	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q --durations=0 tests/journey/test_demand.py -k flood
 

@@ -19,7 +19,7 @@ DEMAND_GROUP = 'baremetal_acc_demand'
 IRONIC_GROUP = 'ironic'
 
 OF_IRONIC = frozenset({
-    'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'certificate_container', 'known_shortcomings',
+    'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'known_shortcomings',
     'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
     'fitness_interval',
 })  # fmt: skip
@@ -278,24 +278,6 @@ DEMAND_OPTIONS = [
             'get copies of their own.'
         ),
     ),
-    cfg.StrOpt(
-        'http_listen',
-        sample_default='127.0.0.1:8779',
-        help=(
-            'IP address and port that pool watch takes demands at by HTTP, for schedulers without Nova. Without it, it takes '
-            'none by HTTP. Anything but an address of this machine alone needs http_certificate.'
-        ),
-    ),
-    cfg.StrOpt(
-        'http_token_file',
-        sample_default='/etc/baremetal_acc/demand.token',
-        help=(
-            'File of the token that a request has to hold (Authorization: Bearer TOKEN), for its owner alone (mode 0600): '
-            'openssl rand -hex 32.'
-        ),
-    ),
-    cfg.StrOpt('http_certificate', help='PEM file of the certificate for taking demands by HTTPS; without it by HTTP.'),
-    cfg.StrOpt('http_key', help='PEM file of its key; without it the key is in the same file.'),
     cfg.IntOpt(
         'project_limit',
         default=16,

@@ -225,16 +225,9 @@ class StateError(AccError):
 
 
 class DemandRefused(AccError):
-    """A demand is not taken, because there are too many already.
-
-    :ivar text: all of it but where they lie, which is no business of who tells demands by HTTP.
-    """
+    """A demand is not taken, because there are too many already."""
 
     waiting_helps = True
-
-    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
-        self.text = what if hint is None else f'{what} ({hint})'
-        super().__init__(what if where is None else f'{where}: {what}', hint=hint)
 
 
 class DemandDiffers(AccError):

@@ -180,7 +180,7 @@ class Watch(command.Command):
         steering, desk, conf = begin(parsed_args)
         desk.catalogue = functools.partial(pool_demand.functions, conf)
         with _signals(steering.stop), sources.listening(conf, desk) as heard:
-            text.note(f'watches the pools{"".join(f", and takes {one}" for one in heard)}')
+            text.note('watches the pools' if heard is None else f'watches the pools, and takes {heard}')
             steering.watch(timedelta(seconds=parsed_args.interval))
         text.note('ended')
         return Exit.HOLDS

@@ -19,9 +19,11 @@ from baremetal_acc.cli.report import Report, ReportCommand
 from baremetal_acc.cli.state import folder
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.demand import Asked
+from baremetal_acc.decide.progress import Told
 from baremetal_acc.fleet import sources
 from baremetal_acc.fleet.demand import Desk
-from baremetal_acc.fleet.document import body_of
+
+FORMAT = 1
 
 COLUMNS = ('Id', 'Function', 'Class', 'Source', 'Told', 'State', 'Since', 'Took', 'Region')
 
@@ -56,9 +58,10 @@ class _DemandCommand(ReportCommand):
         """Of the table."""
         return COLUMNS
 
-    def _printed(self, demands: Iterable[Any], at: Desk, code: Exit) -> Report:
-        body = body_of(demands, at.spool.refused())
-        return Report(document=body, columns=COLUMNS, rows=tuple(_row(one) for one in body['demands']), code=code)
+    def _printed(self, told: Iterable[Told], at: Desk, code: Exit) -> Report:
+        demands = [_one(t) for t in told]
+        document = {'format': FORMAT, 'demands': demands, 'refused': at.spool.refused()}
+        return Report(document=document, columns=COLUMNS, rows=tuple(_row(one) for one in demands), code=code)
 
 
 class Add(_DemandCommand):
@@ -115,6 +118,22 @@ class Drop(_DemandCommand):
         for name in missing:
             text.error(f'{name}: there is no such demand')
         return self._printed(gone, at, Exit.NOT_MET if missing else Exit.HOLDS)
+
+
+def _one(told: Told) -> dict[str, Any]:
+    one = told.demand
+    return {
+        'id': one.id,
+        'function': one.function,
+        'resource_class': one.resource_class,
+        'project': told.asker,
+        'source': told.source,
+        'told': one.at.isoformat(),
+        'state': str(told.progress),
+        'since': told.since.isoformat(),
+        'took_seconds': None if told.took is None else round(told.took.total_seconds(), 1),
+        'provider': told.provider,
+    }
 
 
 def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:

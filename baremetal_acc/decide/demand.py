@@ -1,16 +1,14 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions does a request ask for?
+"""The functions that a flavor asks for, as Nova reads its extra specs.
 
-Somebody asked placement for a function and found none: Nova tells it in a notification, others tell the query itself. What is
-read here is a flavor or a query of allocation candidates, as Nova and placement read them.
+Somebody asked for a function and found none: Nova tells it in a notification, with the flavor.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from urllib.parse import parse_qsl
 
 from baremetal_acc.decide.baseline import FUNCTION_PREFIX
 from baremetal_acc.decide.pool import Demand
@@ -21,15 +19,10 @@ MOST_OF_A_REQUEST = 64
 """Functions that one request counts for, at most. A flavor for one machine asks for a few."""
 
 MOST_FIELDS = 256
-"""Fields of a query, or of a flavor, that are read."""
+"""Extra specs of a flavor that are read."""
 
 _EXTRA_SPEC = re.compile(r'(resources|trait)([A-Za-z0-9_-]{1,64})?:(.*)', re.DOTALL)
 """Source: nova 34.0.0, scheduler/utils.py, ResourceRequest.XS_KEYPAT."""
-
-_QUERY = re.compile(r'(resources|required)([A-Za-z0-9_-]{1,64})?')
-"""Source: placement 16.0.0, schemas/allocation_candidate.py, of microversion 1.33 and later."""
-
-_SUCH_AS = 'such as resources=CUSTOM_GOLD:1&resources_ACC=CUSTOM_ACC_FN_AES:1'
 
 _AMOUNT = re.compile(r'[0-9]{1,9}')
 
@@ -65,11 +58,11 @@ class _Group:
 
     suffix: str
     resources: dict[str, int] = field(default_factory=dict)
-    traits: list[tuple[str, ...]] = field(default_factory=list)
+    traits: list[str] = field(default_factory=list)
 
     @property
     def asks_for_function(self) -> bool:
-        return any(n.startswith(PREFIX) for n in [*self.resources, *(t for several in self.traits for t in several)])
+        return any(name.startswith(PREFIX) for name in (*self.resources, *self.traits))
 
 
 def _group(groups: dict[str, _Group], suffix: str | None) -> _Group:
@@ -110,53 +103,14 @@ def of_flavor(extra_specs: Mapping[str, str], functions: Iterable[str], image_tr
         group = _group(groups, suffix)
         if what == 'trait':
             if value == 'required':
-                group.traits.append((name,))
+                group.traits.append(name)
         elif _AMOUNT.fullmatch(value):
             group.resources[name] = int(value)
         else:
             notes.append(f'{_shown(key)}: {_shown(value)} is no number')
     for name in image_traits:
-        _group(groups, '').traits.append((name,))
+        _group(groups, '').traits.append(name)
     return _asked(groups.values(), functions, notes)
-
-
-def of_query(query: str, functions: Iterable[str]) -> Asked:
-    """What a query of allocation candidates asks for: ``resources_ACC=CUSTOM_ACC_FN_AES:1&...``, alone or in its URL.
-
-    :param functions: those that the catalogue knows.
-    :raises UsageError: it is no such query.
-    """
-    try:
-        fields = parse_qsl(query.rpartition('?')[2], strict_parsing=True, max_num_fields=MOST_FIELDS)
-    except ValueError as exc:
-        raise UsageError(argument='query', what=f'is none of allocation candidates: {exc}', hint=_SUCH_AS) from None
-    groups: dict[str, _Group] = {}
-    notes: list[str] = []
-    for key, value in fields:
-        match = _QUERY.fullmatch(key)
-        if key == 'root_required':
-            _group(groups, '').traits.extend(_required(value))
-        elif match is not None and match[1] == 'required':
-            _group(groups, match[2]).traits.extend(_required(value))
-        elif match is not None:
-            group = _group(groups, match[2])
-            for part in value.split(','):
-                name, _, amount = part.partition(':')
-                if _AMOUNT.fullmatch(amount):
-                    group.resources[name] = int(amount)
-                else:
-                    notes.append(f'{_shown(key)}: {_shown(part)} is no class with its number')
-    if not any(group.resources for group in groups.values()):
-        raise UsageError(argument='query', what='asks for no resources', hint=_SUCH_AS)
-    return _asked(groups.values(), functions, notes)
-
-
-def _required(value: str) -> Iterator[tuple[str, ...]]:
-    """The traits that have to be there; of those of one tuple any will do. One that must not be there begins with ``!``."""
-    if value.startswith('in:'):
-        yield tuple(value.removeprefix('in:').split(','))
-    else:
-        yield from ((name,) for name in value.split(','))
 
 
 def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str]) -> Asked:
@@ -174,9 +128,8 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
                 )
             else:
                 found.extend(_known(name, known, notes))
-        for several in group.traits:
-            found_here = _of_traits(several, classes, known, notes)
-            (found if _of_region(group) else loose).extend(found_here)
+        for trait in group.traits:
+            (found if _of_region(group) else loose).extend(_of_trait(trait, classes, known, notes))
     found.extend(f for f in dict.fromkeys(loose) if f not in found)
     if len(found) > MOST_OF_A_REQUEST:
         notes.append(f'it asks for {len(found)} functions, of which {MOST_OF_A_REQUEST} count')
@@ -184,20 +137,13 @@ def _asked(groups: Iterable[_Group], functions: Iterable[str], notes: list[str])
     return Asked(functions=tuple(found[:MOST_OF_A_REQUEST]), resource_class=resource_class, notes=tuple(notes))
 
 
-def _of_traits(several: Sequence[str], classes: Iterable[str], known: Mapping[str, str], notes: list[str]) -> Iterator[str]:
-    """The function that a region has to hold because of one required trait, or of several of which one will do."""
-    named = [t for t in several if t.startswith(FUNCTION_PREFIX)]
-    notes.extend(
-        f'{_shown(t)}: a region that can be given a function need not hold it, and is programmed for its tenant'
-        for t in several
-        if t.startswith(CAN_PREFIX)
-    )
-    if len(named) < len(several) or any(t in classes for t in named):
-        return
-    good = [t for t in named if t in known]
-    if len(several) > 1 and good:
-        notes.append(f'any of {", ".join(map(_shown, several))} would do: {good[0]} counts')
-    for trait in good[:1] or named:
+def _of_trait(trait: str, classes: Iterable[str], known: Mapping[str, str], notes: list[str]) -> Iterator[str]:
+    """The function that a region has to hold because of a required trait."""
+    if trait.startswith(CAN_PREFIX):
+        notes.append(
+            f'{_shown(trait)}: a region that can be given a function need not hold it, and is programmed for its tenant'
+        )
+    elif trait.startswith(FUNCTION_PREFIX) and trait not in classes:
         yield from _known(trait, known, notes)
 
 

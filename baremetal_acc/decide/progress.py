@@ -30,7 +30,7 @@ class Progress(StrEnum):
 class Told:
     """A demand, and how far it has come with it.
 
-    :ivar source: who told it: file, http or nova.
+    :ivar source: who told it: file or nova.
     :ivar since: when its progress became what it is; of one that waits, when it was told.
     :ivar asker: on whose behalf, a project; None: the operator's.
     :ivar provider: the region that is held for it, or was.

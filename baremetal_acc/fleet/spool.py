@@ -145,9 +145,8 @@ class Spool:
                 return tuple(demands), True
             _count(lock, len(new))
         raise DemandRefused(
-            f'there are {what} already, and '
+            f'{self.root}: there are {what} already, and '
             + ('no more are taken' if len(new) == 1 else f'{len(new)} more, all or none, find no room'),
-            where=str(self.root),
             hint='tell it again later; those that are not served are forgotten after demand_seconds of the pool file',
         )
 

@@ -3,7 +3,7 @@
 """How does a node of Ironic get its hand-over certificate, where is that kept, and does it hold now?
 
 It is issued by the verification of a deploy, once all of that is met, and counts only when it has been read back from every
-place where it is kept: with the node, and in the folder and the container that options name. Without one the step fails.
+place where it is kept: with the node, and in the folder that an option names. Without one the step fails.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ironic import objects
-from ironic.common import exception, keystone
+from ironic.common import exception
 from ironic.conf import CONF
-from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 from oslo_utils import uuidutils
 
@@ -26,7 +25,6 @@ from baremetal_acc.decide import certificate as decide
 from baremetal_acc.decide.baseline import Exposure, NodeFacts
 from baremetal_acc.errors import CertificateInvalid, StateError, UsageError
 from baremetal_acc.handover import seal
-from baremetal_acc.handover.container import Container
 from baremetal_acc.handover.folder import Folder
 from baremetal_acc.handover.seal import Sealer
 from baremetal_acc.model.certificate import Certificate, CertifiedNode, Paper, Reference
@@ -39,9 +37,6 @@ from baremetal_acc_ironic import outcome, rights
 from baremetal_acc_ironic.node import Kept, Memory
 
 LOG = log.getLogger(__name__)
-
-SWIFT = 'swift'
-"""Ironic's own group of options for the object store."""
 
 KEPT_BYTES = 16 * 1024
 """Of a certificate with the node, packed. Measured: 8 GPUs with roots of trust and locks need 3 KiB."""
@@ -81,10 +76,8 @@ def issue(
     if mind.certificate is not None:
         # It may be of an attempt that ended between here and the hand-over, and then nobody has put it away.
         mind = _put_away(task, mind, mind.certificate)
-    folder, container = _folder(), _container()
+    folder = _folder()
     memory.held(task.node)
-    if container is not None:
-        container.make()  # a store that does not answer now has got nothing of it
     before = mind
     kept = Kept(
         lifecycle=lifecycle,
@@ -93,33 +86,26 @@ def issue(
         issued=certificate.issued,
         key=by.name,
         digest=seal.digest(data),
-        where=(
-            *(() if folder is None else (str(folder.path(which)),)),
-            *(() if container is None else (container.label(which),)),
-        ),
+        where=() if folder is None else (str(folder.path(which)),),
         packed=None,
     )
     if kept.where:
         # Whoever ends between here and the hand-over leaves one behind: the next attempt puts it away by this.
         memory.store(task.node, replace(mind, certificate=replace(kept, superseded=True)))
     try:
-        where = []
         if folder is not None:
-            where.append(str(folder.put(which, data)))
-            _same(certificate, folder.get(which), by, where[-1])
-        if container is not None:
-            where.append(container.put(which, data))
-            _same(certificate, container.get(which), by, where[-1])
-        kept = replace(kept, where=tuple(where), packed=_packed(data, where))
+            path = folder.put(which, data)
+            _same(certificate, folder.get(which), by, str(path))
+        kept = replace(kept, packed=_packed(data, kept.where))
         mind = replace(mind, certificate=kept)
         memory.store(task.node, mind)
         _read_back(task, certificate, by, kept)
     except BaseException:
-        done = _mark(which, folder, container)
+        done = _mark(which, folder)
         with suppress(exception.NodeLocked, exception.NodeNotFound):
             memory.store(task.node, before if done else replace(before, certificate=replace(kept, superseded=True)))
         raise
-    places = ', '.join(('with the node', *where))
+    places = ', '.join(('with the node', *kept.where))
     outcome.told(
         task.node,
         f'hand-over certificate of lifecycle {lifecycle}, deployment {which.deployment}, {kept.digest}, signed with the key '
@@ -182,14 +168,20 @@ def text(node: Any, kept: Kept) -> bytes:
     """
     if kept.packed is not None:
         return seal.unpacked(kept.packed)
-    errors = []
-    for place in (_folder(), _container()):
+    which, folder = _reference(node, kept), _folder()
+    if folder is not None:
         try:
-            if place is not None:
-                return place.get(_reference(node, kept)).removesuffix(b'\n')
-        except StateError as exc:
-            errors.append(str(exc))
-    raise StateError('; '.join(errors) or 'no option names the place where it is kept any more')
+            return folder.get(which).removesuffix(b'\n')
+        except StateError:
+            if not _outside(kept, folder):
+                raise
+    raise StateError(
+        f'it lies only at {", ".join(kept.where)}, which is not in the folder of option [{GROUP}] certificate_folder',
+        hint=(
+            f'copy it to {node.uuid}/{kept.lifecycle}-{kept.deployment}.json in that folder (containers of an object store are '
+            f'not read any more), or deploy the node again'
+        ),
+    )
 
 
 def sealer() -> Sealer | None:
@@ -213,17 +205,18 @@ def trust() -> dict[str, Any]:
 def _put_away(task: Any, mind: Memory, kept: Kept) -> Memory:
     if kept.away:
         return mind
-    node = task.node
-    mind = replace(mind, certificate=replace(kept, superseded=True))
-    try:
-        done = _mark(_reference(node, kept), *((_folder(), _container()) if kept.where else (None, None)))
-    except StateError as exc:
-        done = False
-        LOG.warning('Node %s: its certificate of lifecycle %s cannot be put away: %s', node.uuid, kept.lifecycle, exc)
-    if not done:
-        return mind
-    outcome.told(node, f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away')
+    node, folder = task.node, _folder()
+    if not _mark(_reference(node, kept), folder if kept.where else None):
+        return replace(mind, certificate=replace(kept, superseded=True))
+    what = f'hand-over certificate of lifecycle {kept.lifecycle}, deployment {kept.deployment}, is put away'
+    left = _outside(kept, folder)
+    outcome.told(node, f'{what}; what lies at {", ".join(left)} stays as it is' if left else what)
     return replace(mind, certificate=replace(kept, superseded=True, away=True))
+
+
+def _outside(kept: Kept, folder: Folder | None) -> tuple[str, ...]:
+    """The places outside the folder where it was put, such as a container of an object store, as earlier versions had."""
+    return tuple(place for place in kept.where if folder is None or not Path(place).is_relative_to(folder.root))
 
 
 def _reference(node: Any, kept: Kept) -> Reference:
@@ -254,42 +247,15 @@ def _folder() -> Folder | None:
     return Folder(root=Path(path)) if path else None
 
 
-def _container() -> Container | None:
-    """The container that the option names, reached as all that Ironic keeps in an object store.
-
-    :raises StateError: group ``[swift]`` is not set up, or its Keystone does not answer.
-    """
-    name = CONF[GROUP].certificate_container
-    if not name:
-        return None
+def _mark(which: Reference, folder: Folder | None) -> bool:
+    """Put it away in the folder, if there is one; what fails is logged. Whether nothing did."""
     try:
-        auth = keystone.get_auth(SWIFT)
-        session = keystone.get_session(SWIFT, auth=auth, timeout=CONF[SWIFT].timeout or 60)
-        return Container(name=name, adapter=keystone.get_adapter(SWIFT, session=session, auth=auth))
-    except (
-        exception.ConfigInvalid,
-        exception.KeystoneFailure,
-        exception.KeystoneUnauthorized,
-        ks_exceptions.ClientException,
-    ) as exc:
-        hint = f'set up group [{SWIFT}], or take option [{GROUP}] certificate_container away'
-        raise StateError(f'object store: {exc}', hint=hint) from exc
-
-
-def _mark(which: Reference, folder: Folder | None, container: Container | None) -> bool:
-    """Put it away where it is kept; what fails is logged. Whether nothing did."""
-    done = True
-    for place in (folder, container):
-        if place is None:
-            continue
-        try:
-            place.put_away(which)
-        except StateError as exc:
-            done = False
-            LOG.warning(
-                'Node %s: its certificate of lifecycle %s cannot be put away: %s', which.node.uuid, which.lifecycle, exc
-            )
-    return done
+        if folder is not None:
+            folder.put_away(which)
+    except StateError as exc:
+        LOG.warning('Node %s: its certificate of lifecycle %s cannot be put away: %s', which.node.uuid, which.lifecycle, exc)
+        return False
+    return True
 
 
 def _same(certificate: Certificate, data: bytes, by: Sealer, where: str) -> None:
@@ -321,7 +287,7 @@ def _read_back(task: Any, certificate: Certificate, by: Sealer, kept: Kept) -> N
         raise StateError(f'{where}: the certificate does not hold: {"; ".join(reasons)}')
 
 
-def _packed(data: bytes, where: list[str]) -> str | None:
+def _packed(data: bytes, where: tuple[str, ...]) -> str | None:
     """As it is kept with the node; None where it is too large for that and lies elsewhere.
 
     :raises StateError: it is too large, and lies nowhere else.
@@ -333,5 +299,5 @@ def _packed(data: bytes, where: list[str]) -> str | None:
         return None
     raise StateError(
         f'the certificate needs {len(made)} bytes with the node, {KEPT_BYTES} are allowed',
-        hint=f'set option [{GROUP}] certificate_folder or certificate_container, where it may be larger',
+        hint=f'set option [{GROUP}] certificate_folder, where it may be larger',
     )

@@ -45,7 +45,7 @@ all, to find the keys; Ironic's API refuses to write them in the first place."""
 _WITH_A_KEY = '%\\_interface%'
 """Pattern of SQL's LIKE for the stored JSON."""
 
-_CONTEXT = threading.local()
+CONTEXT = threading.local()
 """For oslo.db, which keeps the session of a thread in it."""
 
 _UNMARKED: 'WeakKeyDictionary[Any, dict[str, tuple[str, ...]]]' = WeakKeyDictionary()
@@ -100,7 +100,7 @@ def _with_a_key() -> Iterator[tuple[str, str]]:
     query = select(models.Node.uuid, stored).where(
         models.Node.driver.in_(opts.HARDWARE_TYPES), stored.like(_WITH_A_KEY, escape='\\')
     )
-    with enginefacade.reader.using(_CONTEXT) as session:
+    with enginefacade.reader.using(CONTEXT) as session:
         yield from [(uuid, text) for uuid, text in session.execute(query)]
 
 
@@ -117,7 +117,7 @@ def _remove(uuid: str, stored: str) -> tuple[str, ...]:
         .values(instance_info=left)
         .execution_options(synchronize_session=False)
     )
-    with enginefacade.writer.using(_CONTEXT) as session:
+    with enginefacade.writer.using(CONTEXT) as session:
         return keys if session.execute(change).rowcount else ()
 
 

@@ -15,9 +15,9 @@ others write, too.
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from ironic.common import exception
@@ -368,7 +368,7 @@ def load(node: Any) -> Memory:
         certificate=None if kept is None else decode(Kept, kept),
         ways=frozenset(decode(tuple[Way, ...], ways)),
         taken=None if taken is None else decode(frozenset[str], taken),
-        proven=None if stored.get('proven') is None else decode(datetime, stored['proven']),
+        proven=_proven(stored),
         start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
         attached=None if attached is None else decode(Attached, attached),
         seen=seen if isinstance(seen, str) else None,
@@ -376,6 +376,16 @@ def load(node: Any) -> Memory:
         regions=_regions(node, stored.get('regions')),
         shelf=Shelf() if stored.get('shelf') is None else decode(Shelf, stored['shelf']),
     )
+
+
+def _proven(stored: Mapping[str, Any]) -> datetime | None:
+    """When locks were last proven closed. Versions that did not keep it have handed a node over by a verification alone."""
+    if stored.get('proven') is not None:
+        return decode(datetime, stored['proven'])
+    if 'proven' in stored or stored.get('handed') is None:
+        return None
+    kept = stored.get('certificate')
+    return datetime.fromtimestamp(0, UTC) if kept is None else decode(Kept, kept).issued
 
 
 def _regions(node: Any, found: object) -> Regions | None:
@@ -413,8 +423,7 @@ def store(node: Any, memory: Memory) -> None:
         value['ways'] = encode(tuple(sorted(memory.ways)))
     if memory.taken is not None:
         value['taken'] = encode(memory.taken)
-    if memory.proven is not None:
-        value['proven'] = encode(memory.proven)
+    value['proven'] = encode(memory.proven)
     if memory.start_allowed is not None:
         value['start_allowed'] = encode(memory.start_allowed)
     if memory.certificate is not None:
@@ -497,7 +506,7 @@ def busy(driver_internal_info: Any) -> bool:
 def proven(driver_internal_info: Any) -> bool:
     """Whether locks were proven closed for a deployment; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
-    return isinstance(stored, dict) and stored.get('proven') is not None
+    return isinstance(stored, dict) and _proven(stored) is not None
 
 
 def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:

@@ -45,7 +45,7 @@ the group every call to a BMC fails with "no such option redfish-acc in group [D
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST, *TENANTS, *KEEPING, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
+    conf.register_opts([*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
     for name, options in OPTIONS.items():
         conf.register_opts(options, group=name)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
@@ -124,17 +124,6 @@ KNOWN = [
     ),
 ]
 """What the administrator knows to be missing."""
-
-KEEPING = [
-    cfg.StrOpt(
-        'certificate_container',
-        help=(
-            'Container of the object store that hand-over certificates are kept in, besides certificate_folder. It is made if '
-            'it is not there. Group [swift] says how the conductor reaches the store, as for all that Ironic keeps there.'
-        ),
-    ),
-]
-"""Where certificates are kept."""
 
 WATCH = [
     cfg.FloatOpt(
@@ -228,7 +217,7 @@ def list_opts() -> list[tuple[str, list[Any]]]:
     """For oslo-config-generator: what Ironic needs besides the namespace ``baremetal_acc``."""
     return [
         *IRONICS_OWN,
-        (core.GROUP, [*TURNS, *TRUST, *TENANTS, *KEEPING, *WATCH, *SHELF, *KNOWN]),
+        (core.GROUP, [*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN]),
         *OPTIONS.items(),
         (PLACEMENT, auth.add_auth_opts([], service_type=PLACEMENT)),
     ]

@@ -124,11 +124,11 @@ def test_the_folder_can_be_elsewhere(demanding: Desk) -> None:
 
 
 def test_a_misspelt_option_is_told(demanding: Desk) -> None:
-    """With http_token misspelt nobody would know why nothing is listened to."""
-    demanding.write('acc.conf', '[baremetal_acc_demand]\nhttp_token = x\n')
+    """With nova_transport_url misspelt nobody would know why nothing is listened to."""
+    demanding.write('acc.conf', '[baremetal_acc_demand]\nnova_transport = x\n')
     done = demand(demanding, 'list')
     assert 2 == done.code
-    assert 'http_token: no such option' in done.err
+    assert 'nova_transport: no such option' in done.err
 
 
 def test_what_is_printed_is_as_its_schema_says(demanding: Desk, tree: Path) -> None:

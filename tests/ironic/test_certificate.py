@@ -4,8 +4,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,11 @@ from typing import Any
 import pytest
 from ironic.common import states
 from ironic.conf import CONF
-from keystoneauth1 import loading
 
 from baremetal_acc.decide.baseline import Exposure
 from baremetal_acc.errors import AccError, CertificateInvalid, StateError
 from baremetal_acc.handover import seal
+from baremetal_acc.handover.folder import Folder
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc_ironic import certificate
 from baremetal_acc_ironic import node as memory
@@ -25,7 +23,6 @@ from tests.ironic.case import GPU_NEW, IronicCase
 from tests.unit.decide import values as v
 from tests.unit.decide.test_certificate import OCCASION
 from tests.unit.decide.test_certificate import issued as made
-from tests.unit.handover.swift import PASSWORD, Store, swift
 
 
 class CertificateCase(IronicCase):
@@ -156,7 +153,7 @@ class TestTheLifeOfACertificate(CertificateCase):
         assert 'not what was issued' in self.does_not_hold(replace(kept, digest='sha256:0'))
         assert 'it is of deployment' in self.does_not_hold(replace(kept, deployment='other'))
         data = certificate.text(self.node, kept).replace(b'"locked-verified"', b'"unlocked"')
-        packed = certificate._packed(data, [])
+        packed = certificate._packed(data, ())
         assert 'does not fit' in self.does_not_hold(replace(kept, packed=packed, digest=seal.digest(data)))
         # Signed with a key that is not trusted any more; and trusted again, as the one before.
         old = str(CONF.baremetal_acc.certificate_key)
@@ -176,7 +173,7 @@ class TestNoCertificateNoHandOver(CertificateCase):
     """Whatever keeps it from being issued fails the step, and the node says what to do."""
 
     def test_each_obstacle_fails_the_deploy(self) -> None:
-        """No key, a key for all eyes, a folder that is none, an object store that does not answer, a disk that lies."""
+        """No key, a key for all eyes, a folder that is none, a disk that lies."""
         path = Path(CONF.baremetal_acc.certificate_key)
         self.config(group='baremetal_acc', certificate_key=None)
         text = self.refused()
@@ -188,9 +185,7 @@ class TestNoCertificateNoHandOver(CertificateCase):
         path.chmod(0o600)
         self.config(group='baremetal_acc', certificate_folder=str(self._folder / 'baseline.toml'))
         assert 'the certificate cannot be kept: Not a directory' in self.refused()
-        self.config(group='baremetal_acc', certificate_folder=str(self.folder), certificate_container='certificates')
-        assert 'group [swift] says how to reach it' in self.refused()
-        self.config(group='baremetal_acc', certificate_container=None)
+        self.config(group='baremetal_acc', certificate_folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(certificate.seal, 'digest', lambda data: 'sha256:0')
             patched.setattr(certificate.memory, 'store', _without_certificate(memory.store))
@@ -207,74 +202,54 @@ def _without_certificate(store: Any) -> Any:
     return lambda node, mind: store(node, replace(mind, certificate=None))
 
 
-class TestInAnObjectStore(CertificateCase):
-    """Real HTTP, with Ironic's own way to Keystone and Swift."""
+class TestInTheFolder(CertificateCase):
+    """The folder does not always answer, and an earlier version kept certificates in an object store, too."""
 
-    @contextmanager
-    def served(self) -> Iterator[Store]:
-        """An object store, and options that say so."""
-        with swift() as store:
-            values = {
-                'auth_url': f'{store.url}/identity/v3',
-                'username': 'ironic',
-                'password': PASSWORD,
-                'project_name': 'service',
-                'user_domain_id': 'default',
-                'project_domain_id': 'default',
-            }
-            loading.register_auth_conf_options(self.cfg_fixture.conf, 'swift')
-            # Ironic's defaults for the group, which its test cases clear.
-            self.config(group='swift', auth_type='password', service_type='object-store', valid_interfaces=['internal'])
-            self.cfg_fixture.register_opts(loading.get_auth_plugin_conf_options('password'), group='swift')
-            self.config(group='swift', **values)
-            self.config(group='baremetal_acc', certificate_container='certificates', certificate_folder=None)
-            yield store
-
-    def test_it_is_kept_there_too_and_marked_when_it_is_over(self) -> None:
-        """And read from there where the node has no room for it; a store that refuses fails the deploy."""
-        with self.served() as store:
-            path = '/v1/AUTH_acc/certificates'
-            store.fails['PUT', path] = 403
-            assert 'object store: PUT /certificates: status 403' in self.refused()
-            store.fails.clear()
-            store.forgets = True
-            assert 'what is read there is not what was written' in self.refused()
-            store.forgets = False
-            store.containers.clear()
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(certificate, 'KEPT_BYTES', 100)
-                self.active()
-            kept = self.kept
-            name = f'{self.node.uuid}/{kept.lifecycle}-{kept.deployment}.json'
-            assert (None, (f'certificates/{name}',)) == (kept.packed, kept.where)
-            assert kept.digest == seal.digest(store.containers['certificates'][name])
-            assert kept.deployment == self.holds().deployment
-            store.containers['certificates'][name] = b'{}'
-            assert 'not what was issued' in self.does_not_hold(kept)
-            store.fails['GET', f'{path}/{name}'] = 503
-            with pytest.raises(StateError, match='status 503'):
-                self.holds()
-            self.back()
-            assert 'true' == store.meta[name]['X-Object-Meta-Superseded']
-            assert (True, True) == (self.kept.superseded, self.kept.away)
-
-    def test_one_of_an_attempt_that_ended_before_it_was_stored_is_marked_by_the_next(self) -> None:
-        """Killed, or without its store, right after it was put: what was about to be kept is remembered before it is."""
-        with self.served() as store:
-            store.fails |= {('GET', '*'): 503, ('POST', '*'): 503}
+    def test_one_of_an_attempt_that_ended_before_it_was_stored_is_put_away_by_the_next(self) -> None:
+        """Without its folder right after it was put: what was about to be kept is remembered before it is."""
+        with pytest.MonkeyPatch.context() as patched:
+            for name in ('get', 'put_away'):
+                patched.setattr(Folder, name, _does_not_answer)
             self.deploy()
             assert states.DEPLOYFAIL == self.settle()
-            assert (False, True) == (self.mind.handed_over, self.kept.superseded)
-            [lost] = store.containers['certificates']
-            with pytest.raises(CertificateInvalid):
-                certificate.of(self.node)
-            store.fails.clear()
-            self.node.provision_state = states.AVAILABLE
-            self.node.save()
-            self.active()
-            current = f'{self.node.uuid}/{self.kept.lifecycle}-{self.kept.deployment}.json'
-            assert {lost, current} == set(store.containers['certificates'])
-            assert ('true', None) == (store.meta[lost]['X-Object-Meta-Superseded'], store.meta.get(current))
+        assert (False, True, False) == (self.mind.handed_over, self.kept.superseded, self.kept.away)
+        lost = f'{self.node.uuid}/{self.kept.lifecycle}-{self.kept.deployment}.json'
+        assert [lost] == self.kept_files()
+        with pytest.raises(CertificateInvalid):
+            certificate.of(self.node)
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        self.active()
+        assert [f'{self.node.uuid}/{self.kept.lifecycle}-{self.kept.deployment}.json'] == self.kept_files()
+        assert (self.folder / self.node.uuid / 'superseded' / Path(lost).name).is_file()
+        assert any(event.endswith(f'deployment {Path(lost).stem[2:]}, is put away') for event in self.history())
+
+    def test_one_that_lies_in_an_object_store_alone_is_not_read_and_the_error_says_so(self) -> None:
+        """It holds once it is copied into the folder; when the node comes back the history says what was left as it is."""
+        self.active()
+        kept = self.kept
+        [path] = map(Path, kept.where)
+        data = path.read_bytes()
+        path.unlink()
+        place = f'certificates/{self.node.uuid}/{path.name}'
+        memory.store(self.node, replace(self.mind, certificate=replace(kept, where=(place,), packed=None)))
+        for folder in (str(self.folder), None):
+            self.config(group='baremetal_acc', certificate_folder=folder)
+            with pytest.raises(StateError) as caught:
+                self.holds()
+            text = str(caught.value)
+            assert f'it lies only at {place}, which is not in the folder of option [baremetal_acc] certificate_folder' in text
+            assert f'copy it to {self.node.uuid}/{path.name} in that folder' in text
+        self.config(group='baremetal_acc', certificate_folder=str(self.folder))
+        path.write_bytes(data.removesuffix(b'\n'))
+        assert kept.deployment == self.holds().deployment
+        self.back()
+        assert (True, True) == (self.kept.superseded, self.kept.away)
+        assert any(event.endswith(f'is put away; what lies at {place} stays as it is') for event in self.history())
+
+
+def _does_not_answer(*_: Any) -> Any:
+    raise StateError('the folder does not answer')
 
 
 def test_a_machine_of_eight_gpus_has_room() -> None:
@@ -292,14 +267,14 @@ def test_a_machine_of_eight_gpus_has_room() -> None:
     occasion = replace(OCCASION, known=frozenset(card.id for card in cards), key=_sealer().name)
     whole = made(inventory, baseline=v.baseline(firmware=None), engagements=records, occasion=occasion)
     data = seal.seal(whole, _sealer())
-    packed = certificate._packed(data, [])
+    packed = certificate._packed(data, ())
     assert packed is not None
     assert certificate.KEPT_BYTES > 2 * len(packed), (len(data), len(packed))
     assert data == seal.unpacked(packed)
     large = bytes(hashlib.sha256(bytes([n % 256, n // 256])).digest()[0] for n in range(20_000))
-    assert certificate._packed(large, ['elsewhere']) is None
-    with pytest.raises(StateError, match='certificate_folder or certificate_container'):
-        certificate._packed(large, [])
+    assert certificate._packed(large, ('elsewhere',)) is None
+    with pytest.raises(StateError, match=r'set option .baremetal_acc. certificate_folder, where it may be larger'):
+        certificate._packed(large, ())
 
 
 def test_whose_nodes_have_to_have_one() -> None:

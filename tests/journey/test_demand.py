@@ -1,18 +1,16 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""A query that found nothing finds a candidate a little later, without a person; and a flood of such queries does not hurt.
+"""Whoever found no function finds a candidate a little later, without a person; and a flood of failed boots does not hurt.
 
 Real Ironic, real placement, emulated machines, and ``pool watch`` as a process.
 """
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,6 +37,7 @@ MACHINES = 10 if os.environ.get('BAREMETAL_ACC_SOAK') else 3
 """With two regions each. ``make soak-flood`` has a thousand demands for twenty regions."""
 
 PROGRAM = ('-m', 'baremetal_acc.cli.main')
+ON_BUS = ('on_files.py', 'baremetal_acc.cli.main')
 
 ON_FILES = """\
 import collections, runpy, sys
@@ -67,23 +66,42 @@ for heard in json.load(sys.stdin):
 
 @dataclass(kw_only=True)
 class Watched(Operator):
-    """An operator whose pool watch listens."""
+    """An operator whose pool watch hears demands, and Nova's bus, which is a folder."""
 
     documents: Path
-    token: str = '0123456789abcdef0123456789abcdef'
-    port: int = 0
 
     def listen(self, **options: str) -> None:
-        """Configure where demands come from."""
-        with socket.create_server(('127.0.0.1', 0)) as free:
-            self.port = free.getsockname()[1]
-        path = self.folder / 'demand.token'
-        path.write_text(self.token)
-        path.chmod(0o600)
-        lines = {'http_listen': f'127.0.0.1:{self.port}', 'http_token_file': str(path)} | options
+        """Configure where demands come from, besides the folder."""
         conf = self.folder / 'acc.conf'
         text = conf.read_text().replace('[ironic]', f'catalogue = {self.documents}/catalogue.toml\n[ironic]', 1)
-        conf.write_text(text + '[baremetal_acc_demand]\n' + ''.join(f'{k} = {v}\n' for k, v in lines.items()))
+        conf.write_text(text + '[baremetal_acc_demand]\n' + ''.join(f'{k} = {v}\n' for k, v in options.items()))
+
+    def listen_to_nova(self) -> None:
+        """Let demands come from Nova, too."""
+        self.listen(nova_transport_url='kombu+filesystem://')
+        for name in ('data_in', 'data_out', 'control'):
+            (self.folder / name).mkdir()
+        (self.folder / 'on_files.py').write_text(ON_FILES)
+        (self.folder / 'notify.py').write_text(NOTIFY)
+
+    def notify(self, messages: Sequence[Any]) -> None:
+        """Send these as Nova does, once somebody listens."""
+        # They are in the folder until somebody listens, as they are in RabbitMQ once there is a queue.
+        until(lambda: list((self.folder / 'control').iterdir()), 60, 'a queue')
+        time.sleep(1)
+        subprocess.run(
+            [sys.executable, 'on_files.py', 'notify'],
+            cwd=self.folder,
+            input=json.dumps(messages),
+            env=os.environ | {'PYTHONPATH': '.'},
+            text=True,
+            check=True,
+            timeout=300,
+            capture_output=True,
+        )
+        # A reader of this bus takes a file that is still being written, and loses its message: each arrives as a whole.
+        for path in sorted((self.folder / 'data_out').iterdir()):
+            path.replace(self.folder / 'data_in' / path.name)
 
     def watch(self, seconds: float, program: Sequence[str], said: TextIO) -> subprocess.Popen[str]:
         """Start ``pool watch``. What it says goes to a file: nobody reads it meanwhile, and a full pipe would stop it."""
@@ -98,21 +116,13 @@ class Watched(Operator):
             text=True,
         )
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Ask the hook."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f'http://127.0.0.1:{self.port}{path}', data, method=method)
-        request.add_header('Authorization', f'Bearer {self.token}')
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as exc:
-            return exc.code, json.load(exc)
+    def demands(self) -> list[Any]:
+        """All demands, as ``pool demand list`` shows them."""
+        return list(self.run('list')['demands'])
 
-    def state(self, demand: str) -> Any:
-        """A demand, as the hook shows it."""
-        [found] = self.ask('GET', f'/v1/demands?id={demand}')[1]['demands']
-        return found
+    def served(self, demand: str) -> Any:
+        """A demand, once it is schedulable."""
+        return next((d for d in self.demands() if (demand, 'schedulable') == (d['id'], d['state'])), None)
 
     def run(self, *arguments: str) -> Any:
         """Run ``pool demand ...`` and give its document."""
@@ -171,7 +181,7 @@ def watching(watched: Watched, *, seconds: float, program: Sequence[str] = PROGR
     with said.open('w') as stream:
         process = watched.watch(seconds, program, stream)
         try:
-            until(lambda: answers(watched), 60, 'the hook')
+            until(lambda: 'watches the pools' in said.read_text(), 60, 'that it watches')
             yield said
         finally:
             process.terminate()
@@ -180,7 +190,7 @@ def watching(watched: Watched, *, seconds: float, program: Sequence[str] = PROGR
 
 
 def test_a_query_that_found_nothing_finds_a_candidate_later(enrol: Enrol, services: Services, watched: Watched) -> None:
-    """It is told to the hook, a region is programmed, and the same query finds it; once claimed, no other one is programmed."""
+    """The command tells it, a region is programmed, and the same query finds it; once claimed, no other one is programmed."""
     node = enrol('fpga-server', 'demand', parameters={'flash_seconds': FLASH})
     shelve(node, services=services)
     assert [] == candidates(services)
@@ -188,40 +198,25 @@ def test_a_query_that_found_nothing_finds_a_candidate_later(enrol: Enrol, servic
     watched.listen()
     with watching(watched, seconds=5) as told:
         begun = time.monotonic()
-        status, answer = watched.ask('POST', '/v1/demands', {'id': 'req-7', 'query': f'/allocation_candidates?{QUERY}'})
-        assert (202, [{'id': 'req-7', 'function': 'aes', 'resource_class': CLASS}]) == (status, answer['demands'])
-        shown = until(lambda: served(watched, 'req-7'), FLASH + 60, 'that it is told as schedulable')
+        [added] = watched.run('add', 'aes', '--resource-class', CLASS, '--id', 'req-7')['demands']
+        assert ('req-7', 'aes', CLASS, 'waiting') == (added['id'], added['function'], added['resource_class'], added['state'])
+        shown = until(lambda: watched.served('req-7'), FLASH + 60, 'that it is told as schedulable')
         # Who hears that asks in this moment.
         [found, *_] = candidates(services)
         assert time.monotonic() - begun < FLASH + 60
         assert 0 < shown['took_seconds'] < FLASH + 60
         assert shown['provider'] in found['allocations']
-        [listed] = watched.run('list')['demands']
-        assert ('req-7', 'schedulable', shown['took_seconds']) == (listed['id'], listed['state'], listed['took_seconds'])
         assert 1 == len(node.uploads())
 
         # The scheduler takes it. His demand is over, and nothing more is done for it.
         claim(services, (node.uuid, CLASS), (shown['provider'], AES))
-        until(lambda: 'taken' == watched.state('req-7')['state'], 30, 'that it is taken')
+        until(lambda: ['taken'] == [d['state'] for d in watched.demands()], 30, 'that it is taken')
         time.sleep(6)
         assert 1 == len(node.uploads())
-    said = told.read_text()
-    assert 'demand req-7 for aes on machines of class CUSTOM_DEMAND: told by http' in said
-    assert 'demand req-7 for aes on machines of class CUSTOM_DEMAND: schedulable after' in said
+    assert 'demand req-7 for aes on machines of class CUSTOM_DEMAND: schedulable after' in told.read_text()
 
 
-def answers(watched: Watched) -> bool:
-    """Somebody is at home."""
-    try:
-        return watched.ask('GET', '/v1/health') == (200, {'status': 'ok'})
-    except OSError:
-        return False
-
-
-def served(watched: Watched, demand: str) -> Any:
-    """A demand, once it is schedulable; of one that was heard by nobody yet there is nothing."""
-    found = watched.ask('GET', f'/v1/demands?id={demand}')[1]['demands']
-    return found[0] if found and found[0]['state'] == 'schedulable' else None
+BOOTS = (Path(__file__).parents[1] / 'nova' / 'notifications.json').read_text()
 
 
 def test_a_boot_that_found_no_host_is_served(enrol: Enrol, services: Services, watched: Watched) -> None:
@@ -231,65 +226,48 @@ def test_a_boot_that_found_no_host_is_served(enrol: Enrol, services: Services, w
     query = f'resources={CLASS}:1&resources_ACC={AES}:1&in_tree={node.uuid}'
     assert [] == candidates(services, query)
     watched.pools()
-    watched.listen(nova_transport_url='kombu+filesystem://')
-    for name in ('data', 'control'):
-        (watched.folder / name).mkdir()
-    for name in ('data_in', 'data_out'):
-        (watched.folder / name).symlink_to('data')
-    (watched.folder / 'on_files.py').write_text(ON_FILES)
-    (watched.folder / 'notify.py').write_text(NOTIFY)
-    recorded = (Path(__file__).parents[1] / 'nova' / 'notifications.json').read_text()
-    boot = json.loads(recorded.replace('CUSTOM_BAREMETAL_GOLD', CLASS))['boots']['class']
+    watched.listen_to_nova()
+    boot = json.loads(BOOTS.replace('CUSTOM_BAREMETAL_GOLD', CLASS))['boots']['class']
     instance = boot[0]['payload']['instance_id']
-    with watching(watched, seconds=5, program=('on_files.py', 'baremetal_acc.cli.main')):
-        # It is in the folder until somebody listens, as it is in RabbitMQ once there is a queue.
-        until(lambda: list((watched.folder / 'control').iterdir()), 60, 'a queue')
-        time.sleep(1)
-        begun = time.monotonic()
-        subprocess.run(
-            [sys.executable, 'on_files.py', 'notify'],
-            cwd=watched.folder,
-            input=json.dumps(boot),
-            env=os.environ | {'PYTHONPATH': '.'},
-            text=True,
-            check=True,
-            timeout=60,
-            capture_output=True,
-        )
-        shown = until(lambda: served(watched, instance), FLASH + 60, 'that it is told as schedulable')
+    with watching(watched, seconds=5, program=ON_BUS):
+        watched.notify(boot)
+        shown = until(lambda: watched.served(instance), FLASH + 60, 'that it is told as schedulable')
         assert candidates(services, query)
-        assert time.monotonic() - begun < FLASH + 60
         assert 0 < shown['took_seconds'] < FLASH + 60
         assert ('nova', boot[0]['payload']['instance_properties']['project_id']) == (shown['source'], shown['project'])
-        assert 1 == len(watched.ask('GET', '/v1/demands')[1]['demands'])
+        assert 1 == len(watched.demands())
         assert 1 == len(node.uploads())
 
 
+def failed_boots(number: int) -> list[Any]:
+    """Boots for either function in turn, ten of each project: more of one project would be refused."""
+    boot = json.loads(BOOTS)['boots']['class'][0]
+    instance, project = boot['payload']['instance_id'], boot['payload']['instance_properties']['project_id']
+    text = json.dumps(boot).replace('CUSTOM_BAREMETAL_GOLD', 'CUSTOM_FLOOD')
+    return [
+        json.loads(
+            text.replace(instance, str(uuid.uuid4())).replace(project, f'{n // 10:032x}').replace(AES, (AES, GZIP)[n % 2])
+        )
+        for n in range(number)
+    ]
+
+
 def test_a_flood_programs_each_region_once(enrol: Enrol, services: Services, watched: Watched) -> None:
-    """Demands for two functions, fifty times as many as there are regions: one upload for each region, and then quiet."""
+    """Boots for two functions, fifty times as many as there are regions: one upload for each region, and then quiet."""
     regions, flood = 2 * MACHINES, 100 * MACHINES
     nodes = [enrol('fpga-server', 'flood', parameters={'flash_seconds': 0.2}) for _ in range(MACHINES)]
     shelve(*nodes, services=services, of='CUSTOM_FLOOD')
-    query = QUERY.replace(CLASS, 'CUSTOM_FLOOD')
     assert [[None, None]] * MACHINES == [held(n) for n in nodes]
     watched.pools('machines_at_a_time = 10')
-    watched.listen()
-    with watching(watched, seconds=2):
-        for n in range(flood):
-            body = {'id': f'req-{n}', 'query': query if n % 2 else query.replace(AES, GZIP)}
-            while (status := watched.ask('POST', '/v1/demands', body)[0]) == 429:
-                time.sleep(0.2)
-            assert 202 == status
+    watched.listen_to_nova()
+    with watching(watched, seconds=2, program=ON_BUS):
+        watched.notify(failed_boots(flood))
+        until(lambda: flood == len(watched.demands()), 300, 'that all are told')
         until(lambda: regions == sum(len(n.uploads()) for n in nodes), 300, 'an upload for each region')
-        until(lambda: regions == sum(d['state'] == 'schedulable' for d in demands(watched)), 300, 'each on offer')
+        until(lambda: regions == sum(d['state'] == 'schedulable' for d in watched.demands()), 300, 'each on offer')
         # Whoever has it may claim it: the others are not served by taking it away from them.
         time.sleep(5)
         assert regions == sum(len(n.uploads()) for n in nodes)
-        states = [d['state'] for d in demands(watched)]
+        states = [d['state'] for d in watched.demands()]
         assert (flood, regions, flood - regions) == (len(states), states.count('schedulable'), states.count('waiting'))
         assert {'aes', 'gzip'} == {f for n in nodes for f in held(n)}
-
-
-def demands(watched: Watched) -> list[Any]:
-    """All of them."""
-    return list(watched.ask('GET', '/v1/demands')[1]['demands'])

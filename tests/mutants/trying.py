@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes of the code that decides, and of the locks, would nobody notice? Mutation testing of decide/ and locks/.
+"""Changes of the code that decides, of the locks and of the gate that nobody would notice: mutation testing.
 
 mutmut says what can be changed (a comparison turned round, an argument left out, a text altered); its own runner would take a
 pytest process for each of the thousands. Here the tests of a module are collected once, and each is run once, to learn which
@@ -71,6 +71,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         'tests/wire/test_whole_locks.py',
         'tests/hostile/test_locks.py',
     ),
+    'ironic/gate.py': ('tests/ironic/test_gate.py',),
 }
 """The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
 thousand changes.
@@ -83,9 +84,22 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Every module of decide/ and locks/, as all names of modules here are written."""
+    """Every module of decide/ and locks/, and the pure ones of the guest, as all names of modules here are written."""
     package = TREE / 'baremetal_acc'
-    return tuple(sorted(str(p.relative_to(package)) for part in ('decide', 'locks') for p in (package / part).glob('*.py')))
+    found = sorted(str(p.relative_to(package)) for part in ('decide', 'locks') for p in (package / part).glob('*.py'))
+    return (*found, *(name for name in TESTS if name.startswith(f'{GUEST}/')))
+
+
+GUEST = 'ironic'
+"""What stands for the folder of the guest in the names of its modules; those that are in :data:`TESTS` are changed."""
+
+_FOLDERS = {GUEST: 'interfaces/baremetal_acc_ironic'}
+
+
+def file_of(module: str) -> Path:
+    """The file of a module."""
+    part, _, rest = module.partition('/')
+    return TREE / _FOLDERS[part] / rest if part in _FOLDERS else TREE / 'baremetal_acc' / module
 
 
 # ------------------------------------------------------------------------------------------------------------- what to change
@@ -120,7 +134,7 @@ class Source:
 
     def __init__(self, module: str) -> None:
         self.module = module
-        self.path = TREE / 'baremetal_acc' / module
+        self.path = file_of(module)
         self.text = self.path.read_text()
         self._tree, mutations, _, _ = create_mutations(str(self.path), self.text)
         self._mutations = [m for m in mutations if isinstance(m.contained_by_top_level_function, libcst.FunctionDef)]
@@ -128,7 +142,8 @@ class Source:
     @staticmethod
     def name_of(module: str) -> str:
         """As it is imported."""
-        return 'baremetal_acc.' + module.removesuffix('.py').replace('/', '.')
+        path = str(file_of(module).relative_to(TREE)).removeprefix('interfaces/')
+        return path.removesuffix('.py').replace('/', '.')
 
     @cached_property
     def _functions(self) -> dict[libcst.CSTNode, str]:

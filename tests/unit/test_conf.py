@@ -31,11 +31,11 @@ def read(path, text, folder=None):
         ('[baremetal-acc]\ntrust_roots = /x\n', r'x.conf: .baremetal-acc.: no such group .did you mean .baremetal_acc'),
         ('[baremetal_ac]\ntrust_roots = /x\n', r'.baremetal_ac.: no such group'),
         (
-            '[baremetal_acc_demand]\nhttp_token = x\n',
-            r'.baremetal_acc_demand. http_token: no such option .did you mean http_token_file',
+            '[baremetal_acc_demand]\nnova_transport = x\n',
+            r'.baremetal_acc_demand. nova_transport: no such option .did you mean nova_transport_url',
         ),
         ('[baremetal_acc_demand]\ntrust_roots = x\n', r'.baremetal_acc_demand. trust_roots: no such option'),
-        ('[baremetal_acc]\nhttp_listen = x\n', r'.baremetal_acc. http_listen: no such option'),
+        ('[baremetal_acc]\nnova_topics = x\n', r'.baremetal_acc. nova_topics: no such option'),
         ('[baremetal_acc_demands]\nfolder = x\n', r'no such group .did you mean .baremetal_acc_demand'),
         ('[DEFAULT]\ntrust_roots = /x\n', r'.DEFAULT. trust_roots: is not read there .put it into the group .baremetal_acc'),
     ],
@@ -48,7 +48,7 @@ def test_what_is_misspelt_is_told(tmp_path, text, said):
 
 def test_what_is_not_ours_is_left_alone(tmp_path):
     """Other groups, other options of [DEFAULT], what only Ironic's plugin reads, our group in capitals."""
-    ours = '[baremetal_acc_demand]\nhttp_listen = 127.0.0.1:1\n[BAREMETAL_ACC]\nworker_share = 0.3\npoll_interval = 2\n'
+    ours = '[baremetal_acc_demand]\nproject_limit = 1\n[BAREMETAL_ACC]\nworker_share = 0.3\npoll_interval = 2\n'
     text = f'[DEFAULT]\ndebug = true\nhost = x\n{ours}[placement]\nx = 1\n[ironic]\n'
     options.check_names(read(tmp_path / 'x.conf', text))
 

@@ -68,7 +68,7 @@ LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'ironic': (GUEST,),
     'oslo_config': ('conf', *FLOOR_3, 'cli', 'demo', GUEST),
     'oslo_policy': (GUEST,),
-    'aiohttp': ('emulator', 'fleet.hook'),
+    'aiohttp': ('emulator',),
     'oslo_messaging': ('fleet.nova',),
     'stevedore': ('attach.find', 'bmc.find', 'locks.find', 'locks.api', 'run', 'cli', GUEST),
     'tenacity': ('bmc', 'placement', 'catalogue'),

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is what a request asks for read as Nova and placement read it?"""
+"""What a flavor asks for is read as Nova reads it."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,6 @@ import pytest
 from baremetal_acc.decide import demand
 from baremetal_acc.decide.demand import MOST_FIELDS, MOST_OF_A_REQUEST, Asked
 from baremetal_acc.decide.pool import Demand
-from baremetal_acc.errors import UsageError
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 KNOWN = ('aes', 'gzip', 'AES-256 (GCM)')
@@ -166,80 +165,6 @@ def test_a_note_shows_nothing_that_a_terminal_obeys():
     assert ("'CUSTOM_ACC_FN_\\xc4': the catalogue knows no such function",) == demand.of_flavor(
         {'resources:CUSTOM_ACC_FN_Ä': '1'}, KNOWN
     ).notes
-
-
-@pytest.mark.parametrize(
-    ('query', 'functions', 'resource_class'),
-    [
-        ('resources=CUSTOM_GOLD:1&resources_ACC=CUSTOM_ACC_FN_AES:1', ('aes',), 'CUSTOM_GOLD'),
-        ('/allocation_candidates?limit=1000&resources=CUSTOM_GOLD%3A1%2CCUSTOM_ACC_FN_AES%3A1', ('aes',), 'CUSTOM_GOLD'),
-        (
-            'https://placement/allocation_candidates?resources1=CUSTOM_ACC_FN_AES:1&resources2=CUSTOM_ACC_FN_GZIP:1',
-            ('aes', 'gzip'),
-            None,
-        ),
-        ('resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=CUSTOM_ACC_FN_AES', ('aes',), 'CUSTOM_GOLD'),
-        ('resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=!CUSTOM_ACC_FN_AES', (), None),
-        (
-            'resources_A=FPGA:1&required_A=CUSTOM_ACC_FN_AES&resources_B=FPGA:1&required_B=CUSTOM_ACC_FN_AES',
-            ('aes', 'aes'),
-            None,
-        ),
-        (
-            'resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=HW_X,CUSTOM_ACC_FN_AES,!CUSTOM_ACC_FN_GZIP',
-            ('aes',),
-            'CUSTOM_GOLD',
-        ),
-        ('resources=CUSTOM_GOLD:1&root_required=CUSTOM_ACC_FN_AES,!CUSTOM_X', ('aes',), 'CUSTOM_GOLD'),
-        ('resources=CUSTOM_GOLD:1&required=CUSTOM_ACC_FN_AES', ('aes',), 'CUSTOM_GOLD'),
-        ('resources=CUSTOM_GOLD:1&resources_ACC=CUSTOM_ACC_FN_AES:1&group_policy=none&in_tree=x', ('aes',), 'CUSTOM_GOLD'),
-        ('resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=in:HW_X,CUSTOM_ACC_FN_AES', (), None),
-        ('resources=CUSTOM_GOLD:1&resources_ACC=FPGA:1&required_ACC=in:CUSTOM_ACC_FN_AES', ('aes',), 'CUSTOM_GOLD'),
-    ],
-)
-def test_a_query_of_candidates_asks_for_functions(query, functions, resource_class):
-    """As GET /allocation_candidates takes it: alone or in its URL, with all its other fields."""
-    asked = demand.of_query(query, KNOWN)
-    assert (functions, resource_class, ()) == (asked.functions, asked.resource_class, asked.notes)
-
-
-def test_of_several_functions_that_would_do_one_counts():
-    """The first one that the catalogue knows."""
-    asked = demand.of_query('resources_A=FPGA:1&required_A=in:CUSTOM_ACC_FN_X,CUSTOM_ACC_FN_GZIP,CUSTOM_ACC_FN_AES', KNOWN)
-    assert ('gzip',) == asked.functions
-    note = 'any of CUSTOM_ACC_FN_X, CUSTOM_ACC_FN_GZIP, CUSTOM_ACC_FN_AES would do: CUSTOM_ACC_FN_GZIP counts'
-    assert (note,) == asked.notes
-    two = demand.of_query('resources_A=FPGA:1&required_A=in:CUSTOM_ACC_FN_GZIP,CUSTOM_ACC_FN_AES', KNOWN)
-    assert ('any of CUSTOM_ACC_FN_GZIP, CUSTOM_ACC_FN_AES would do: CUSTOM_ACC_FN_GZIP counts',) == two.notes
-    none = demand.of_query('resources_A=FPGA:1&required_A=in:CUSTOM_ACC_FN_X,CUSTOM_ACC_FN_Y', KNOWN)
-    assert () == none.functions
-    unknown = ('CUSTOM_ACC_FN_X: the catalogue knows no such function', 'CUSTOM_ACC_FN_Y: the catalogue knows no such function')
-    assert unknown == none.notes
-
-
-def test_a_class_without_number_is_told():
-    """Placement refuses such a query; here the rest of it counts."""
-    asked = demand.of_query('resources_A=CUSTOM_ACC_FN_AES&resources_B=CUSTOM_ACC_FN_GZIP:1', KNOWN)
-    assert ('gzip',) == asked.functions
-    assert ('resources_A: CUSTOM_ACC_FN_AES is no class with its number',) == asked.notes
-    asked = demand.of_query('resources_A=CUSTOM_ACC_FN_AES:1:1&resources_B=CUSTOM_ACC_FN_GZIP:1', KNOWN)
-    assert ('resources_A: CUSTOM_ACC_FN_AES:1:1 is no class with its number',) == asked.notes
-
-
-@pytest.mark.parametrize('query', ['resources', 'GET /allocation_candidates', 'a=b&' * MOST_FIELDS + 'resources=FPGA:1'])
-def test_what_is_no_query_is_refused(query):
-    """The error shows one that is."""
-    with pytest.raises(UsageError, match=r'query: is none of allocation candidates: .* \(such as resources=CUSTOM_GOLD:1'):
-        demand.of_query(query, KNOWN)
-
-
-@pytest.mark.parametrize(
-    'query', ['', 'limit=1', 'required=CUSTOM_ACC_FN_AES', 'resources=FPGA', 'name=x&resources_ACC!=FPGA:1']
-)
-def test_a_query_for_no_resources_is_refused(query):
-    """Placement has no answer to it either."""
-    with pytest.raises(UsageError, match=r'query: asks for no resources \(such as resources=CUSTOM_GOLD:1'):
-        demand.of_query(query, KNOWN)
 
 
 def test_two_spellings_of_one_function_are_one():

@@ -59,8 +59,8 @@ def desk(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> De
 
 def test_a_demand_from_its_beginning_to_its_end(desk: Desk, said: list[str]) -> None:
     """Each change is told once, with where and how long it took; when somebody has taken it no plan counts it any more."""
-    desk.tell(AES, 'req-1', NOW, source='http')
-    desk.tell(AES, 'req-1', NOW, source='http')
+    desk.tell(AES, 'req-1', NOW, source='nova')
+    desk.tell(AES, 'req-1', NOW, source='nova')
     rounds = (
         (machine('m', 'gzip'), 1),
         (machine('m', 'gzip', busy='x', coming='aes'), 1),
@@ -73,7 +73,7 @@ def test_a_demand_from_its_beginning_to_its_end(desk: Desk, said: list[str]) -> 
     for minutes, (there, counts) in enumerate(rounds):
         assert counts == len(desk.turn([there], NOW + minutes * MINUTE, LASTS))
     assert [
-        'demand req-1 for aes: told by http',
+        'demand req-1 for aes: told by nova',
         'demand req-1 for aes: being programmed: Slot0 of uuid:1 in m',
         'demand req-1 for aes: schedulable after 180 s: Slot0 of uuid:1 in m',
         'demand req-1 for aes: no longer held: Slot0 of uuid:1 in m',
@@ -94,11 +94,11 @@ def test_what_failed_is_told_too(desk: Desk, said: list[str]) -> None:
 
 def test_what_is_not_on_offer_is_not_called_schedulable(desk: Desk, said: list[str]) -> None:
     """A region that is verified and withdrawn cannot be claimed: it waits until it is on offer."""
-    desk.tell(AES, 'req-1', NOW, source='http')
+    desk.tell(AES, 'req-1', NOW, source='nova')
     offered: list[tuple[str, str]] = []
     desk.on_offer = lambda *asked: asked in offered
     desk.turn([machine('m', 'aes')], NOW, LASTS)
-    assert ['demand req-1 for aes: told by http'] == said
+    assert ['demand req-1 for aes: told by nova'] == said
     assert [Progress.WAITING] == [t.progress for t in desk.told()]
     offered.append(('m', 'm-0'))
     desk.turn([machine('m', 'aes')], NOW + MINUTE, LASTS)
@@ -122,16 +122,16 @@ def test_a_look_changes_nothing(desk: Desk, said: list[str]) -> None:
 def test_of_a_request_that_finds_no_room_nothing_is_kept(desk: Desk, said: list[str]) -> None:
     """A project may ask for one gzip more, and asks for two: no region is programmed for the first of them."""
     for n in range(15):
-        desk.tell(Asked(functions=('gzip',)), f'req-{n}', NOW, source='http', asker='p')
+        desk.tell(Asked(functions=('gzip',)), f'req-{n}', NOW, source='nova', asker='p')
     told = len(said)
     with pytest.raises(DemandRefused):
-        desk.tell(Asked(functions=('gzip', 'gzip')), 'two', NOW, source='http', asker='p')
+        desk.tell(Asked(functions=('gzip', 'gzip')), 'two', NOW, source='nova', asker='p')
     assert (15, 2, told) == (len(desk.told()), desk.spool.refused(), len(said))
 
 
 def test_a_plan_does_not_count_what_is_left_of_a_request(desk: Desk) -> None:
     """One of its files has gone, or its time is over: no region is programmed for the other alone."""
-    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='http')
+    desk.tell(Asked(functions=('aes', 'gzip')), 'req', NOW, source='nova')
     machines = [machine('m', 'dedup', 'dedup')]
     assert 2 == len(desk.look(machines, NOW, LASTS))
     first = desk.told()[0]
@@ -198,7 +198,7 @@ def test_a_thousand_demands_change_each_of_twenty_regions_once(desk: Desk, *, cl
         now = NOW + minute * MINUTE
         for n in range(67):
             function = sorted(FUNCTIONS)[n % 3]
-            desk.tell(Asked(functions=(function,)), f'req-{minute}-{n}', now, source='http')
+            desk.tell(Asked(functions=(function,)), f'req-{minute}-{n}', now, source='nova')
         machines, more = programmed(machines, desk, pools, now)
         changed += more
         if claimed and minute == 5:
@@ -216,7 +216,7 @@ def test_a_flood_leaves_a_pool_its_goal(desk: Desk) -> None:
     machines = [machine(f'm-{n}', 'gzip', 'gzip') for n in range(10)]
     pools = Pools(pools=(Pool(name='gzips', function='gzip', free=12),))
     for n in range(1000):
-        desk.tell(AES, f'req-{n}', NOW, source='http')
+        desk.tell(AES, f'req-{n}', NOW, source='nova')
     changed = 0
     for minute in range(14):
         machines, more = programmed(machines, desk, pools, NOW + minute * MINUTE)
@@ -231,11 +231,11 @@ def test_a_flood_takes_nothing_from_whom_it_serves(desk: Desk) -> None:
     machines = [machine(f'm-{n}', 'aes', 'aes' if n < 8 else 'gzip') for n in range(10)]
     pools = Pools(pools=(Pool(name='aes', function='aes', free=4), Pool(name='gzips', function='gzip', free=2)))
     for n in range(10):
-        desk.tell(AES, f'aes-{n}', NOW, source='http')
+        desk.tell(AES, f'aes-{n}', NOW, source='nova')
     desk.turn(machines, NOW, LASTS)
     held = {t.provider for t in desk.told()}
     for n in range(1000):
-        desk.tell(Asked(functions=('gzip',)), f'gzip-{n}', NOW, source='http')
+        desk.tell(Asked(functions=('gzip',)), f'gzip-{n}', NOW, source='nova')
     changed = 0
     for minute in range(14):
         machines, more = programmed(machines, desk, pools, NOW + minute * MINUTE)
@@ -280,7 +280,7 @@ def test_a_request_of_which_one_region_is_not_on_offer_waits_as_a_whole(desk: De
 def test_who_got_his_region_is_not_served_again(desk: Desk) -> None:
     """He claims it, and his demand is over: the same demand programs no second region."""
     machines = [machine('a', None), machine('b', None)]
-    desk.tell(AES, 'req', NOW, source='http')
+    desk.tell(AES, 'req', NOW, source='nova')
     machines, first = programmed(machines, desk, Pools(pools=()), NOW)
     machines, again = programmed(machines, desk, Pools(pools=()), NOW + MINUTE)
     assert (1, 0) == (first, again)
@@ -303,29 +303,24 @@ def configured(path: Path, text: str) -> cfg.ConfigOpts:
 
 
 def test_nothing_is_listened_to_unless_it_is_configured(desk: Desk, tmp_path: Path) -> None:
-    """Neither a port nor a message bus, and the catalogue is not asked for."""
+    """No message bus, and the catalogue is not asked for."""
     desk.catalogue = lambda: pytest.fail('it was read')
     conf = configured(tmp_path, '')
     assert Spool(root=tmp_path / 'demands') == sources.spool(conf, tmp_path)
     with sources.listening(conf, desk) as heard:
-        assert () == heard
+        assert heard is None
 
 
 def test_what_is_configured_is_listened_to_and_ended(desk: Desk, tmp_path: Path) -> None:
-    """Both; when it ends no thread of ours is left."""
-    token = tmp_path / 'token'
-    token.write_text('0123456789abcdef')
-    token.chmod(0o600)
-    text = f'[baremetal_acc_demand]\nhttp_listen = 127.0.0.1:0\nhttp_token_file = {token}\nnova_transport_url = fake:/sources\n'
+    """Nova's bus; when it ends no thread of ours is left."""
+    text = '[baremetal_acc_demand]\nnova_transport_url = fake:/sources\n'
     before = set(threading.enumerate())
     desk.catalogue = lambda: frozenset({'aes'})
     conf = configured(tmp_path, f'{text}folder = {tmp_path}/elsewhere\nproject_limit = 3\n')
     spool = sources.spool(conf, tmp_path)
     assert (tmp_path / 'elsewhere', 3) == (spool.root, spool.most_of_an_asker)
     with sources.listening(conf, desk) as heard:
-        assert ['demands by HTTP at http://127.0.0.1:', "Nova's notifications (versioned_notifications, notifications)"] == [
-            heard[0].rpartition(':')[0] + ':', heard[1],
-        ]  # fmt: skip
+        assert "Nova's notifications (versioned_notifications, notifications)" == heard
         assert frozenset({'aes'}) == desk.functions
     until = time.monotonic() + 10
     while (left := [t for t in threading.enumerate() if t not in before and not t.daemon]) and time.monotonic() < until:
@@ -341,12 +336,9 @@ def test_a_wrong_option_is_told_with_its_file(tmp_path: Path, line: str, said: s
         sources.spool(conf, tmp_path)
 
 
-def test_a_source_that_cannot_start_leaves_none_running(desk: Desk, tmp_path: Path) -> None:
-    """The hook is closed again where the URL of the bus is wrong."""
-    token = tmp_path / 'token'
-    token.write_text('0123456789abcdef')
-    token.chmod(0o600)
-    text = f'[baremetal_acc_demand]\nhttp_listen = 127.0.0.1:0\nhttp_token_file = {token}\nnova_transport_url = nosuch:/\n'
+def test_a_bus_that_cannot_be_listened_to_is_told(desk: Desk, tmp_path: Path) -> None:
+    """Its URL is wrong: pool watch does not start without what it was configured to hear."""
+    text = '[baremetal_acc_demand]\nnova_transport_url = nosuch:/\n'
     with pytest.raises(UsageError, match='nova_transport_url'), sources.listening(configured(tmp_path, text), desk):
         pass
 
@@ -355,7 +347,7 @@ def test_a_hundred_regions_and_thousands_who_wait_are_quickly_looked_at() -> Non
     """A flood costs a part of a second for each turn, not minutes."""
     machines = [machine(f'm-{n}', 'aes', 'gzip') for n in range(50)]
     told = [
-        Told(demand=one, source='http', since=NOW)
+        Told(demand=one, source='nova', since=NOW)
         for n in range(4000)
         for one in Asked(functions=(('aes', 'gzip')[n % 2],)).demands(f'req-{n}', NOW)
     ]

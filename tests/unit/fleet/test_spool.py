@@ -45,10 +45,10 @@ def test_what_was_told_is_read_by_another_one(spool: Spool) -> None:
     """What one writer puts another reader finds, whole, the oldest first."""
     second = demand('b', resource_class='Gold', at=NOW - SECOND)
     assert spool.put(demand('a'))
-    assert spool.put(second, 'http')
+    assert spool.put(second, 'nova')
     other = Spool(root=spool.root)
     assert (second, demand('a')) == other.read(NOW, LASTS)
-    assert ['http', 'file'] == [t.source for t in other.told(NOW, LASTS)]
+    assert ['nova', 'file'] == [t.source for t in other.told(NOW, LASTS)]
     assert {Progress.WAITING} == {t.progress for t in other.told(NOW, LASTS)}
 
 
@@ -357,8 +357,8 @@ def test_what_was_schedulable_can_be_told_anew(spool: Spool, progress: Progress)
     assert not spool.put(demand())
     assert (over,) == spool.told(NOW + SECOND, LASTS)
     again = demand(at=NOW + 2 * SECOND)
-    assert spool.put(again, 'http')
-    assert (Told(demand=again, source='http', since=again.at),) == spool.told(again.at, LASTS)
+    assert spool.put(again, 'nova')
+    assert (Told(demand=again, source='nova', since=again.at),) == spool.told(again.at, LASTS)
 
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""``baremetal-acc-status upgrade check``: nodes of Ironic that do not go with this version, and the commands that change them.
+
+It reads Ironic's database as ``ironic-status`` does, and asks no BMC and no API. Exit codes are those of oslo.upgradecheck: 0
+all is well, 1 a warning, 2 a failure, 255 an error.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ironic.conf
+from ironic.common import states
+from ironic.db.sqlalchemy import models
+from oslo_db.sqlalchemy import enginefacade
+from oslo_upgradecheck import upgradecheck
+from sqlalchemy import select
+
+from baremetal_acc_ironic import interface_overrides, opts
+from baremetal_acc_ironic import node as memory
+
+CONF = ironic.conf.CONF
+
+MOST = 50
+"""Nodes that one check names."""
+
+_CHANGEABLE = frozenset({states.ENROLL, states.INSPECTING, states.INSPECTWAIT, states.MANAGEABLE, states.AVAILABLE})
+"""In which Ironic changes interfaces without maintenance. Source: ironic 39.0.0, conductor/manager.py, update_node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What the checks read of a node of our hardware types."""
+
+    uuid: str
+    driver: str
+    state: str | None
+    maintenance: bool
+    firmware: str | None
+    power: str | None
+    instance_info: dict[str, Any]
+    driver_internal_info: dict[str, Any]
+
+
+def rows() -> Iterator[Row]:
+    """The nodes of our hardware types, as Ironic's database has them."""
+    node = models.Node
+    query = select(
+        node.uuid,
+        node.driver,
+        node.provision_state,
+        node.maintenance,
+        node.firmware_interface,
+        node.power_interface,
+        node.instance_info,
+        node.driver_internal_info,
+    ).where(node.driver.in_(opts.HARDWARE_TYPES))
+    with enginefacade.reader.using(interface_overrides.CONTEXT) as session:
+        for uuid, driver, state, maintenance, firmware, power, instance_info, internal in session.execute(query):
+            yield Row(
+                uuid=uuid,
+                driver=driver,
+                state=state,
+                maintenance=bool(maintenance),
+                firmware=firmware,
+                power=power,
+                instance_info=instance_info or {},
+                driver_internal_info=internal or {},
+            )
+
+
+def unsupported(row: Row) -> str | None:
+    """The commands that give a node the interfaces of its hardware type; None if it has them."""
+    wrong = [n for n, value in (('firmware', row.firmware), ('power', row.power)) if value not in (None, row.driver)]
+    if not wrong:
+        return None
+    options = ' '.join(f'--{name}-interface {row.driver}' for name in wrong)
+    command = f'baremetal node set {row.uuid} {options}'
+    if row.state in _CHANGEABLE or row.maintenance:
+        return command
+    return f'baremetal node maintenance set {row.uuid} && {command} && baremetal node maintenance unset {row.uuid}'
+
+
+def overridden(row: Row) -> str | None:
+    """The commands that remove what replaces interfaces of a node; None if nothing does."""
+    keys = interface_overrides.standing(row.instance_info)
+    return f'baremetal node unset {row.uuid} {" ".join(f"--instance-info {key}" for key in keys)}' if keys else None
+
+
+def unproven(row: Row) -> str | None:
+    """The command after which the host of a node that somebody has may be started; None if it may be."""
+    if row.state != states.ACTIVE or memory.proven(row.driver_internal_info):
+        return None
+    steps = '[{"interface": "firmware", "step": "lock_accelerators"}]'
+    return f"baremetal node service {row.uuid} --service-steps '{steps}'"
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """The checks, in the order in which they are printed."""
+
+    def _check_interfaces(self) -> Any:
+        return _result(
+            upgradecheck.Code.FAILURE,
+            (unsupported(row) for row in rows()),
+            'nodes have a firmware or power interface that their hardware type does not support any more, and cannot be used',
+        )
+
+    def _check_overrides(self) -> Any:
+        return _result(
+            upgradecheck.Code.FAILURE,
+            (overridden(row) for row in rows()),
+            'nodes have interfaces in instance_info, which is refused; clean them before they are deployed again',
+        )
+
+    def _check_proofs(self) -> Any:
+        return _result(
+            upgradecheck.Code.WARNING,
+            (unproven(row) for row in rows()),
+            'active nodes were not handed over by verify_accelerators: once off, their hosts are not started again before '
+            'their locks are proven closed',
+        )
+
+    _upgrade_checks = (
+        ('Interfaces of nodes', _check_interfaces),
+        ('Interfaces in instance_info', _check_overrides),
+        ('Proofs of active nodes', _check_proofs),
+    )
+
+
+def _result(code: Any, commands: Iterable[str | None], what: str) -> Any:
+    found = [command for command in commands if command is not None]
+    if not found:
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+    more = [f'and {len(found) - MOST} more'] if len(found) > MOST else []
+    return upgradecheck.Result(code, '\n'.join([f'{len(found)} {what}:', *found[:MOST], *more]))
+
+
+def main() -> int:
+    """Run the command line."""
+    opts.register(CONF)
+    return int(upgradecheck.main(CONF, project='ironic', upgrade_command=Checks()))
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,221 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The gate by values: which reason counts in which provision state, and what stands against each."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from ironic.common import state_machine, states
+
+from baremetal_acc.decide.watch import Alarm, Trouble, TroubleKind
+from baremetal_acc.model.job import Flow, ItemState, Job, Release
+from baremetal_acc.model.job import Item as JobItem
+from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc_ironic.gate import MAY_START, Obstacle, Reason, Refused, Situation, decide
+from baremetal_acc_ironic.node import Memory, Opened, Quarantine, StartAllowed, Watched
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+PROVEN = Memory(proven=NOW - timedelta(days=3), handed_over=True, lifecycle=4)
+ALLOWED = Memory(start_allowed=StartAllowed(since=NOW, until=NOW + timedelta(hours=1), by='root (system)', why='to look at it'))
+CARD = AcceleratorId('uuid:1')
+
+TENANTS = {
+    'deploying',
+    'wait call-back',
+    'deploy hold',
+    'deploy failed',
+    'active',
+    'rescuing',
+    'rescue wait',
+    'rescue',
+    'rescue failed',
+    'unrescuing',
+    'unrescue failed',
+    'servicing',
+    'service wait',
+    'service hold',
+    'service failed',
+}
+FREE = {'enroll', 'manageable', 'available', 'inspect failed', 'clean hold', 'clean failed'}
+RAMDISK = {'inspecting', 'cleaning', 'clean wait'}
+NOTHING = {'verifying', 'inspect wait', 'deleting', 'error', 'adopting', 'adopt failed'}
+
+
+def at(state: str | None, mind: Memory | None, **facts: Any) -> Situation:
+    """A situation in which nothing but what is named speaks for a start."""
+    return Situation(state=state, mind=mind, now=NOW, **facts)
+
+
+def against(situation: Situation) -> tuple[Obstacle, ...]:
+    """What stands against a start."""
+    found = decide(situation)
+    assert isinstance(found, Refused), found
+    return found.obstacles
+
+
+# -------------------------------------------------------------------------------------------------------------- the table
+
+
+def test_the_table_has_every_provision_state_of_ironic_and_no_other() -> None:
+    """A state that Ironic gains has to be thought of here before anything starts a host in it."""
+    ironics = set(state_machine.machine.states)
+    assert ironics == MAY_START.keys()
+    assert ironics == TENANTS | FREE | RAMDISK | NOTHING
+
+
+@pytest.mark.parametrize('state', sorted(MAY_START))
+def test_each_state_allows_what_is_said_of_it(state: str) -> None:
+    """With every reason there is, the one that counts here allows it; with all the others and without that one, none does."""
+    everything = at(
+        state, replace(PROVEN, start_allowed=ALLOWED.start_allowed), verified=True, ramdisk=True, leased=False, operator=True
+    )
+    without = {
+        Reason.PROVEN: replace(everything, mind=replace(ALLOWED, proven=None), verified=False),
+        Reason.ALLOWED: replace(everything, mind=PROVEN),
+        Reason.RAMDISK: replace(everything, ramdisk=False),
+    }
+    wanted = {Reason.PROVEN: TENANTS, Reason.ALLOWED: FREE, Reason.RAMDISK: RAMDISK}
+    if state in NOTHING:
+        assert (Obstacle.STATE,) == against(everything)
+        return
+    for reason, counts in wanted.items():
+        if state in counts:
+            assert reason is decide(everything)
+            assert isinstance(decide(without[reason]), Refused)
+        else:
+            assert decide(everything) is decide(without[reason])
+
+
+@pytest.mark.parametrize('state', ['', None, 'brand new', 'Active', 'power on', states.NOSTATE])
+def test_a_state_that_is_not_known_allows_nothing(state: str | None) -> None:
+    """Whatever else speaks for it."""
+    everything = replace(PROVEN, start_allowed=ALLOWED.start_allowed)
+    assert (Obstacle.STATE,) == against(at(state, everything, verified=True, ramdisk=True, leased=False, operator=True))
+
+
+# ------------------------------------------------------------------------------------------------------- whatever the state
+
+
+@pytest.mark.parametrize('state', sorted(MAY_START))
+def test_nothing_starts_what_is_unknown_written_to_or_led_by_instance_info(state: str) -> None:
+    """Before any reason is looked at."""
+    everything = replace(PROVEN, start_allowed=ALLOWED.start_allowed)
+    facts: dict[str, Any] = {'verified': True, 'ramdisk': True, 'leased': False, 'operator': True}
+    assert (Obstacle.UNREADABLE,) == against(at(state, None, **facts))
+    assert (Obstacle.WRITING,) == against(at(state, replace(everything, job=writing()), **facts))
+    assert (Obstacle.OVERRIDDEN,) == against(at(state, everything, overrides=('firmware_interface',), **facts))
+
+
+def writing() -> Job:
+    """A job that has released a lock."""
+    ref = Ref(bmc='host', uri='/x')
+    action = Release(accelerator=CARD, mechanism='m', ref=ref, field='f', expects='false')
+    item = JobItem(action=action, state=ItemState.RUNNING, since=NOW)
+    job = Job(
+        id='1',
+        target='n',
+        node='n',
+        flow=Flow.CLEAN,
+        step='reconcile_accelerators#0:0',
+        lifecycle=1,
+        created=NOW,
+        deadline=NOW + timedelta(hours=1),
+        requester='root',
+        items=(item,),
+    )
+    assert job.writing
+    return job
+
+
+# ------------------------------------------------------------------------------------------------------------------ proven
+
+
+@pytest.mark.parametrize('state', sorted(TENANTS))
+def test_who_has_a_node_starts_it_while_its_locks_are_proven(state: str) -> None:
+    """Who asks, and whether somebody leases it, makes no difference; in a deploy it has to be this deploy that is verified."""
+    for leased, operator in itertools.product((True, False), repeat=2):
+        assert Reason.PROVEN is decide(at(state, PROVEN, verified=True, leased=leased, operator=operator))
+    if state in {'deploying', 'wait call-back', 'deploy hold'}:
+        assert (Obstacle.UNVERIFIED,) == against(at(state, PROVEN))
+    else:
+        assert Reason.PROVEN is decide(at(state, PROVEN))
+    assert (Obstacle.UNPROVEN,) == against(at(state, replace(PROVEN, proven=None), verified=True, operator=True, ramdisk=True))
+
+
+BROKEN = {
+    Obstacle.OPENED: replace(PROVEN, opened=Opened(since=NOW, why='unlock_accelerators by root')),
+    Obstacle.QUARANTINED: replace(PROVEN, quarantined=(Quarantine(device=CARD, since=NOW, why='it burns'),)),
+    Obstacle.LOCK_LOST: replace(PROVEN, watched=Watched(lifecycle=4, looked=NOW, alarms=())),
+}
+
+
+def alarm(kind: TroubleKind, *, certain: bool = True, told: bool = False) -> Alarm:
+    """One of the watch's."""
+    return Alarm(trouble=Trouble(kind=kind, device=CARD, subject='m', text='it is open', certain=certain), since=NOW, told=told)
+
+
+def watched(*alarms: Alarm, lifecycle: int = 4) -> Memory:
+    """Proven once, with what the watch knows since."""
+    return replace(PROVEN, watched=Watched(lifecycle=lifecycle, looked=NOW, alarms=alarms))
+
+
+@pytest.mark.parametrize('state', ['active', 'deploying', 'rescue', 'servicing'])
+def test_what_is_known_to_have_broken_since_ends_the_proof(state: str) -> None:
+    """A mark of ours, a card that nobody may use, a lock that the watch found open."""
+    assert (Obstacle.OPENED,) == against(at(state, BROKEN[Obstacle.OPENED], verified=True))
+    assert (Obstacle.QUARANTINED,) == against(at(state, BROKEN[Obstacle.QUARANTINED], verified=True))
+    for kind in (TroubleKind.LOCK, TroubleKind.OPENED):
+        assert (Obstacle.LOCK_LOST,) == against(at(state, watched(alarm(kind)), verified=True))
+        assert (Obstacle.LOCK_LOST,) == against(at(state, watched(alarm(kind, certain=False, told=True)), verified=True))
+
+
+def test_other_alarms_and_those_of_another_deployment_are_none_of_its_business() -> None:
+    """A card that fell off its bus may need a restart; what could not be read once is told when it stays so."""
+    for kind in set(TroubleKind) - {TroubleKind.LOCK, TroubleKind.OPENED}:
+        assert Reason.PROVEN is decide(at('active', watched(alarm(kind))))
+    assert Reason.PROVEN is decide(at('active', watched(alarm(TroubleKind.LOCK, certain=False))))
+    assert Reason.PROVEN is decide(at('active', watched(alarm(TroubleKind.LOCK), lifecycle=3)))
+    assert Reason.PROVEN is decide(at('active', watched()))
+    both = watched(alarm(TroubleKind.CARD), alarm(TroubleKind.LOCK))
+    assert (Obstacle.LOCK_LOST,) == against(at('active', both))
+
+
+def test_all_that_is_broken_is_named() -> None:
+    """So that nobody mends one thing after the other."""
+    mind = replace(
+        watched(alarm(TroubleKind.LOCK)),
+        opened=Opened(since=NOW, why='x'),
+        quarantined=BROKEN[Obstacle.QUARANTINED].quarantined,
+    )
+    found = against(at('active', replace(mind, proven=None)))
+    assert (Obstacle.OPENED, Obstacle.QUARANTINED, Obstacle.LOCK_LOST, Obstacle.UNPROVEN) == found
+
+
+# ----------------------------------------------------------------------------------------------------------------- allowed
+
+
+@pytest.mark.parametrize('state', sorted(FREE))
+def test_an_operator_may_start_a_free_node_that_one_has_allowed_to_be_started(state: str) -> None:
+    """That it was proven once, or that a ramdisk would boot, is no reason here; each condition has a name."""
+    facts: dict[str, Any] = {'leased': False, 'operator': True}
+    assert Reason.ALLOWED is decide(at(state, ALLOWED, **facts))
+    assert (Obstacle.NOT_ALLOWED,) == against(at(state, PROVEN, verified=True, ramdisk=True, **facts))
+    assert (Obstacle.LEASED,) == against(at(state, ALLOWED, **facts | {'leased': True}))
+    assert (Obstacle.NOT_AN_OPERATOR,) == against(at(state, ALLOWED, **facts | {'operator': False}))
+    allowed = ALLOWED.start_allowed
+    assert allowed is not None
+    for until, reason in ((NOW, Obstacle.ALLOWANCE_ENDED), (NOW - timedelta(seconds=1), Obstacle.ALLOWANCE_ENDED)):
+        assert (reason,) == against(at(state, Memory(start_allowed=replace(allowed, until=until)), **facts))
+    soon = Memory(start_allowed=replace(allowed, until=NOW + timedelta(microseconds=1)))
+    assert Reason.ALLOWED is decide(at(state, soon, **facts))
+
+
+def test_whoever_forgets_a_fact_is_refused() -> None:
+    """The defaults of a situation speak against a start."""
+    assert (Obstacle.NOT_ALLOWED, Obstacle.LEASED, Obstacle.NOT_AN_OPERATOR) == against(at('available', Memory()))
+    assert (Obstacle.NO_RAMDISK,) == against(at('cleaning', PROVEN))
+    assert (Obstacle.UNVERIFIED,) == against(at('deploying', PROVEN))
+    assert (Obstacle.UNPROVEN,) == against(at('active', Memory()))
