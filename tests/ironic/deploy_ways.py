@@ -388,6 +388,20 @@ FLOWS = (
         safe='The mark stands against every start, whatever the flow.',
     ),
     Way(
+        key='service_aborted',
+        title='Service by the ramdisk that is aborted: Ironic boots the instance again',
+        rules=(PROVISION,),
+        end=_done(states.ACTIVE, Host.ON),
+        safe='On the proof of this deployment, and from the boot source that Ironic has set for the instance.',
+    ),
+    Way(
+        key='service_settings',
+        title='Service with a step that restarts the host without a ramdisk, such as ``bios.apply_configuration``',
+        rules=(PROVISION, SERVICE_STEPS),
+        end=_done(states.SERVICEWAIT, Host.ON),
+        safe='The instance is restarted on the proof of this deployment.',
+    ),
+    Way(
         key='service_unknown_step',
         title='Service with ``disable_ramdisk`` and a step that only the ramdisk knows',
         rules=(PROVISION, SERVICE_STEPS),
@@ -400,6 +414,13 @@ FLOWS = (
         rules=(PROVISION,),
         end=_done(states.AVAILABLE, Host.OFF),
         safe='The host is powered off first; then only the ramdisk runs, and our step brings everything to the baseline.',
+    ),
+    Way(
+        key='undeploy_never_off',
+        title='Undeploy of a node with ``disable_power_off``: Ironic restarts the host in place of powering it off',
+        rules=(PROVISION,),
+        end=_refused(states.ERROR, 'nothing starts the host of a node that is deleting', host=Host.ON),
+        safe='In ``deleting`` nothing starts a host. Clear ``disable_power_off``, and undeploy the node again.',
     ),
     Way(
         key='automated_clean_off',
@@ -437,6 +458,21 @@ FLOWS = (
         safe='Nothing is booted; Ironic drops its reserved steps, and would meet a refusal if it did not.',
     ),
     Way(
+        key='clean_settings',
+        title='Manual cleaning with a step that restarts the host without a ramdisk, such as ``bios.apply_configuration`` of '
+        '``redfish``',
+        rules=(PROVISION, CLEAN_STEPS),
+        end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk"),
+        safe='The host would boot whatever is on its disk. Name a step of the ramdisk as well, as in the next row.',
+    ),
+    Way(
+        key='clean_settings_ramdisk',
+        title='The same beside a step of the ramdisk',
+        rules=(PROVISION, CLEAN_STEPS),
+        end=_done(states.MANAGEABLE, Host.OFF),
+        safe='Ironic sets the ramdisk as the boot source before each restart.',
+    ),
+    Way(
         key='clean_unmanaged_boot',
         title='Cleaning with ``[agent] manage_agent_boot = False``: Ironic starts the host without setting what it boots',
         rules=(PROVISION,),
@@ -464,6 +500,13 @@ FLOWS = (
         rules=(PROVISION,),
         end=_refused(states.DEPLOYFAIL, _UNVERIFIED),
         safe='That start comes before the steps, so before the verification.',
+    ),
+    Way(
+        key='deploy_boot_mode',
+        title='Deploy of a node whose boot mode Ironic has to change first, by a BMC that does so at a restart of the host only',
+        rules=(PROVISION,),
+        end=_refused(states.DEPLOYFAIL, _UNVERIFIED),
+        safe='That restart comes before the steps, so before the verification. Set the boot mode of the node beforehand.',
     ),
     Way(
         key='deploy_never_off',

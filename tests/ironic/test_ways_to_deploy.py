@@ -187,6 +187,13 @@ class TestDeployInterfaces(WayCase):
         assert 'bios' == RECORD.source
         assert [] == RECORD.starts
 
+    def test_deploy_boot_mode(self) -> None:
+        RECORD.boot_mode = 'uefi'
+        self.edit(properties={'capabilities': 'boot_mode:bios'})
+        self.deploy_by('direct')
+        self.ends('deploy_boot_mode')
+        assert [] == RECORD.starts
+
 
 class TestImages(WayCase):
     """Where the system comes from."""
@@ -438,6 +445,30 @@ class TestTenantsFlows(WayCase):
         self.ends('service_opened')
         assert [] == RECORD.starts
 
+    def test_service_aborted(self) -> None:
+        self.deployed()
+        steps = [{'interface': 'deploy', 'step': 'burnin_cpu', 'args': {}}]
+        assert 202 == self.provision(LESSEE_ADMIN, 'service', service_steps=steps), self.said
+        assert states.SERVICEWAIT == self.node.provision_state
+        assert 202 == self.provision(LESSEE_ADMIN, 'abort'), self.said
+        self.ends('service_aborted')
+        assert INSTANCE == RECORD.starts[-1].source
+
+    def test_service_settings(self) -> None:
+        self.deployed()
+        steps = [{'interface': 'management', 'step': 'apply_settings', 'args': {}}]
+        assert 202 == self.provision(OWNER_MEMBER, 'service', service_steps=steps), self.said
+        self.ends('service_settings')
+        assert [(INSTANCE, 'apply_settings')] == self.started()
+
+    def test_undeploy_never_off(self) -> None:
+        self.deployed()
+        self.edit(disable_power_off=True)
+        assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
+        self.drive()
+        self.ends('undeploy_never_off')
+        assert [] == RECORD.starts
+
     def test_service_unknown_step(self) -> None:
         self.deployed()
         steps = [{'interface': 'deploy', 'step': 'burnin_cpu', 'args': {}}]
@@ -535,6 +566,23 @@ class TestOperatorsFlows(WayCase):
         self.drive()
         self.ends('clean_without_ramdisk')
         assert [] == RECORD.starts
+
+    def test_clean_settings(self) -> None:
+        steps = [{'interface': 'management', 'step': 'apply_settings', 'args': {}}]
+        assert 202 == self.provision(OWNER_MEMBER, 'clean', clean_steps=steps), self.said
+        self.drive()
+        self.ends('clean_settings')
+        assert [] == RECORD.starts
+
+    def test_clean_settings_ramdisk(self) -> None:
+        """The step waits until its restart has brought the ramdisk back."""
+        names = (('management', 'apply_settings'), ('deploy', 'erase_devices_metadata'))
+        steps = [{'interface': interface, 'step': step, 'args': {}} for interface, step in names]
+        assert 202 == self.provision(OWNER_MEMBER, 'clean', clean_steps=steps), self.said
+        self.drive()
+        self.ends('clean_settings_ramdisk')
+        assert [RAMDISK, RAMDISK] == [s.source for s in RECORD.starts]
+        assert ['erase_devices_metadata'] == self.agent.executed
 
     def test_clean_unmanaged_boot(self) -> None:
         self.config(group='agent', manage_agent_boot=False)
