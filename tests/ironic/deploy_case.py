@@ -25,7 +25,6 @@ import pytest
 import stevedore
 import stevedore._cache
 from ironic.common import boot_devices, states
-from ironic.conductor import task_manager
 from ironic.conductor import utils as manager_utils
 from ironic.drivers import base
 from ironic.drivers.modules import boot_mode_utils, deploy_utils, noop_mgmt
@@ -179,6 +178,8 @@ class RecordingManagement(noop_mgmt.NoopManagement):
 
     def set_boot_mode(self, task: Any, mode: str) -> None:
         """As over Redfish, where a BMC changes it at a restart of the host only."""
+        if RECORD.boot_mode is None:
+            super().set_boot_mode(task, mode)
         manager_utils.node_power_action(task, states.REBOOT)
         RECORD.boot_mode = mode
 

@@ -503,7 +503,7 @@ FLOWS = (
     ),
     Way(
         key='deploy_boot_mode',
-        title='Deploy of a node whose boot mode Ironic has to change first, by a BMC that does so at a restart of the host only',
+        title='Deploy of a node whose boot mode Ironic has to change first, where the BMC needs a restart of the host for it',
         rules=(PROVISION,),
         end=_refused(states.DEPLOYFAIL, _UNVERIFIED),
         safe='That restart comes before the steps, so before the verification. Set the boot mode of the node beforehand.',
