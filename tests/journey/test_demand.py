@@ -79,10 +79,8 @@ class Watched(Operator):
     def listen_to_nova(self) -> None:
         """Let demands come from Nova, too."""
         self.listen(nova_transport_url='kombu+filesystem://')
-        for name in ('data', 'control'):
+        for name in ('data_in', 'data_out', 'control'):
             (self.folder / name).mkdir()
-        for name in ('data_in', 'data_out'):
-            (self.folder / name).symlink_to('data')
         (self.folder / 'on_files.py').write_text(ON_FILES)
         (self.folder / 'notify.py').write_text(NOTIFY)
 
@@ -101,6 +99,9 @@ class Watched(Operator):
             timeout=300,
             capture_output=True,
         )
+        # A reader of this bus takes a file that is still being written, and loses its message: each arrives as a whole.
+        for path in sorted((self.folder / 'data_out').iterdir()):
+            path.replace(self.folder / 'data_in' / path.name)
 
     def watch(self, seconds: float, program: Sequence[str], said: TextIO) -> subprocess.Popen[str]:
         """Start ``pool watch``. What it says goes to a file: nobody reads it meanwhile, and a full pipe would stop it."""
