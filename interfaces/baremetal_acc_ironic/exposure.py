@@ -42,10 +42,7 @@ def by_hand_of_an_operator(task: Any, mind: Memory, step: Step, flow: Flow) -> b
 
 def operator(task: Any, mind: Memory, flow: Flow) -> bool:
     """Nobody of the projects that own or lease the node has begun the flow, by whatever runbook."""
-    who = rights.begun_by(task, mind, flow).requester
-    if who is None:
-        return not rights.tenants_own(who, task.node)
-    return who.system_scope is not None or who.project is None or who.project not in (task.node.owner, task.node.lessee)
+    return rights.operators(rights.begun_by(task, mind, flow).requester, task.node)
 
 
 def contested(node: Any, mind: Memory) -> tuple[str, ...]:

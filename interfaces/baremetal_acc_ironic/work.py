@@ -59,10 +59,12 @@ from baremetal_acc_ironic import (
     handed,
     outcome,
     quarantine,
+    ramdisk_source,
     record,
     resource_class,
     rights,
     steps,
+    taking,
     traits,
 )
 from baremetal_acc_ironic import node as memory
@@ -148,7 +150,7 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     """
     for what in (traits, resource_class, exposure):
         mind = what.settled(task, mind, step, flow)
-    return mind
+    return taking.noted(task.node, taking.with_ramdisk(task, mind, step, flow))
 
 
 def under_way(inventory: Inventory) -> tuple[str, ...]:
@@ -305,14 +307,13 @@ def summary(job: Job) -> str:
 def _hold(task: Any, flow: Flow) -> bool:
     """The host must be off while locks are open: always, but in the operator's own ramdisk.
 
-    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it. One whose
-    kernel was started with words of instance_info is not the operator's own: admins of the project that leases the node write
-    these, and Ironic hands them to every ramdisk (ironic 39.0.0, drivers/utils.py, get_kernel_append_params). It refuses to
-    have them changed while the node is cleaned.
+    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it. One that
+    somebody else has chosen, or whose kernel was started with words of somebody else, is not the operator's own
+    (:mod:`baremetal_acc_ironic.ramdisk_source`). Ironic refuses to have these changed while the node is cleaned.
     """
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
-    in_ramdisk = in_ramdisk and 'kernel_append_params' not in (task.node.instance_info or {})
+    in_ramdisk = in_ramdisk and ramdisk_source.trusted(task.node, memory.load(task.node))
     return not (flow is Flow.CLEAN and in_ramdisk and CONF[GROUP].trust_ramdisk)
 
 
