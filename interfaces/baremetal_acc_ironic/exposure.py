@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import bmc_source, outcome, rights, steps
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, rights, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.steps import Step
 from baremetal_acc_ironic.target import EXPOSURE
@@ -46,11 +46,16 @@ def operator(task: Any, mind: Memory, flow: Flow) -> bool:
 
 
 def contested(node: Any, mind: Memory) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: it says another exposure than the one that rules go by."""
+    """Why the node is not as it should be though every rule holds: it says another exposure than the one that rules go by.
+
+    Or it was read at other BMCs than those that an operator has taken.
+    """
     says, goes = shown(node), goes_by(node, mind)
+    others = bmc_source.contested(node, mind)
     if says is goes:
-        return ()
+        return others
     return (
+        *others,
         f"driver_info['{EXPOSURE}'] makes the exposure {says}, and rules go by {goes} (if the new one is right, let a system "
         f'administrator run {steps.RECONCILE.name} in manual cleaning or service, which takes it; else set it back)',
     )

@@ -5,8 +5,8 @@
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do ``certificate``, the last one that was
-issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``ramdisk``, ``met``, ``shelf`` and ``regions`` stand
-there so that older versions pass over them, the last one also for whoever steers a fleet
+issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``shelf`` and
+``regions`` stand there so that older versions pass over them, the last one also for whoever steers a fleet
 (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is compared with, ``handed`` how
 the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection store, where others write, too.
 """
@@ -220,6 +220,7 @@ class Memory:
     :ivar resource_class: what rules go by, whatever the node shows now; empty: none; None until an operator has taken it.
     :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until an operator has taken them.
     :ivar ramdisk: digest of what ``driver_info`` said of Ironic's ramdisk when an operator took it last; None: nobody did.
+    :ivar bmcs: likewise of where the node's BMCs are.
     :ivar owned: a flow of ours has met the node with an owner; ``leased`` with a lessee.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
@@ -258,6 +259,7 @@ class Memory:
     resource_class: str | None = None
     taken: frozenset[str] | None = None
     ramdisk: str | None = None
+    bmcs: str | None = None
     owned: bool = False
     leased: bool = False
     digest: str | None = None
@@ -351,6 +353,7 @@ def load(node: Any) -> Memory:
         ways=frozenset(decode(tuple[Way, ...], ways)),
         taken=None if taken is None else decode(frozenset[str], taken),
         ramdisk=stored.get('ramdisk'),
+        bmcs=stored.get('bmcs'),
         owned='owned' in met,
         leased='leased' in met,
         attached=None if attached is None else decode(Attached, attached),
@@ -381,7 +384,7 @@ def store(node: Any, memory: Memory) -> None:
     beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
     state = encode(beside)
     del state['ways'], state['taken'], state['regions'], state['shelf'], state['attached']
-    del state['ramdisk'], state['owned'], state['leased']
+    del state['ramdisk'], state['bmcs'], state['owned'], state['leased']
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
     if len(plain) <= _PLAIN_BYTES:
@@ -398,6 +401,8 @@ def store(node: Any, memory: Memory) -> None:
         value['taken'] = encode(memory.taken)
     if memory.ramdisk is not None:
         value['ramdisk'] = memory.ramdisk
+    if memory.bmcs is not None:
+        value['bmcs'] = memory.bmcs
     if memory.owned or memory.leased:
         value['met'] = [name for name, is_so in (('owned', memory.owned), ('leased', memory.leased)) if is_so]
     if memory.certificate is not None:

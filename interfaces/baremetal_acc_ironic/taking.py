@@ -24,7 +24,7 @@ from typing import Any
 
 from baremetal_acc.decide.baseline import Rule
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import exposure, ramdisk_source
+from baremetal_acc_ironic import bmc_source, exposure, ramdisk_source
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.steps import Step
@@ -55,6 +55,18 @@ def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
         return mind
     memory.store(node, replace(memory.load(node), ramdisk=now))
     return replace(mind, ramdisk=now)
+
+
+def with_bmcs(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+    """What is remembered, with the BMCs that a step takes (:mod:`~baremetal_acc_ironic.bmc_source`); stored at once."""
+    node = task.node
+    now = bmc_source.digest(node)
+    open_to_all = mind.bmcs is None or not met(mind, node).owned
+    by_hand = exposure.by_hand_of_an_operator(task, mind, step, flow)
+    if now == mind.bmcs or not (by_hand or (open_to_all and exposure.operator(task, mind, flow))):
+        return mind
+    memory.store(node, replace(memory.load(node), bmcs=now))
+    return replace(mind, bmcs=now)
 
 
 def tenants_met(node: Any, mind: Memory) -> bool:

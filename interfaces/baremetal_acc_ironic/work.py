@@ -150,7 +150,9 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     """
     for what in (traits, resource_class, exposure):
         mind = what.settled(task, mind, step, flow)
-    return taking.noted(task.node, taking.with_ramdisk(task, mind, step, flow))
+    for takes in (taking.with_ramdisk, taking.with_bmcs):
+        mind = takes(task, mind, step, flow)
+    return taking.noted(task.node, mind)
 
 
 def under_way(inventory: Inventory) -> tuple[str, ...]:
