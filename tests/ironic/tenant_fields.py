@@ -163,9 +163,9 @@ def page(found: tuple[Right, ...], readers: Mapping[str, Reader]) -> str:
 
 _INTRODUCTION = (
     'Everything that members, managers, administrators and services of the project that **owns** or **leases** a node may '
-    'write of it by the default policy of Ironic 39, what of this package reads it, and why it chooses no rule, no lock and no '
-    "code. Who may is what Ironic's own enforcer answers for each role. Tests compare the page with that, with what "
-    "Ironic's API "
+    'write of it by the default policy of Ironic 39, what of this package reads it, and why that is safe, or what is left to '
+    "you. Who may is what Ironic's own enforcer answers for each role. Tests compare the page with that, with what Ironic's "
+    'API '
     'lets through, and with what our code reads.'
 )
 _TAKEN = (

@@ -186,7 +186,7 @@ _FIELDS = {
 
 _INTERFACES = {
     'bios': 'Nothing of ours reads it. Settings that are locks are read back from the BMC.',
-    'boot': 'Nothing of ours reads it. What it boots is taken by ``driver_info`` (above).',
+    'boot': 'Nothing of ours reads it. What it boots is up to ``driver_info``, and that is taken.',
     'console': NOTHING,
     'deploy': 'Nothing of ours reads it: the deploy steps of our firmware interface run with every one.',
     'firmware': 'Says which nodes a conductor turns jobs of. Our hardware types support no other than ours (:doc:`ironic`).',
@@ -250,6 +250,7 @@ _REQUESTS = {
         'Rules go by the traits that were taken and by our own, and by none before; a node that rules could tell from that '
         'does '
         'not verify.',
+        ''
         ''
         'tests/ironic/test_traits.py::TestTraits::test_what_an_owners_admin_sets_before_the_operators_first_cleaning_is_not_taken',
         'tests/ironic/test_traits.py::TestTraits::test_what_an_owners_admin_sets_opens_nothing',

@@ -54,6 +54,9 @@ VALID: dict[str, Any] = {
 }
 """A value that Ironic takes, of fields that take no text."""
 
+STATES = {'/protected': states.ACTIVE, '/retired': states.MANAGEABLE, '': states.AVAILABLE}
+"""In which a node may be given a field, by what the field begins with."""
+
 REFUSED_BY_US = {'/instance_info/firmware_interface'}
 """What our API middleware lets only the system scope write, whatever Ironic's policy says."""
 
@@ -165,7 +168,7 @@ class TestUnmoved(ApiCase):
                 continue  # without it there is no BMC at all; its parts are tried one by one
             for headers in [OWNER_ADMIN] * bool(right.owner) + [LESSEE_ADMIN] * bool(right.lessee):
                 before = {name: getattr(self.node, name) for name in node_api.PATCH_ALLOWED_FIELDS if name != 'chassis_uuid'}
-                self.node.provision_state = states.ACTIVE if right.what.startswith('/protected') else states.AVAILABLE
+                [self.node.provision_state] = [s for what, s in STATES.items() if right.what.startswith(what)][:1]
                 self.node.protected, self.node.retired = (right.what == f'/{name}_reason' for name in ('protected', 'retired'))
                 self.node.save()
                 _, url, body = request(right)
