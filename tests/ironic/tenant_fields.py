@@ -35,7 +35,6 @@ IMPLIED: Mapping[str, tuple[str, ...]] = {
 
 WRITES = frozenset({'POST', 'PUT', 'PATCH', 'DELETE'})
 NODE = '/nodes/{node_ident}'
-EVERYBODY = '(everybody, without a token)'
 
 VALUES: Mapping[str, tuple[Any, ...]] = {'automated_clean': (True, False)}
 """Values of a field that need different rules; others need the same, whatever the value."""
@@ -155,10 +154,10 @@ class fresh_policy:  # noqa: N801
 def page(found: tuple[Right, ...], readers: Mapping[str, Reader]) -> str:
     """The whole page."""
     ours = [r for r in found if r.anybodys]
-    return '\n'.join([*_top(found), *_table('Fields of a node', [r for r in ours if r.what.startswith('/')], readers)]) + (
-        '\n'.join(['', *_table('Traits, sub-resources and requests', [r for r in ours if not r.what.startswith('/')], readers)])
-        + '\n'
-    )
+    fields = [r for r in ours if r.what.startswith('/')]
+    others = [r for r in ours if not r.what.startswith('/')]
+    tables = (*_table('Fields of a node', fields, readers), '', *_table('Traits, sub-resources and requests', others, readers))
+    return '\n'.join([*_top(found), *tables, ''])
 
 
 _INTRODUCTION = (
