@@ -31,8 +31,9 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     before = memory.settled_before(mind)
     if mind.taken is not None and now == was:
         return mind
-    if taking.takes(task, mind, step, flow, known=mind.taken is not None or before):
-        if now != was:
+    known = mind.taken is not None or before
+    if taking.takes(task, mind, step, flow, known=known):
+        if now != was and (known or taking.tenants_met(node, mind)):
             told = f'rules go by traits {_listed(now)} from now on, by {_listed(was)} no more'
             outcome.told(node, told, user=rights.begun_by(task, mind, flow).user)
         was = now

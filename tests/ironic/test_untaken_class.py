@@ -153,6 +153,16 @@ class TestNobodys(ApiCase):
         mind = self.mind
         return mind.resource_class, mind.taken, mind.owned, mind.leased
 
+    def test_whom_nobody_vouches_for_takes_none(self) -> None:
+        """A context with a user and without a token's data may be anybody's. The next flow of an operator does."""
+        vouched, self.context.auth_token_info = self.context.auth_token_info, None
+        self.set_up_as(None, None)
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        assert (None, None, False, False, None, None) == (*self.taken(), self.mind.ramdisk, self.mind.bmcs)
+        self.context.auth_token_info = vouched
+        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        assert ('gold', frozenset(), False, False) == self.taken()
+
     def test_either_project_stands_against_it(self) -> None:
         """Members of both may write the class."""
         for owner, lessee in ((OWNER, None), (None, LESSEE)):
