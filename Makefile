@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-honest soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
+.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-honest soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -185,6 +185,10 @@ constraints:
 samples: .venv/.installed-test
 	$(BIN)/oslo-config-generator --namespace baremetal_acc --namespace baremetal_acc.ironic --output-file etc/baremetal_acc/baremetal_acc.conf.sample
 	$(BIN)/oslopolicy-sample-generator --namespace baremetal_acc --output-file etc/baremetal_acc/policy.yaml.sample
+
+# Write doc/source/tenant_fields.rst anew, from Ironic's policy and tests/ironic/tenant_readers.py; a test compares it.
+tenant-fields: .venv/.installed-test
+	$(BIN)/python -m tests.ironic.tenant_fields
 
 # Run the tests that say what they show, and write doc/source/support.rst and tried.json anew; a test compares them.
 support-matrix: .venv/.installed-test

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import bmc_source, outcome, rights, steps
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, rights, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.steps import Step
 from baremetal_acc_ironic.target import EXPOSURE
@@ -42,18 +42,20 @@ def by_hand_of_an_operator(task: Any, mind: Memory, step: Step, flow: Flow) -> b
 
 def operator(task: Any, mind: Memory, flow: Flow) -> bool:
     """Nobody of the projects that own or lease the node has begun the flow, by whatever runbook."""
-    who = rights.begun_by(task, mind, flow).requester
-    if who is None:
-        return not rights.tenants_own(who, task.node)
-    return who.system_scope is not None or who.project is None or who.project not in (task.node.owner, task.node.lessee)
+    return rights.operators(rights.begun_by(task, mind, flow).requester, task.node)
 
 
 def contested(node: Any, mind: Memory) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: it says another exposure than the one that rules go by."""
+    """Why the node is not as it should be though every rule holds: it says another exposure than the one that rules go by.
+
+    Or it was read at other BMCs than those that an operator has taken.
+    """
     says, goes = shown(node), goes_by(node, mind)
+    others = bmc_source.contested(node, mind)
     if says is goes:
-        return ()
+        return others
     return (
+        *others,
         f"driver_info['{EXPOSURE}'] makes the exposure {says}, and rules go by {goes} (if the new one is right, let a system "
         f'administrator run {steps.RECONCILE.name} in manual cleaning or service, which takes it; else set it back)',
     )

@@ -4,8 +4,8 @@
 
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
-of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do
-``certificate``, the last one that was issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``proven``,
+of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do ``certificate``, the last one that was
+issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``,
 ``start_allowed``, ``shelf`` and ``regions`` stand there so that older versions pass over them, the last one also for whoever
 steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is compared with,
 ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection store, where
@@ -58,6 +58,21 @@ _ATTACHED_BYTES = 6 * 1024
 """Up to here what an instance has got stays readable for people. Measured: a slot needs 600 bytes, 64 of them 3 KiB packed."""
 
 _UNPACKED_BYTES = 8 * 1024 * 1024
+
+_BESIDE = (
+    'ways',
+    'taken',
+    'ramdisk',
+    'bmcs',
+    'owned',
+    'leased',
+    'regions',
+    'shelf',
+    'attached',
+    'proven',
+    'start_allowed',
+)
+"""Of a memory: what is stored beside the state, where older versions pass over it."""
 
 SEEN_BYTES = 16 * 1024
 """Of what the next look is compared with. Measured: 16 GPUs with roots of trust and locks need 3.5 KiB, the recorded machine
@@ -234,8 +249,11 @@ class Memory:
     :ivar quarantined: devices that nobody may use until they have been put right.
     :ivar waivers: those that a step has given until the node comes back.
     :ivar exposure: what rules go by, whatever ``driver_info`` says now; None until an operator has had it taken.
-    :ivar resource_class: what rules go by, whatever the node shows now; None until the first step of a node that has one.
-    :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until the first step.
+    :ivar resource_class: what rules go by, whatever the node shows now; empty: none; None until an operator has taken it.
+    :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until an operator has taken them.
+    :ivar ramdisk: digest of what ``driver_info`` said of Ironic's ramdisk when an operator took it last; None: nobody did.
+    :ivar bmcs: likewise of where the node's BMCs are.
+    :ivar owned: a flow of ours has met the node with an owner; ``leased`` with a lessee.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -275,6 +293,10 @@ class Memory:
     exposure: Exposure | None = None
     resource_class: str | None = None
     taken: frozenset[str] | None = None
+    ramdisk: str | None = None
+    bmcs: str | None = None
+    owned: bool = False
+    leased: bool = False
     digest: str | None = None
     looked: datetime | None = None
     traits: frozenset[str] = frozenset()
@@ -359,7 +381,7 @@ def load(node: Any) -> Memory:
     state = stored.get('state') if packed is None else _unpack(node, packed)
     told, seen, handed = stored.get('drift'), stored.get('seen'), stored.get('handed')
     kept, ways, taken = stored.get('certificate'), stored.get('ways') or [], stored.get('taken')
-    attached = stored.get('attached')
+    attached, met = stored.get('attached'), stored.get('met') or []
     if isinstance(attached, str):
         attached = _unpack(node, attached)
     return replace(
@@ -370,6 +392,10 @@ def load(node: Any) -> Memory:
         taken=None if taken is None else decode(frozenset[str], taken),
         proven=_proven(stored),
         start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
+        ramdisk=stored.get('ramdisk'),
+        bmcs=stored.get('bmcs'),
+        owned='owned' in met,
+        leased='leased' in met,
         attached=None if attached is None else decode(Attached, attached),
         seen=seen if isinstance(seen, str) else None,
         handed=handed if isinstance(handed, str) else None,
@@ -407,7 +433,7 @@ def store(node: Any, memory: Memory) -> None:
         memory = replace(memory, undos=memory.job.undos)
     beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
     state = encode(beside)
-    for name in ('ways', 'taken', 'regions', 'shelf', 'attached', 'proven', 'start_allowed'):
+    for name in _BESIDE:
         del state[name]
     value: dict[str, Any] = {'format': FORMAT, 'lifecycle': memory.lifecycle, 'busy': memory.job is not None}
     plain = json.dumps(state)
@@ -426,6 +452,12 @@ def store(node: Any, memory: Memory) -> None:
     value['proven'] = encode(memory.proven)
     if memory.start_allowed is not None:
         value['start_allowed'] = encode(memory.start_allowed)
+    if memory.ramdisk is not None:
+        value['ramdisk'] = memory.ramdisk
+    if memory.bmcs is not None:
+        value['bmcs'] = memory.bmcs
+    if memory.owned or memory.leased:
+        value['met'] = [name for name, is_so in (('owned', memory.owned), ('leased', memory.leased)) if is_so]
     if memory.certificate is not None:
         value['certificate'] = encode(memory.certificate)
     if memory.shelf != Shelf():

@@ -18,7 +18,7 @@ from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc_ironic import gate, host_start, interface_overrides, outcome, requester, work
+from baremetal_acc_ironic import gate, host_start, interface_overrides, outcome, ramdisk_source, requester
 from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
 from baremetal_acc_ironic.host_start import STARTING
 
@@ -129,7 +129,8 @@ def _boots_ramdisk(task: Any, power_state: str) -> bool:
     ironic 39.0.0, conductor/utils.py, power_on_node_if_needed; drivers/modules/deploy_utils.py, prepare_inband_cleaning.
     """
     node = task.node
-    if not work.ramdisk_is_the_operators(node):
+    mind = host_start.remembered(node)
+    if mind is None or not ramdisk_source.trusted(node, mind):
         return False
     info = node.driver_internal_info
     if node.provision_state == states.INSPECTING:

@@ -26,7 +26,7 @@ from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Plan
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, ramdisk, requester, steps
+from baremetal_acc_ironic import outcome, ramdisk, ramdisk_source, requester, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked, Requester
 
@@ -97,9 +97,23 @@ def _keep(task: Any, flow: Flow) -> None:
         return
     if flow is Flow.CLEAN and not by_hand(task.node, flow):
         mind = replace(mind, start_allowed=None)
-    begun = replace(_anew(mind, flow), asked=requester.asked(task.context, flow, _what(task.node, flow)))
+    asked = requester.asked(task.context, flow, _what(task.node, flow))
+    begun = _with_ramdisk(task.node, replace(_anew(mind, flow), asked=asked), flow)
     if begun != mind:
         memory.store(task.node, begun)
+
+
+def _with_ramdisk(node: Any, mind: Memory, flow: Flow) -> Memory:
+    """With the ramdisk that an operator takes by beginning a flow: Ironic boots it before our first step.
+
+    On a node that has an owner, or had one, that is a flow with reconciling, asked for by hand.
+    """
+    mind = replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
+    named = node.driver_internal_info.get(_STEPS[flow]) or [] if flow in _STEPS and by_hand(node, flow) else []
+    reconciles = any((s['interface'], s['step']) == (FIRMWARE, steps.RECONCILE.name) for s in named)
+    if mind.asked is None or not operators(mind.asked.requester, node) or not (reconciles or not mind.owned):
+        return mind
+    return replace(mind, ramdisk=ramdisk_source.digest(node))
 
 
 def _anew(mind: Memory, flow: Flow) -> Memory:
@@ -132,6 +146,13 @@ def tenants_own(who: Requester | None, node: Any) -> bool:
     if who is None:
         return requester.checked()
     return who.system_scope is None and who.project is not None and who.project == node.lessee and who.project != node.owner
+
+
+def operators(who: Requester | None, node: Any) -> bool:
+    """Nobody of the projects that own or lease the node asks."""
+    if who is None:
+        return not tenants_own(who, node)
+    return who.system_scope is not None or who.project is None or who.project not in (node.owner, node.lessee)
 
 
 def by_hand(node: Any, flow: Flow) -> bool:

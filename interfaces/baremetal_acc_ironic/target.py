@@ -77,7 +77,7 @@ def target(task: Any) -> Target:
     mind = memory.load(node)
     facts = NodeFacts(
         name=node.name or node.uuid,
-        resource_class=mind.resource_class or node.resource_class,
+        resource_class=mind.resource_class or None,
         owner=node.owner,
         # What a list of known devices says of one device of the node would choose rules for all of them.
         traits=traits(node, mind) | {t for t in mind.traits if t.startswith(PREFIX)},
@@ -100,7 +100,7 @@ def exposure(node: Any, mind: Memory) -> Exposure:
 
 
 def traits(node: Any, mind: Memory) -> frozenset[str]:
-    """What rules go by besides our own: what an operator has had taken. Before the first step none counts.
+    """What rules go by besides our own: what an operator has taken. Before that none counts.
 
     A node that an earlier version of this package has reconciled goes by those that it has.
     """

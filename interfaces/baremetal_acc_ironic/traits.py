@@ -1,18 +1,20 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which traits of a node do rules go by? Ours, and those that an operator has had taken.
+"""Rules go by our own traits of a node and by those that an operator has taken, whatever others the node shows.
 
 Ironic lets admins of the project that owns a node set its traits (rule ``baremetal:node:traits:set``), and rules may be for a
-trait only. So the traits that a node shows choose no rule by themselves.
+trait only. So the traits that a node shows choose no rule by themselves; when they are taken,
+:mod:`baremetal_acc_ironic.taking` says.
 """
 
 from dataclasses import replace
 from typing import Any
 
 from baremetal_acc.decide.baseline import Baseline
+from baremetal_acc.decide.providers import PREFIX
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import exposure, outcome, rights, steps
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, rights, steps, taking
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.steps import Step
 from baremetal_acc_ironic.target import shown_traits as shown
@@ -22,34 +24,54 @@ from baremetal_acc_ironic.target import traits as goes_by
 def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     """What is remembered, with the traits that rules go by from this step on; stored at once if they are others.
 
-    The first step of all takes those that there are if an operator has asked for it, and none otherwise. One that came from an
-    earlier version was reconciled by those that it has.
+    A node that came from an earlier version was reconciled by those that it has, and keeps them.
     """
     node = task.node
     now, was = shown(node, mind), goes_by(node, mind)
-    if mind.taken is None:
-        if not memory.settled_before(mind) and exposure.operator(task, mind, flow):
-            was = now
-    elif now != was and step is steps.RECONCILE and exposure.by_hand_of_an_operator(task, mind, step, flow):
-        told = f'rules go by traits {_listed(now)} from now on, by {_listed(was)} no more'
-        outcome.told(node, told, user=rights.begun_by(task, mind, flow).user)
+    before = memory.settled_before(mind)
+    if mind.taken is not None and now == was:
+        return mind
+    known = mind.taken is not None or before
+    if taking.takes(task, mind, step, flow, known=known):
+        if now != was and (known or taking.tenants_met(node, mind)):
+            told = f'rules go by traits {_listed(now)} from now on, by {_listed(was)} no more'
+            outcome.told(node, told, user=rights.begun_by(task, mind, flow).user)
         was = now
-    if was == mind.taken:
+    elif mind.taken is not None or not before:
         return mind
     memory.store(node, replace(memory.load(node), taken=was))
     return replace(mind, taken=was)
 
 
 def contested(node: Any, mind: Memory, baseline: Baseline) -> tuple[str, ...]:
-    """Why the node is not as it should be though every rule holds: its traits would choose other rules."""
+    """Why the node is not as it should be though every rule holds: its traits would choose other rules.
+
+    While none were taken, the operator may have set others than the node shows: a rule for whatever trait that asks for
+    something may have been meant for the node, unless the trait is one that we set.
+    """
     now, goes = shown(node, mind), goes_by(node, mind)
-    rules = [r.name for r in baseline.rules if r.match.traits & (now ^ goes)]
+    apart = {r.name for r in baseline.rules if r.match.traits & (now ^ goes)}
+    if mind.taken is not None or memory.settled_before(mind):
+        rules = [r.name for r in baseline.rules if r.name in apart]
+        if not rules:
+            return ()
+        return (
+            f'the node has traits {_listed(now)}, rules go by {_listed(goes)}, and these rules ask for them: '
+            f'{", ".join(rules)} (if the new ones are right, let a system administrator run {steps.RECONCILE.name} in manual '
+            'cleaning or service, which takes them; else set them back)',
+        )
+    meant = {
+        r.name
+        for r in baseline.rules
+        if taking.asks_for_more(r) and any(t not in mind.traits and not t.startswith(PREFIX) for t in r.match.traits)
+    }
+    rules = [r.name for r in baseline.rules if r.name in apart | meant]
     if not rules:
         return ()
     return (
-        f'the node has traits {_listed(now)}, rules go by {_listed(goes)}, and these rules ask for them: {", ".join(rules)} '
-        f'(if the new ones are right, let a system administrator run {steps.RECONCILE.name} in manual cleaning or service, '
-        'which takes them; else set them back)',
+        f'the node has traits {_listed(now)}, no operator has taken them, so rules go by none, and these rules ask for some: '
+        f'{", ".join(rules)} (see that they are right, and let a system administrator run {steps.RECONCILE.name} in manual '
+        'cleaning or service, which takes them)',
     )
 
 

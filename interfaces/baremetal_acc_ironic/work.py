@@ -59,10 +59,12 @@ from baremetal_acc_ironic import (
     handed,
     outcome,
     quarantine,
+    ramdisk_source,
     record,
     resource_class,
     rights,
     steps,
+    taking,
     traits,
 )
 from baremetal_acc_ironic import node as memory
@@ -148,7 +150,9 @@ def settled(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
     """
     for what in (traits, resource_class, exposure):
         mind = what.settled(task, mind, step, flow)
-    return mind
+    for takes in (taking.with_ramdisk, taking.with_bmcs):
+        mind = takes(task, mind, step, flow)
+    return taking.noted(task.node, mind)
 
 
 def under_way(inventory: Inventory) -> tuple[str, ...]:
@@ -305,20 +309,14 @@ def summary(job: Job) -> str:
 def _hold(task: Any, flow: Flow) -> bool:
     """The host must be off while locks are open: always, but in the operator's own ramdisk.
 
-    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it. One whose
-    kernel was started with words of instance_info is not the operator's own: admins of the project that leases the node write
-    these, and Ironic hands them to every ramdisk (ironic 39.0.0, drivers/utils.py, get_kernel_append_params). It refuses to
-    have them changed while the node is cleaned.
+    Whether it is that: the first who asks with the node's MAC while Ironic waits for a ramdisk is taken for it. One that
+    somebody else has chosen, or whose kernel was started with words of somebody else, is not the operator's own
+    (:mod:`baremetal_acc_ironic.ramdisk_source`). Ironic refuses to have these changed while the node is cleaned.
     """
     info = task.node.driver_internal_info
     in_ramdisk = bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
-    in_ramdisk = in_ramdisk and ramdisk_is_the_operators(task.node)
+    in_ramdisk = in_ramdisk and ramdisk_source.trusted(task.node, memory.load(task.node))
     return not (flow is Flow.CLEAN and in_ramdisk and CONF[GROUP].trust_ramdisk)
-
-
-def ramdisk_is_the_operators(node: Any) -> bool:
-    """Nothing that a tenant writes has a part in what Ironic boots as its ramdisk."""
-    return 'kernel_append_params' not in (node.instance_info or {})
 
 
 def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:

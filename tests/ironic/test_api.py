@@ -46,6 +46,17 @@ class ApiCase(IronicCase):
         self.config(group='api', middleware=self.middleware)
         self.app = with_api(self)
 
+    def cleaned_first(self) -> None:
+        """An operator enrols the node and has it cleaned before any project owns or leases it."""
+        node = self.node
+        projects, state = (node.owner, node.lessee), node.provision_state
+        node.owner = node.lessee = None
+        node.save()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        (node.owner, node.lessee), node.provision_state = projects, state
+        node.save()
+
     def cleaned(self, *steps: str) -> str:
         """The state after cleaning, whatever there was before."""
         self.clear()

@@ -34,7 +34,14 @@ class TestTraits(ApiCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self.cleaned_first()
         self.node.provision_state = states.AVAILABLE
+        self.node.save()
+
+    def forget(self) -> None:
+        """Nothing of ours has run on the node yet."""
+        self.node.refresh()
+        self.node.driver_internal_info = {}
         self.node.save()
 
     def set(self, *traits: str) -> None:
@@ -71,7 +78,7 @@ class TestTraits(ApiCase):
     def test_a_trait_that_is_taken_away_is_missed_as_well(self) -> None:
         """A rule for it may ask for more than the others do."""
         self.set(LAB)
-        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
         self.set()
         assert states.CLEANFAIL == self.cleaned()
         assert LAB in self.node.last_error
@@ -99,23 +106,36 @@ class TestTraits(ApiCase):
 
     def test_an_owner_that_has_the_first_step_of_all_has_none_taken(self) -> None:
         """Who enrols a node of its own chooses no rule by that; the operator's first step takes them."""
+        self.forget()
         self.set(LAB)
         self.by_owner()
         assert states.CLEANFAIL == self.cleaned()
-        assert (frozenset(), True) == (self.mind.taken, LAB in self.node.last_error)
+        assert (None, True) == (self.mind.taken, f'the node has traits {LAB}, no operator has taken' in self.node.last_error)
         self.context.system_scope, self.context.project_id = 'all', None
+        assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
+        assert {LAB} == self.mind.taken
+
+    def test_what_an_owners_admin_sets_before_the_operators_first_cleaning_is_not_taken(self) -> None:
+        """It runs by itself, and who has asked for it knows nothing of the trait. By hand the operator takes it."""
+        self.forget()
+        self.set(LAB)
+        assert states.CLEANFAIL == self.cleaned()
+        assert (None, True) == (self.mind.taken, 'no operator has taken them' in self.node.last_error)
+        assert states.CLEANFAIL == self.cleaned('verify_accelerators')
+        assert None is self.mind.taken
         assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
         assert {LAB} == self.mind.taken
 
     def test_before_any_step_none_counts(self) -> None:
         """As for an inspection that comes first."""
+        self.forget()
         self.set(LAB)
         assert frozenset() == self.facts()
 
     def test_a_node_of_an_earlier_version_keeps_the_traits_that_it_has(self) -> None:
         """It has been reconciled by them, and nobody has to do anything."""
         self.set(LAB)
-        assert states.AVAILABLE == self.cleaned(), self.node.last_error
+        assert states.MANAGEABLE == self.cleaned(RECONCILE), self.node.last_error
         node = self.node
         stored = {key: value for key, value in node.driver_internal_info[KEY].items() if key != 'taken'}
         node.set_driver_internal_info(KEY, stored)

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A node's resource class, traits and ramdisk count when an operator has taken them, and this module says when that is.
+
+Ironic lets members of the projects that own or lease a node write them, so a value may be a tenant's even if the flow that
+meets it is an operator's: Nova deploys, and automated cleaning runs, whoever wrote the value. Hence
+
+- **by hand**: an operator who asks for ``reconcile_accelerators`` in manual cleaning or service takes what the node shows, at
+  any time (:func:`~baremetal_acc_ironic.exposure.by_hand_of_an_operator`);
+- **at first**: any flow that an operator has begun takes what nobody has taken yet, if no tenant can have written it: no
+  project owns or leases the node, and none did when a flow of ours met the node before (:attr:`Memory.owned`,
+  :attr:`Memory.leased`).
+
+That is the ordinary life: enrol, manage, provide; the automated cleaning takes the class, and a project that leases the node
+later changes nothing. A node that has an owner or a lessee from the start needs one reconciling by hand where rules ask for a
+class or a trait. An operator is who belongs to neither project (:func:`~baremetal_acc_ironic.exposure.operator`).
+
+While nothing was taken, rules go by no class and by no trait, and a node that rules could tell from that does not verify.
+A lease that began and ended before any flow of ours is not known to anybody.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from baremetal_acc.decide.baseline import Rule
+from baremetal_acc.model.job import Flow
+from baremetal_acc_ironic import bmc_source, exposure, ramdisk_source
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.steps import Step
+
+EMPTY_ASKS_FOR_NOTHING = frozenset({'firmware', 'revocations', 'functions', 'block', 'count', 'security_floor'})
+ASKS = frozenset({'accept', 'on_missing', 'on_drift', 'measure', 'takes', 'bmc_users'})
+LESSENS = frozenset({'downgrade', 'waiver', 'tenants_program', 'offer', 'offer_class', 'on_leave'})
+"""The keys of a rule by what they may do to a node that escapes the rule; ``name`` and ``match`` are left out."""
+
+
+def takes(task: Any, mind: Memory, step: Step, flow: Flow, *, known: bool) -> bool:
+    """A step takes what the node shows.
+
+    :param known: somebody has taken a value before.
+    """
+    if exposure.by_hand_of_an_operator(task, mind, step, flow):
+        return True
+    return not known and not tenants_met(task.node, mind) and exposure.operator(task, mind, flow)
+
+
+def with_ramdisk(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+    """What is remembered, with the ramdisk that a step takes (:mod:`~baremetal_acc_ironic.ramdisk_source`); stored at once."""
+    node = task.node
+    now = ramdisk_source.digest(node)
+    owner = met(mind, node).owned
+    by_hand = exposure.by_hand_of_an_operator(task, mind, step, flow)
+    if now == mind.ramdisk or not (by_hand or (not owner and exposure.operator(task, mind, flow))):
+        return mind
+    memory.store(node, replace(memory.load(node), ramdisk=now))
+    return replace(mind, ramdisk=now)
+
+
+def with_bmcs(task: Any, mind: Memory, step: Step, flow: Flow) -> Memory:
+    """What is remembered, with the BMCs that a step takes (:mod:`~baremetal_acc_ironic.bmc_source`); stored at once."""
+    node = task.node
+    now = bmc_source.digest(node)
+    open_to_all = mind.bmcs is None or not met(mind, node).owned
+    by_hand = exposure.by_hand_of_an_operator(task, mind, step, flow)
+    if now == mind.bmcs or not (by_hand or (open_to_all and exposure.operator(task, mind, flow))):
+        return mind
+    memory.store(node, replace(memory.load(node), bmcs=now))
+    return replace(mind, bmcs=now)
+
+
+def tenants_met(node: Any, mind: Memory) -> bool:
+    """A project owns or leases the node, or did when a flow of ours met it."""
+    now = met(mind, node)
+    return now.owned or now.leased
+
+
+def met(mind: Memory, node: Any) -> Memory:
+    """What is remembered, with the projects that the node belongs to now."""
+    return replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
+
+
+def noted(node: Any, mind: Memory) -> Memory:
+    """As :func:`met`, and stored at once if that says something new."""
+    if met(mind, node) == mind:
+        return mind
+    memory.store(node, met(memory.load(node), node))
+    return met(mind, node)
+
+
+def asks_for_more(rule: Rule) -> bool:
+    """A node that does not match the rule may have less asked of it for that."""
+    return any(getattr(rule, key) for key in EMPTY_ASKS_FOR_NOTHING) or any(getattr(rule, key) is not None for key in ASKS)

@@ -1,0 +1,300 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What of ours reads each thing that owner or lessee of a node may write in Ironic, and why that is safe.
+
+One row for each line of the table that :mod:`tests.ironic.tenant_fields` makes. Which modules read a field is compared with the
+code, so that whoever reads a further one has to think about it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+STATIC = 'tests/ironic/test_tenant_fields.py::TestFields::test_our_code_reads_no_other_field'
+UNMOVED = 'tests/ironic/test_tenant_fields.py::TestUnmoved::test_what_rules_go_by_stays'
+NOTHING = 'Nothing of ours reads it.'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One row.
+
+    :ivar why: what reads it, and why that is safe; for the page.
+    :ivar modules: of the guest that read the field of a node, and ``fleet`` where pools do.
+    :ivar shown: the tests that show it.
+    """
+
+    why: str
+    modules: frozenset[str] = frozenset()
+    shown: tuple[str, ...] = (STATIC,)
+
+
+def _reader(why: str, *modules: str, shown: tuple[str, ...] = (STATIC, UNMOVED)) -> Reader:
+    return Reader(why=why, modules=frozenset(modules), shown=shown)
+
+
+_TARGET = 'target', 'ramdisk_source', 'bmc_source'
+_INSTANCE = 'attach', 'ramdisk_source', 'reading', 'rights'
+_WAYS_ROUND = 'tests/ironic/test_ways_round.py'
+_RAMDISK = 'tests/ironic/test_ramdisk_source.py::TestSource::test_a_member_of_the_owner_chooses_none'
+
+_FIELDS = {
+    '/automated_clean = true': _reader('Nothing of ours reads it. To switch cleaning *off* is a right of neither.'),
+    '/description': _reader(NOTHING),
+    '/driver': _reader(
+        "Says what the host's BMC speaks, and which jobs a conductor turns. A node of another hardware type has none of our "
+        'steps: '
+        'give this right to nobody whom you would not let release a lock (:doc:`roles`).',
+        'firmware',
+        'target',
+        shown=(STATIC,),
+    ),
+    '/driver_info': _reader(
+        'Of other keys than these nothing of ours reads any, but the logins at BMCs: a wrong one ends there.', *_TARGET
+    ),
+    '/driver_info/acc_bmcs': _reader(
+        'The addresses count when they were taken: at others nothing verifies on a node that has, or had, an owner.',
+        *_TARGET,
+        shown=('tests/ironic/test_bmc_source.py::test_each_key_makes_it_another_bmc',),
+    ),
+    '/driver_info/acc_exposure': _reader(
+        'Rules go by the exposure that was taken; the node does not verify while it says another one.',
+        *_TARGET,
+        shown=('tests/ironic/test_exposure.py::TestExposure::test_what_a_member_of_the_owners_project_writes_opens_nothing',),
+    ),
+    '/driver_info/acc_parallel_updates': _reader(
+        'How many updates a BMC is given at once. What was written is read back whatever it says.', *_TARGET, shown=(UNMOVED,)
+    ),
+    '/driver_info/redfish_address': _reader(
+        'As ``acc_bmcs``.',
+        *_TARGET,
+        shown=('tests/ironic/test_bmc_source.py::TestAnothersBmc::test_it_does_not_verify_until_an_operator_has_taken_it',),
+    ),
+    '/driver_info/ipmi_address': _reader(
+        'As ``acc_bmcs``.', *_TARGET, shown=('tests/ironic/test_bmc_source.py::test_each_key_makes_it_another_bmc',)
+    ),
+    '/driver_info/deploy_ramdisk': _reader(
+        "What Ironic boots is believed to be the operator's ramdisk if it was taken, or if nothing is set: ``deploy_*``, "
+        '``rescue_*``, ``bootloader``, ``external_http_url``, ``pxe_template``, ``ansible_*`` and the others of '
+        '``ramdisk_source.py``. Else the host is off while locks are open.',
+        *_TARGET,
+        shown=(_RAMDISK, 'tests/ironic/test_ramdisk_source.py::test_each_key_alone_makes_another_ramdisk'),
+    ),
+    '/driver_info/kernel_append_params': _reader('As ``deploy_ramdisk``.', *_TARGET, shown=(_RAMDISK,)),
+    '/extra': _reader(NOTHING),
+    '/instance_info': _reader('Of other keys than these nothing of ours reads any.', *_INSTANCE),
+    '/instance_info/traits': _reader(
+        "Ironic chooses deploy templates by them; the conductor refuses steps of a template that are the operator's, and a "
+        'deploy '
+        'that leaves out the verification. What an instance has claimed comes from placement; a claim that the traits name and '
+        'that is not there fails the deploy.',
+        *_INSTANCE,
+        shown=(
+            'tests/ironic/test_ways_round.py::TestTemplates',
+            'tests/ironic/test_left_out.py',
+        ),
+    ),
+    '/instance_info/kernel_append_params': _reader(
+        "While it is set, or ``ramdisk_kernel_arguments``, no ramdisk is the operator's, and the host is off while locks "
+        'are open. '
+        'Nobody takes it: it goes with the instance.',
+        *_INSTANCE,
+        shown=('tests/ironic/test_ramdisk_source.py::TestSource::test_an_admin_of_the_lessee_has_a_word_in_none',),
+    ),
+    '/instance_info/firmware_interface': _reader(
+        'Ironic takes ``<x>_interface`` of ``instance_info`` before the field of the node. Our hardware types support no other '
+        'firmware and power interfaces than ours, and the API middleware lets only the system scope write such a key '
+        '(:doc:`ironic`).',
+        *_INSTANCE,
+        shown=(STATIC,),
+    ),
+    '/instance_name': _reader(NOTHING),
+    '/instance_uuid': _reader(
+        'Says whether somebody has the node, and whose claims in placement count. Without it the node still counts as a '
+        "tenant's by "
+        'its provision state; another one gets functions of the catalogue at most, by the rules of the baseline.',
+        'alarm',
+        'attach',
+        'certificate',
+        'claimed',
+        'fitness',
+        'fleet',
+        'tools',
+    ),
+    '/lessee': _reader(
+        "Who is asked for is refused the operator's steps if the node is leased to it. Whoever takes its own project out of "
+        'it has '
+        "no rights left by Ironic's policy; an owner is never taken for an operator, and neither is a project that leases "
+        'the node.',
+        'policy',
+        'rights',
+        'taking',
+        shown=('tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it', UNMOVED),
+    ),
+    '/maintenance': _reader(
+        'A node in maintenance is not offered in placement. It lets go of nothing: what is quarantined or open stays so '
+        'when it is '
+        'cleared.',
+        'fitness',
+        'fleet',
+        'quarantine',
+        'recovery',
+        'watch',
+        shown=(
+            'tests/ironic/test_lessee.py::TestPower::test_a_host_with_a_quarantined_card_is_not_powered_on_for_a_tenant',
+            UNMOVED,
+        ),
+    ),
+    '/name': _reader(
+        'For texts, and the certificate has it beside the UUID. No rule asks for it.',
+        'certificate',
+        'firmware',
+        'fleet',
+        'notification',
+        'rights',
+        'target',
+        'work',
+    ),
+    '/network_data': _reader(
+        'As ``deploy_ramdisk``: the ramdisk finds Ironic by it.',
+        'ramdisk_source',
+        shown=('tests/ironic/test_ramdisk_source.py::test_network_data_is_part_of_it',),
+    ),
+    '/properties': _reader('Nothing of ours reads other keys than ``capabilities``.', 'record'),
+    '/properties/capabilities': _reader(
+        'Inspection writes its own beside those that are there. Nothing of ours goes by them.', 'record'
+    ),
+    '/protected': _reader('Pools leave a protected node alone.', 'fleet'),
+    '/protected_reason': _reader(NOTHING),
+    '/resource_class': _reader(
+        'Rules go by the class that was taken, and by none before; a node that rules could tell from that does not verify. '
+        'Pools '
+        'count a node by the class that it shows: they program functions of the catalogue and nothing else, and the '
+        'baseline decides.',
+        'fleet',
+        'notification',
+        'resource_class',
+        shown=(
+            'tests/ironic/test_untaken_class.py::TestUntaken::test_a_member_of_the_lessee_chooses_no_rule',
+            'tests/ironic/test_untaken_class.py::TestEscaped::test_a_class_that_was_written_over_is_missed',
+            'tests/ironic/test_lessee.py::TestResourceClass::test_another_class_chooses_no_other_rule',
+            UNMOVED,
+        ),
+    ),
+    '/retired': _reader('A retired node is not offered in placement, and pools leave it alone.', 'fitness', 'fleet'),
+    '/retired_reason': _reader(NOTHING),
+}
+
+_INTERFACES = {
+    'bios': 'Nothing of ours reads it. Settings that are locks are read back from the BMC.',
+    'boot': 'Nothing of ours reads it. What it boots is up to ``driver_info``, and that is taken.',
+    'console': NOTHING,
+    'deploy': 'Nothing of ours reads it: the deploy steps of our firmware interface run with every one.',
+    'firmware': 'Says which nodes a conductor turns jobs of. Our hardware types support no other than ours (:doc:`ironic`).',
+    'inspect': 'Nothing of ours reads it. With another one no card is remembered, and none is forgotten.',
+    'management': NOTHING,
+    'network': NOTHING,
+    'power': 'Nothing of ours reads it. Our hardware types support no other than ours (:doc:`ironic`).',
+    'raid': NOTHING,
+    'rescue': NOTHING,
+    'storage': NOTHING,
+    'vendor': 'Nothing of ours reads it. Passthru is a right of the system scope.',
+}
+"""The fields ``<x>_interface``, which owners' administrators and managers may change."""
+
+
+def _interfaces() -> Iterator[tuple[str, Reader]]:
+    for name, why in _INTERFACES.items():
+        modules = ('workers',) if name == 'firmware' else ()
+        yield f'/{name}_interface', _reader(why, *modules, shown=(STATIC,))
+
+
+def _request(why: str, *shown: str) -> Reader:
+    return Reader(why=why, shown=shown or (STATIC,))
+
+
+_POWER = 'tests/ironic/test_power.py'
+_BOOTS = 'Chooses what is booted, and starts nothing: whatever starts the host asks our power interface.'
+
+_REQUESTS = {
+    'baremetal:node:create:self_owned_node': _request(
+        'A node that a project enrols is its own from the start, so nothing of it is taken but by hand of an operator.',
+        'tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it',
+    ),
+    'baremetal:node:delete:self_owned_node': _request('What is remembered of the node goes with it (:doc:`ironic`).'),
+    'baremetal:node:set_maintenance': _request('As the field ``maintenance``.'),
+    'baremetal:node:clear_maintenance': _request(
+        'As the field ``maintenance``.',
+        'tests/ironic/test_lessee.py::TestPower::test_a_host_with_a_quarantined_card_is_not_powered_on_for_a_tenant',
+    ),
+    'baremetal:node:set_boot_device': _request(_BOOTS),
+    'baremetal:node:set_indicator_state': _request(NOTHING),
+    'baremetal:node:inject_nmi': _request('Interrupts what the host runs, and opens nothing.'),
+    'baremetal:node:set_power_state': _request('Our power interface decides whether the host starts.', _POWER),
+    'baremetal:node:set_boot_mode': _request(_BOOTS),
+    'baremetal:node:set_secure_boot': _request(_BOOTS),
+    'baremetal:node:set_provision_state': _request(
+        'Every flow has our steps, whoever begins it; who has begun it is kept, and takes what the node shows only as an '
+        'operator.',
+        _WAYS_ROUND,
+        'tests/ironic/test_untaken_class.py::TestUntaken::test_nor_one_whose_automated_cleaning_runs',
+    ),
+    'baremetal:node:set_provision_state:clean_steps': _request('Each step has a rule of its own (:doc:`roles`).', _WAYS_ROUND),
+    'baremetal:node:set_provision_state:service_steps': _request(
+        'Each step has a rule of its own (:doc:`roles`).', _WAYS_ROUND
+    ),
+    'baremetal:node:set_raid_state': _request(NOTHING),
+    'baremetal:node:set_console_state': _request(NOTHING),
+    'baremetal:node:vif:attach': _request(NOTHING),
+    'baremetal:node:vif:detach': _request(NOTHING),
+    'baremetal:node:traits:set': _request(
+        'Rules go by the traits that were taken and by our own, and by none before; a node that rules could tell from that '
+        'does '
+        'not verify.',
+        ''
+        ''
+        'tests/ironic/test_traits.py::TestTraits::test_what_an_owners_admin_sets_before_the_operators_first_cleaning_is_not_taken',
+        'tests/ironic/test_traits.py::TestTraits::test_what_an_owners_admin_sets_opens_nothing',
+    ),
+    'baremetal:node:traits:delete': _request(
+        'As setting them.',
+        'tests/ironic/test_traits.py::TestTraits::test_a_trait_that_is_taken_away_is_missed_as_well',
+    ),
+    'baremetal:node:vmedia:attach': _request(_BOOTS),
+    'baremetal:node:vmedia:detach': _request(_BOOTS),
+    'baremetal:port:create': _request(
+        'Nothing of ours reads ports. Ironic knows its ramdisk by a MAC address ("The ramdisk" in :doc:`ironic`).'
+    ),
+    'baremetal:port:delete': _request('As above.'),
+    'baremetal:port:update': _request('As above.'),
+    'baremetal:portgroup:create': _request(NOTHING),
+    'baremetal:portgroup:delete': _request(NOTHING),
+    'baremetal:portgroup:update': _request(NOTHING),
+    'baremetal:node:ipa_heartbeat': _request(
+        'Everybody may, without a token. Ironic keeps the address of what calls itself the ramdisk; nothing that the '
+        'request says of '
+        'its user is believed, and ``[baremetal_acc] trust_ramdisk = false`` believes no ramdisk.',
+        'tests/ironic/test_requester.py',
+        'tests/ironic/test_flows.py',
+    ),
+    'baremetal:driver:ipa_continue_inspection': _request(
+        'Everybody may, without a token. Nothing that a ramdisk sends in our name stays in the inventory, and no card is '
+        'known or '
+        'forgotten by it.',
+        'tests/ironic/test_lessee.py::TestInspection::test_of_the_lessee_it_forgets_no_card',
+    ),
+    'baremetal:volume:create': _request(NOTHING),
+    'baremetal:volume:delete': _request(NOTHING),
+    'baremetal:volume:update': _request(NOTHING),
+    'baremetal:allocation:create': _request('Sets ``instance_uuid`` (above) of an available node.'),
+    'baremetal:allocation:delete': _request('Takes ``instance_uuid`` (above) away.'),
+    'baremetal:allocation:update': _request(NOTHING),
+    'baremetal:allocation:create_pre_rbac': _request('As creating one.'),
+    'baremetal:runbook:create': _request(
+        'Each step has a rule of its own, and the conductor asks again (:doc:`roles`).', _WAYS_ROUND
+    ),
+    'baremetal:runbook:delete': _request('A cleaning whose runbook is gone fails.'),
+    'baremetal:runbook:update': _request('As creating one.', _WAYS_ROUND),
+    'baremetal:runbook:use': _request('As creating one.', _WAYS_ROUND),
+}
+
+READERS: Mapping[str, Reader] = _FIELDS | dict(_interfaces()) | _REQUESTS
