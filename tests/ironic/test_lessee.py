@@ -182,11 +182,13 @@ class TestPower(LesseeCase):
             self.switch(states.POWER_OFF, state)
             assert 'Off' == self.machine.truth()['systems']['host']['power']
 
-    def test_cleaning_may_power_it_on_where_it_boots_the_ramdisk(self) -> None:
+    def test_cleaning_may_reboot_it_where_that_boots_the_ramdisk(self) -> None:
         """There is no tenant. A deploy interface that boots none would start what the tenant has left on the disk."""
+        said = "the node is cleaning, and Ironic does not boot the operator's ramdisk"
         self.switch(states.POWER_OFF, states.CLEANING)
-        with pytest.raises(PowerRefused, match="the node is cleaning, and Ironic does not boot the operator's ramdisk"):
-            self.switch(states.POWER_ON, states.CLEANING)
-        self.node.deploy_interface = 'direct'
-        self.switch(states.POWER_ON, states.CLEANING)
+        for name, wanted in (('noop', states.REBOOT), ('noop', states.POWER_ON), ('direct', states.POWER_ON)):
+            self.node.deploy_interface = name
+            with pytest.raises(PowerRefused, match=said):
+                self.switch(wanted, states.CLEANING)
+        self.switch(states.REBOOT, states.CLEANING)
         assert 'On' == self.machine.truth()['systems']['host']['power']
