@@ -84,7 +84,7 @@ MAY_START: Mapping[str, frozenset[Reason]] = {
     states.SERVICEWAIT: _PROVEN,
     states.SERVICEHOLD: _PROVEN,
     states.SERVICEFAIL: _PROVEN,
-    states.DELETING: _NONE,
+    states.DELETING: _PROVEN,
     states.ERROR: _NONE,
     states.ADOPTING: _NONE,
     states.ADOPTFAIL: _NONE,

@@ -142,15 +142,28 @@ _FREE = frozenset({Obstacle.NOT_ALLOWED, Obstacle.ALLOWANCE_ENDED})
 
 def _way_back(situation: Situation, refused: Refused) -> str:
     found = set(refused.obstacles)
-    if situation.state == states.DEPLOYFAIL:
-        return ' (deploy the node again, or undeploy it)'
     if Obstacle.QUARANTINED in found:
         return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'
+    if situation.state == states.DEPLOYFAIL:
+        return ' (deploy the node again, or undeploy it)'
     if found & _TENANTS:
         return f' (service the node with {steps.LOCK.name} first)'
     if found & _FREE:
         return f' (deploy the node; or let a system administrator allow it, by {steps.ALLOW_START.name} in manual cleaning)'
-    return ''
+    return ''.join(f' ({_WAYS[obstacle]})' for obstacle in refused.obstacles[:1] if obstacle in _WAYS)
+
+
+_WAYS: Mapping[Obstacle, str] = {
+    Obstacle.UNVERIFIED: f'nothing may start the host before {steps.VERIFY.name}: let what needs a start come after it',
+    Obstacle.NO_RAMDISK: (
+        'let Ironic boot its ramdisk by the deploy and boot interface of the node, with a boot device that its BMC keeps; or '
+        'leave out what needs a start, as disable_ramdisk does'
+    ),
+    Obstacle.STATE: 'wait until the node is in another state',
+    Obstacle.UNREADABLE: 'see the log of the conductor',
+    Obstacle.LEASED: 'take instance and lessee from the node first',
+    Obstacle.NOT_AN_OPERATOR: 'ask with a token of system scope',
+}
 
 
 def note(task: Any, wanted: str, reason: Reason) -> None:

@@ -38,10 +38,11 @@ TENANTS = {
     'service wait',
     'service hold',
     'service failed',
+    'deleting',
 }
 FREE = {'enroll', 'manageable', 'available', 'inspect failed', 'clean hold', 'clean failed'}
 RAMDISK = {'inspecting', 'cleaning', 'clean wait'}
-NOTHING = {'verifying', 'inspect wait', 'deleting', 'error', 'adopting', 'adopt failed'}
+NOTHING = {'verifying', 'inspect wait', 'error', 'adopting', 'adopt failed'}
 
 
 def at(state: str | None, mind: Memory | None, **facts: Any) -> Situation:
