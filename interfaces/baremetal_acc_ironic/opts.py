@@ -104,8 +104,10 @@ TENANTS = [
         'tenant_deploy_interfaces',
         default=[],
         help=(
-            "Names of deploy interfaces that who leases a node may choose by instance_info['deploy_interface']. No other key "
-            'of instance_info may replace an interface of a node: while one does, no flow begins, and it is removed.'
+            "Names of deploy interfaces that may be written to instance_info['deploy_interface'] without system scope. Ironic "
+            'believes that key before the field of the node, so any other value is refused (403), for nodes of every hardware '
+            'type, and so are the keys of all other interfaces. While one stands all the same, no flow begins for a node of '
+            'ours, and it is removed.'
         ),
     ),
 ]

@@ -1,19 +1,21 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who may run which step? Rules that Ironic's API process only knows if ``[api] middleware = baremetal-acc-policy`` is set.
+"""Register rules of ours in Ironic's API process, and have them asked: ``[api] middleware = baremetal-acc-policy``.
 
 Ironic checks ``baremetal:step:execute:<interface>.<step>`` where a rule of that name is registered. The API does not import
-hardware types, and a rule that stands in a policy file only makes it answer 500; so the middleware registers them.
+hardware types, and a rule that is in a policy file only makes it answer 500; so the middleware registers them. What Ironic has
+no rule for, or one that lets too many people pass, is asked by :mod:`baremetal_acc_ironic.api_guard`.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from ironic.common import policy
+from ironic.conf import CONF
 from oslo_log import log
 from oslo_policy import policy as oslo_policy
 
-from baremetal_acc_ironic import ramdisk
+from baremetal_acc_ironic import opts, ramdisk
 
 LOG = log.getLogger(__name__)
 
@@ -32,6 +34,40 @@ _PROGRAM = policy.SYSTEM_MEMBER_OR_OWNER_LESSEE_ADMIN
 """Of a lessee the conductor then asks the baseline (``tenants_program``), which Ironic's API does not know."""
 
 _WRITE = policy.SYSTEM_ADMIN
+
+ATTACH_RULE = 'baremetal_acc:node:attach_virtual_media'
+DETACH_RULE = 'baremetal_acc:node:detach_virtual_media'
+PASSTHRU_RULE = 'baremetal_acc:node:vendor_passthru'
+
+_SYSTEM_MEMBER = 'role:member and system_scope:all'
+"""Ironic's ``SYSTEM_MEMBER`` without services of a project (``rbac_service_role_elevated_access``)."""
+
+_OF_OUR_NODES = 'Asked, in addition to {}, for nodes of the hardware types redfish-acc and ipmi-acc.'
+
+_NODE_RULES: tuple[tuple[str, str, str, list[Any]], ...] = (
+    (
+        ATTACH_RULE,
+        _SYSTEM_MEMBER,
+        f'Attach virtual media to a node. {_OF_OUR_NODES.format("baremetal:node:vmedia:attach")}',
+        [{'path': '/nodes/{node_ident}/vmedia', 'method': 'POST'}],
+    ),
+    (
+        DETACH_RULE,
+        _SYSTEM_MEMBER,
+        f'Detach virtual media from a node. {_OF_OUR_NODES.format("baremetal:node:vmedia:detach")}',
+        [{'path': '/nodes/{node_ident}/vmedia', 'method': 'DELETE'}],
+    ),
+    (
+        PASSTHRU_RULE,
+        _WRITE,
+        'Call a method of the vendor interface of a node, such as raw commands over IPMI. '
+        f'{_OF_OUR_NODES.format("baremetal:node:vendor_passthru")}',
+        [
+            {'path': '/nodes/{node_ident}/vendor_passthru?method={method_name}', 'method': m}
+            for m in ('GET', 'POST', 'PUT', 'PATCH', 'DELETE')
+        ],
+    ),
+)
 
 _RULES = (
     ('firmware.reconcile_accelerators', _WRITE, 'Bring firmware, functions, locks and placement of a node to the baseline.'),
@@ -74,16 +110,29 @@ def list_policies() -> Iterator[Any]:
             description=description,
             operations=_OPERATIONS,
         )
+    for name, check, description, operations in _NODE_RULES:
+        yield oslo_policy.DocumentedRuleDefault(
+            name=name, check_str=check, scope_types=['system', 'project'], description=description, operations=operations
+        )
 
 
 def middleware(app: Any) -> Any:
-    """Register the rules in Ironic's API process. The application itself stays as it is."""
+    """Register the rules in Ironic's API process, and add what asks them to the application.
+
+    :raises RuntimeError: if the application is not built as expected: without the guard the API must not start.
+    """
+    from baremetal_acc_ironic import (
+        api_guard,
+    )  # it imports Ironic's API, which conductors and generators of samples do not need
+
+    opts.register(CONF)
     enforcer = policy.get_enforcer()
     for rule in list_policies():
         try:
             enforcer.register_default(rule)
         except oslo_policy.DuplicatePolicyError:
             LOG.debug('%s is registered already', rule.name)
+    api_guard.install(app)
     return app
 
 

@@ -44,7 +44,9 @@ def test_the_sample_has_the_group_that_pool_reaches_ironic_by(tree: Path, tmp_pa
 
 def test_the_command_line_knows_the_names_of_ironics_options() -> None:
     """One file may serve both; a name that neither has is refused."""
-    assert conf.OF_IRONIC == {option.dest for option in (*opts.TURNS, *opts.TRUST, *opts.WATCH, *opts.SHELF, *opts.KNOWN)}
+    assert conf.OF_IRONIC == {
+        option.dest for option in (*opts.TURNS, *opts.TRUST, *opts.TENANTS, *opts.WATCH, *opts.SHELF, *opts.KNOWN)
+    }
 
 
 def test_the_sample_of_the_policy_is_current(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

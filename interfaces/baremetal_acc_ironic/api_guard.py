@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Refuse requests in Ironic's API process that Ironic's own policy would let too many people make.
+
+``[api] middleware`` wraps Ironic's application from outside of keystonemiddleware, where nobody knows yet who asks, nor which
+controller will answer (ironic 39.0.0, api/app.py, setup_app). So the guard is a hook of the pecan application inside: it runs
+after routing and after ``ContextHook``, before the controller, on the very request object that the controller decodes.
+
+It checks keys of ``instance_info`` by which Ironic would run other code than the node's own fields name, of every node, for the
+type of a node may change; and, of nodes of our hardware types, starts of a host, virtual media and vendor passthru.
+
+The node's own ``<x>_interface`` fields and ``driver`` are left to ``baremetal:node:update:driver_interfaces``: by default not
+even members of the owner may write them, only its administrators, managers and services; the lessee never.
+"""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from ironic.api import method
+from ironic.api.controllers.v1 import node as node_api
+from ironic.api.controllers.v1 import utils as api_utils
+from ironic.common import exception, states
+from ironic.conf import CONF
+from ironic.drivers import base as driver_base
+from oslo_log import log
+from pecan import Pecan, hooks
+
+from baremetal_acc import conf as core
+from baremetal_acc_ironic import api_routes, gate, opts, policy, requester
+from baremetal_acc_ironic.api_routes import Check
+from baremetal_acc_ironic.patch_document import DEPLOY_INTERFACE, Finding, InterfaceOverride, UnknownContent, find_overrides
+
+LOG = log.getLogger(__name__)
+
+INTERFACE_KEYS = frozenset(f'{name}_interface' for name in driver_base.ALL_INTERFACES)
+"""Keys that ``Node.get_interface`` looks for in ``instance_info`` (ironic 39.0.0, objects/node.py)."""
+
+_STOPS = (states.POWER_OFF, states.SOFT_POWER_OFF)
+"""Whatever else the power route takes starts a host."""
+
+
+class Refused(Exception):
+    """The request ends here.
+
+    :ivar error: what Ironic's own formatting makes an answer of.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class ApiGuard(hooks.PecanHook):
+    """What is asked before a controller of Ironic's is called."""
+
+    priority = 200  # after ContextHook, which has 100
+
+    def __init__(self) -> None:
+        self.routes = api_routes.find_routes()
+        for name in api_routes.unclassified(self.routes):
+            LOG.warning('%s is a route that this release does not know: its bodies are checked like those of nodes', name)
+
+    def before(self, state: Any) -> None:
+        """Refuse, or let the controller answer."""
+        check = self.routes.get(api_routes.name_of(state.controller), Check.NODE_DOCUMENT)
+        try:
+            _run(check, state)
+        except (exception.IronicException, exception.ClientSideError) as error:
+            raise Refused(error) from error
+
+    def on_error(self, state: Any, error: Exception) -> Any:
+        """The answer to a refused request, in the form in which Ironic's controllers answer."""
+        if not isinstance(error, Refused):
+            return None
+        reason = error.error
+        response = state.response
+        response.status = getattr(reason, 'code', 500)
+        response.content_type = 'application/json'
+        response.json = method.format_exception((type(reason), reason, reason.__traceback__), CONF.debug_tracebacks_in_api)
+        return response
+
+
+def install(app: Any) -> None:
+    """Add the guard to the pecan application that lies within an application of Ironic's.
+
+    :raises RuntimeError: if there is none: the API must not start without the guard.
+    """
+    found = next((inner for inner in _layers(app) if isinstance(inner, Pecan)), None)
+    if found is None:
+        raise RuntimeError("baremetal-acc-policy finds no pecan application in Ironic's API. Name it first in [api] middleware")
+    found.hooks = sorted([*found.hooks, ApiGuard()], key=lambda hook: hook.priority)
+
+
+def _layers(app: Any) -> Iterator[Any]:
+    """An application, and those that it wraps: in an attribute, or in the closure of a function."""
+    pending, seen = [app], set[int]()
+    while pending:
+        layer = pending.pop()
+        if id(layer) in seen or isinstance(layer, type) or not callable(layer):
+            continue
+        seen.add(id(layer))
+        yield layer
+        pending += inspect.getclosurevars(layer).nonlocals.values() if inspect.isfunction(layer) else ()
+        pending += getattr(layer, '__dict__', {}).values()
+
+
+def _run(check: Check, state: Any) -> None:
+    match check:
+        case Check.NOTHING:
+            return
+        case Check.NODE_DOCUMENT:
+            _check_document(state)
+        case Check.START:
+            _check_start(state)
+        case Check.ATTACH_MEDIA:
+            _check_rule(state, 'baremetal:node:vmedia:attach', policy.ATTACH_RULE)
+        case Check.DETACH_MEDIA:
+            _check_rule(state, 'baremetal:node:vmedia:detach', policy.DETACH_RULE)
+        case Check.VENDOR_PASSTHRU:
+            _check_rule(state, 'baremetal:node:vendor_passthru', policy.PASSTHRU_RULE)
+        case _:
+            assert_never(check)
+
+
+# ------------------------------------------------------------------------------------------------------------ instance_info
+
+
+def _check_document(state: Any) -> None:
+    if not requester.checked():
+        return  # Ironic asks no policy at all
+    who = requester.of(state.request.context)
+    if who is not None and who.system_scope == 'all':
+        return
+    choosable = tuple(CONF[core.GROUP].tenant_deploy_interfaces)
+    for document in _documents(state):
+        found = find_overrides(document, interfaces=INTERFACE_KEYS, choosable=choosable)
+        if found:
+            node = _node_named(state, document)
+            LOG.warning('node %s: %s may not write %s of instance_info', node, who and who.label, ', '.join(map(_key, found)))
+            raise exception.ClientSideError(_why_not(node, found), status_code=403)
+
+
+def _documents(state: Any) -> Iterator[object]:
+    """What the controller gets: the arguments that pecan takes from the request, and the body as ``method.body`` decodes it."""
+    yield from _arguments(state).values()
+    if not state.request.body:
+        return
+    try:
+        yield state.request.json
+    except RecursionError as error:
+        raise exception.ClientSideError('The body of the request is nested too deeply.') from error
+    except (ValueError, LookupError) as error:
+        # No JSON, or an encoding that is none. The controller decodes the same bytes in the same way next, and fails likewise.
+        LOG.debug('a body cannot be decoded: %s', error)
+
+
+def _node_named(state: Any, document: object) -> str:
+    ident = _arguments(state).get('node_ident')
+    if ident is None and isinstance(document, dict):
+        ident = document.get('name') or document.get('uuid')
+    return str(ident) if ident else '(new)'
+
+
+def _key(finding: Finding) -> str:
+    match finding:
+        case InterfaceOverride(key=key):
+            return key
+        case UnknownContent():
+            return 'all'
+        case _:
+            assert_never(finding)
+
+
+def _why_not(node: str, findings: tuple[Finding, ...]) -> str:
+    keys = [finding.key for finding in findings if isinstance(finding, InterfaceOverride)]
+    if not keys:
+        return (
+            f'Node {node}: the request writes all of instance_info and does not say with which keys. Without system scope it '
+            'has to, for some keys select which code of Ironic works on the node: use "add" or "replace" with an object.'
+        )
+    named = ', '.join(f'instance_info/{key}' for key in keys)
+    own = ', '.join(keys)
+    choice = ', or to name the interface in [baremetal_acc] tenant_deploy_interfaces' if DEPLOY_INTERFACE in keys else ''
+    return (
+        f'Node {node}: {named} may only be written with system scope, because Ironic would believe it before {own} of the node '
+        'itself, and run other code. Leave it out of the request; to use another interface, ask an administrator of the system '
+        f'to change {own} of the node{choice}.'
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- nodes of our types
+
+
+def _check_start(state: Any) -> None:
+    target = _arguments(state).get('target')
+    # What Ironic does not know it refuses itself (400).
+    if not isinstance(target, str) or target in _STOPS or target not in node_api.ALLOWED_TARGET_POWER_STATES:
+        return
+    node = _find_node(state, 'baremetal:node:set_power_state')
+    if node.driver not in opts.HARDWARE_TYPES:
+        return
+    why = gate.refusal(node, target, requester.of(state.request.context))
+    if why is not None:
+        LOG.warning('node %s: %s is refused: %s', node.uuid, target, why)
+        raise exception.ClientSideError(why, status_code=409)
+
+
+def _check_rule(state: Any, theirs: str, ours: str) -> None:
+    """Ask a rule of ours in addition to Ironic's own."""
+    node = _find_node(state, theirs)
+    if node.driver in opts.HARDWARE_TYPES:
+        api_utils.check_owner_policy('node', ours, node.owner, node.lessee)
+
+
+def _find_node(state: Any, rule: str) -> Any:
+    """The node of the request, if Ironic's own rule lets the caller do this; else Ironic's own error, which tells no more."""
+    ident = getattr(state.controller.__self__, 'node_ident', None) or _arguments(state).get('node_ident')
+    return api_utils.check_node_policy_and_retrieve(rule, ident)
+
+
+def _arguments(state: Any) -> dict[str, Any]:
+    """What the controller is called with, by name: pecan takes it from path, query and body alike."""
+    given = state.arguments
+    names = inspect.signature(state.controller).parameters  # of what Ironic's decorators wrap
+    return dict(zip(names, [*given.args, *given.varargs], strict=False)) | dict(given.varkw)

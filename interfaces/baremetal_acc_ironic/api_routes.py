@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Find the routes of Ironic's API in its controllers, and say what has to be checked on each.
+
+A route is a method of a controller, such as ``v1.node.NodesController.patch``: pecan has resolved names, UUIDs, suffixes,
+encodings and ``_method`` by the time it is known. A route that no table here names is checked like one that takes a node.
+"""
+
+import enum
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ironic.api import controllers
+from pecan.util import iscontroller
+
+_PACKAGE = f'{controllers.__name__}.'
+
+_INTERNAL = ('_lookup', '_route')
+"""Methods by which pecan finds others; they answer nothing themselves."""
+
+
+class Check(enum.Enum):
+    """What is checked before Ironic's controller is called."""
+
+    NODE_DOCUMENT = 'the body may write instance_info'
+    START = 'the host may start'
+    ATTACH_MEDIA = 'virtual media is attached'
+    DETACH_MEDIA = 'virtual media is detached'
+    VENDOR_PASSTHRU = 'a method of the vendor interface is called'
+    NOTHING = 'nothing that is ours to check'
+
+
+CHECKED: Mapping[str, Check] = {
+    'v1.node.NodesController.patch': Check.NODE_DOCUMENT,
+    'v1.node.NodesController.post': Check.NODE_DOCUMENT,
+    'v1.node.NodeStatesController.power': Check.START,
+    'v1.node.NodeVmediaController.post': Check.ATTACH_MEDIA,
+    'v1.node.NodeVmediaController.delete': Check.DETACH_MEDIA,
+    'v1.node.NodeVendorPassthruController._default': Check.VENDOR_PASSTHRU,
+}
+
+HARMLESS: Mapping[str, str] = {
+    'v1.allocation.AllocationsController.patch': 'name and extra of an allocation',
+    'v1.allocation.AllocationsController.post': 'an allocation; of it Ironic writes instance_uuid and instance_info/traits',
+    'v1.allocation.AllocationsController.delete': 'no body',
+    'v1.allocation.NodeAllocationController.delete': 'no body',
+    'v1.chassis.ChassisController.delete': 'no body',
+    'v1.chassis.ChassisController.patch': 'a chassis',
+    'v1.chassis.ChassisController.post': 'a chassis',
+    'v1.deploy_template.DeployTemplatesController.delete': 'no body',
+    'v1.deploy_template.DeployTemplatesController.patch': 'steps, by system administrators',
+    'v1.deploy_template.DeployTemplatesController.post': 'steps, by system administrators',
+    # baremetal:driver:vendor_passthru is for system administrators, and of scope system only, by Ironic's own default.
+    'v1.driver.DriverPassthruController._default': 'a method of a driver, by system administrators',
+    'v1.event.EventsController.post': 'events of ports',
+    'v1.inspection_rule.InspectionRuleController.delete': 'no body',
+    'v1.inspection_rule.InspectionRuleController.patch': 'actions that may set any attribute, by system administrators',
+    'v1.inspection_rule.InspectionRuleController.post': 'actions that may set any attribute, by system administrators',
+    'v1.node.BootDeviceController.put': 'a boot device; each flow of ours sets its own',
+    'v1.node.IndicatorController.put': 'the state of a light',
+    'v1.node.InjectNmiController.put': 'no body; the host is interrupted, and not started',
+    'v1.node.NodeConsoleController.put': 'on or off',
+    'v1.node.NodeMaintenanceController.delete': 'no body',
+    'v1.node.NodeMaintenanceController.put': 'a reason',
+    'v1.node.NodeStatesController.boot_mode': 'a boot mode',
+    # What starts a host in a flow is for the conductor to ask. Of a body Ironic writes to instance_info the keys configdrive,
+    # rescue_password and hashed_rescue_password only, and it drops parameters that it does not know.
+    'v1.node.NodeStatesController.provision': 'a verb, steps, a config drive, a password, a runbook',
+    'v1.node.NodeStatesController.raid': 'logical disks',
+    'v1.node.NodeStatesController.secure_boot': 'on or off',
+    'v1.node.NodeTraitsController.delete': 'no body',
+    'v1.node.NodeTraitsController.put': 'names of traits',
+    'v1.node.NodeVIFController.delete': 'no body',
+    'v1.node.NodeVIFController.post': 'a network interface',
+    'v1.node.NodesController.delete': 'no body',
+    'v1.port.PortsController.delete': 'no body',
+    'v1.port.PortsController.patch': 'a port',
+    'v1.port.PortsController.post': 'a port',
+    'v1.portgroup.PortgroupsController.delete': 'no body',
+    'v1.portgroup.PortgroupsController.patch': 'a port group',
+    'v1.portgroup.PortgroupsController.post': 'a port group',
+    'v1.ramdisk.ContinueInspectionController.post': 'an inventory, by a ramdisk; hooks of the operator read it',
+    'v1.ramdisk.HeartbeatController.post': 'address, version and token of a ramdisk',
+    'v1.runbook.RunbookTraitsController.delete': 'no body',
+    'v1.runbook.RunbookTraitsController.put': 'names of traits',
+    'v1.runbook.RunbooksController.delete': 'no body',
+    'v1.runbook.RunbooksController.patch': 'steps, by rules of their own',
+    'v1.runbook.RunbooksController.post': 'steps, by rules of their own',
+    'v1.volume_connector.VolumeConnectorsController.delete': 'no body',
+    'v1.volume_connector.VolumeConnectorsController.patch': 'a volume connector',
+    'v1.volume_connector.VolumeConnectorsController.post': 'a volume connector',
+    'v1.volume_target.VolumeTargetsController.delete': 'no body',
+    'v1.volume_target.VolumeTargetsController.patch': 'a volume target',
+    'v1.volume_target.VolumeTargetsController.post': 'a volume target',
+}
+"""Routes that write, and what they take instead of a node."""
+
+READS = frozenset({
+    'get', 'get_all', 'get_one', 'detail', 'index', 'logical_disk_properties', 'methods', 'properties', 'supported', 'validate',
+})  # fmt: skip
+"""Names of methods that write nothing."""
+
+
+def find_routes() -> dict[str, Check]:
+    """Every route of Ironic's application, by name, with what is checked on it.
+
+    Of all controllers of the package: some are found by the code of a ``_lookup`` only, which no walk of attributes sees.
+    """
+    modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(controllers.__path__, _PACKAGE)]
+    classes = [c for m in modules for _, c in inspect.getmembers(m, inspect.isclass) if c.__module__ == m.__name__]
+    return {name: _check_of(name) for controller in classes for name in _exposed(controller)}
+
+
+def name_of(controller: Any) -> str:
+    """The name of the route that pecan has found: of a bound method of a controller."""
+    return _name(type(controller.__self__), controller.__name__) if inspect.ismethod(controller) else ''
+
+
+def unclassified(routes: Mapping[str, Check]) -> tuple[str, ...]:
+    """Routes that write and that no table here names, of a release of Ironic that is newer than the tables."""
+    named = CHECKED.keys() | HARMLESS.keys()
+    return tuple(sorted(name for name in routes if name not in named and name.rpartition('.')[2] not in READS))
+
+
+def _check_of(name: str) -> Check:
+    if name in CHECKED:
+        return CHECKED[name]
+    return Check.NOTHING if name in HARMLESS or name.rpartition('.')[2] in READS else Check.NODE_DOCUMENT
+
+
+def _exposed(controller: type) -> Iterator[str]:
+    for name, _ in inspect.getmembers(controller, iscontroller):
+        if name not in _INTERNAL:
+            yield _name(controller, name)
+
+
+def _name(controller: type, method: str) -> str:
+    return f'{controller.__module__.removeprefix(_PACKAGE)}.{controller.__qualname__}.{method}'
