@@ -18,26 +18,18 @@ from collections.abc import Iterator
 from typing import Any, assert_never
 
 from ironic.api import method
-from ironic.api.controllers.v1 import node as node_api
 from ironic.api.controllers.v1 import utils as api_utils
-from ironic.common import exception, states
+from ironic.common import exception
 from ironic.conf import CONF
-from ironic.drivers import base as driver_base
 from oslo_log import log
 from pecan import Pecan, hooks
 
 from baremetal_acc import conf as core
-from baremetal_acc_ironic import api_routes, gate, opts, policy, requester
+from baremetal_acc_ironic import api_routes, host_start, interface_overrides, opts, policy, requester
 from baremetal_acc_ironic.api_routes import Check
 from baremetal_acc_ironic.patch_document import DEPLOY_INTERFACE, Finding, InterfaceOverride, UnknownContent, find_overrides
 
 LOG = log.getLogger(__name__)
-
-INTERFACE_KEYS = frozenset(f'{name}_interface' for name in driver_base.ALL_INTERFACES)
-"""Keys that ``Node.get_interface`` looks for in ``instance_info`` (ironic 39.0.0, objects/node.py)."""
-
-_STOPS = (states.POWER_OFF, states.SOFT_POWER_OFF)
-"""Whatever else the power route takes starts a host."""
 
 
 class Refused(Exception):
@@ -134,7 +126,7 @@ def _check_document(state: Any) -> None:
         return
     choosable = tuple(CONF[core.GROUP].tenant_deploy_interfaces)
     for document in _documents(state):
-        found = find_overrides(document, interfaces=INTERFACE_KEYS, choosable=choosable)
+        found = find_overrides(document, interfaces=interface_overrides.KEYS, choosable=choosable)
         if found:
             node = _node_named(state, document)
             LOG.warning('node %s: %s may not write %s of instance_info', node, who and who.label, ', '.join(map(_key, found)))
@@ -194,13 +186,12 @@ def _why_not(node: str, findings: tuple[Finding, ...]) -> str:
 
 def _check_start(state: Any) -> None:
     target = _arguments(state).get('target')
-    # What Ironic does not know it refuses itself (400).
-    if not isinstance(target, str) or target in _STOPS or target not in node_api.ALLOWED_TARGET_POWER_STATES:
-        return
+    if not isinstance(target, str) or target not in host_start.STARTING:
+        return  # Ironic refuses what it does not know (400), and the power interface what it does not
     node = _find_node(state, 'baremetal:node:set_power_state')
     if node.driver not in opts.HARDWARE_TYPES:
         return
-    why = gate.refusal(node, target, requester.of(state.request.context))
+    why = host_start.refusal(node, target, requester.of(state.request.context))
     if why is not None:
         LOG.warning('node %s: %s is refused: %s', node.uuid, target, why)
         raise exception.ClientSideError(why, status_code=409)

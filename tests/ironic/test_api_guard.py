@@ -21,7 +21,7 @@ from ironic.conductor import rpcapi
 from pecan import rest
 from pecan.util import iscontroller
 
-from baremetal_acc_ironic import api_guard, api_routes, gate, requester
+from baremetal_acc_ironic import api_guard, api_routes, requester
 from baremetal_acc_ironic.api_routes import CHECKED, HARMLESS, READS, Check
 from tests.ironic.api import LESSEE, OWNER, with_api
 from tests.ironic.roles_case import STRANGER, RolesCase
@@ -383,7 +383,7 @@ class TestStarts(GuardCase):
         super().setUp()
         self.asked: list[tuple[str, str, requester.Requester | None]] = []
         self.answer: str | None = 'the locks are not proven'
-        self._monkeypatch.setattr(gate, 'refusal', self._refusal)
+        self._monkeypatch.setattr(host_start, 'refusal', self._refusal)
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)
         assert 'Off' == self.host()
 
@@ -565,7 +565,7 @@ class TestRoutes(GuardCase):
         self.called: list[str] = []
         for name in CALLS:
             self._monkeypatch.setattr(rpcapi.ConductorAPI, name, lambda *_, _name=name, **__: self._record(_name))
-        self._monkeypatch.setattr(gate, 'refusal', lambda *_: 'no')
+        self._monkeypatch.setattr(host_start, 'refusal', lambda *_: 'no')
         (self._policy / 'passthru.yaml').write_text('"baremetal:node:vendor_passthru": "role:reader"\n')
         self.config(group='oslo_policy', policy_dirs=[str(self._policy)])
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)

@@ -151,7 +151,16 @@ class TestCases:
             ):
                 assert expected == find_overrides(document, interfaces=KEYS, choosable=CHOOSABLE), document
         copied = [{'op': 'copy', 'from': '/extra/x', 'path': f'/instance_info/{DEPLOY_INTERFACE}'}]
-        assert (InterfaceOverride(key=DEPLOY_INTERFACE),) == find_overrides(copied, interfaces=KEYS, choosable=CHOOSABLE)
+        for one in copied[0], copied[0] | {'value': 'ramdisk'}, copied[0] | {'op': 'move', 'value': 'ramdisk'}:
+            # The library does not look at the value of a copy.
+            assert (InterfaceOverride(key=DEPLOY_INTERFACE),) == find_overrides([one], interfaces=KEYS, choosable=CHOOSABLE)
+
+    def test_a_pointer_is_decoded(self) -> None:
+        """As the library does; first the slash, then the tilde."""
+        for pointer, key in (('/instance_info/a~1b', 'a/b'), ('/instance_info/a~0b', 'a~b'), ('/instance_info/a~01b', 'a~1b')):
+            patch = [{'op': 'add', 'path': pointer, 'value': 'x'}]
+            assert {key: 'x'} == applied({'instance_info': {}}, patch)['instance_info']
+            assert (InterfaceOverride(key=key),) == find_overrides(patch, interfaces={'a/b', 'a~b', 'a~1b'})
 
     def test_a_text_for_all_of_it_is_found(self) -> None:
         """Ironic's field would read a dictionary from it, if its schema did not refuse it first."""
