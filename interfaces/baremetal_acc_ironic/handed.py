@@ -119,7 +119,7 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
 
 
 def interfered(mind: Memory, job: Job) -> Memory:
-    """What is remembered, with the cards that somebody else may have written while a job worked, as it is stored with the job."""
+    """What is remembered, with the cards that somebody else may have written while a job worked: stored with the job."""
     return replace(mind, exposed=mind.exposed | job.suspect)
 
 
@@ -170,9 +170,9 @@ def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> 
     for a in inventory.accelerators:
         if a.id in mind.exposed and not restore.written_anew(job, a.id, firmware=True, places=()):
             why = (
-                f"{a.id} is quarantined: its locks stood open while the node was somebody else's or to a host that ran meanwhile, "
-                'or it is not what was handed over, and no rule says what it has to run, so that it could not be written anew (add a firmware rule and an '
-                'image, and clean the node)'
+                f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or to a host that ran "
+                'meanwhile, or it is not what was handed over; and no rule says what it has to run, so that it could not be '
+                'written anew (add a firmware rule and an image, and clean the node)'
             )
             found.append(Quarantine(device=a.id, since=now, why=why, firmware=True, refs=tuple(c.ref for c in a.firmware)))
     return tuple(found)

@@ -126,14 +126,15 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
-    if node.provision_state in outcome.TENANT_STATES and host is not None and host.system is not None:
+    suspect = bool(met.suspect) or marked.exposed != mind.exposed
+    if (node.provision_state in outcome.TENANT_STATES or suspect) and host is not None and host.system is not None:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
         off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
         actions.insert(0, off)
         if host.power is PowerState.ON or _owes_power(job):
             kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
             actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
-    if marked.quarantined:
+    if marked.quarantined or suspect:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
     new = begin(
         Plan(target=made.target, actions=tuple(actions), parallel=made.parallel),

@@ -659,7 +659,9 @@ def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None
 
 def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
     if step is steps.UNLOCK:
-        return mind.opened if touched(job) else None
+        # One that found nothing to open leaves what an earlier one has opened.
+        earlier = mind.opened is not None and bool(mind.opened.accelerators)
+        return mind.opened if touched(job) or earlier else None
     looked = job.verdict is not None and (bool(job.verdict.findings) or not failed)
     if step is not steps.PUBLISH and looked and not open_locks(job):
         return None
