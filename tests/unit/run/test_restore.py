@@ -288,7 +288,7 @@ def test_a_card_that_comes_back_after_its_failure_is_put_back():
 
 
 def test_a_host_that_runs_again_is_powered_off_before_what_was_there_is_put_back():
-    """Somebody has powered the held host on: nothing is written while its code may run, and the card is suspect all the same."""
+    """Somebody has powered the held host on: nothing is written while its code may run, and the card stays suspect."""
 
     class PoweredOn(Connection):
         def finish(self, ref):
