@@ -190,16 +190,21 @@ def _met(
 
 def met(job: Job, found: Iterable[Interference]) -> Job:
     """The job with what it has met, of one kind and place once. It has failed, and every lock is still engaged."""
+    new = tuple(found)
+    before = {(one.kind, one.ref) for one in job.interferences}
+    reasons = (*job.reasons, *(str(one) for one in new if (one.kind, one.ref) not in before))
+    return replace(_noted(job, new), reasons=tuple(dict.fromkeys(reasons)))
+
+
+def _noted(job: Job, found: Iterable[Interference]) -> Job:
+    """The job with what it has met, where its reasons say so already, or its end will."""
     known = {(one.kind, one.ref): one for one in job.interferences}
-    reasons = list(job.reasons)
     for one in found:
         earlier = known.get((one.kind, one.ref))
-        if earlier is None:
-            reasons.append(str(one))
         known[one.kind, one.ref] = (
             one if earlier is None else replace(earlier, accelerators=earlier.accelerators | one.accelerators)
         )
-    return replace(job, interferences=tuple(known.values()), reasons=tuple(reasons))
+    return replace(job, interferences=tuple(known.values()))
 
 
 # ---------------------------------------------------------------------------------------------------------------- the looks
@@ -239,11 +244,11 @@ def hosts_of(job: Job, inventory: Inventory) -> dict[Ref, HostReading]:
 def lost_locks(job: Job, inventory: Inventory, verdict: Verdict, now: datetime) -> Job:
     """The job after its final look, with the cards whose locks do not hold on a host that it has given back, or that has run.
 
-    A lock that was lost by the very start of the host was open to what that started.
+    A lock that was lost by the very start of the host was open to what that started. The end of the job says so.
     """
     if not _may_have_run(job, inventory):
         return job
-    return met(
+    return _noted(
         job,
         [
             Interference(
@@ -289,7 +294,7 @@ def another_version(job: Job, action: Flash | Program, found: str | None, now: d
         expected=action.expects,
         found=found,
     )
-    return replace(job, interferences=(*job.interferences, one))
+    return _noted(job, [one])
 
 
 __all__ = [

@@ -80,7 +80,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     return replace(
         job,
         verdict=verdict,
-        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why))),
+        # What a lost lock leads to is told after the lock itself.
+        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why, *map(str, job.interferences)))),
         quarantined=end.quarantined,
     )
 
