@@ -71,7 +71,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     end = restore.judge(job, inventory)
-    if still_open or job.interferences or end.quarantined or tools.unusable(job, inventory) or job.off_since is not None:
+    stays_off = bool(job.interferences) or job.off_since is not None
+    if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:
         job, off = _kept_off(job, target, tools, now)
         if off is None:
             return job

@@ -134,7 +134,9 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
         if host.power is PowerState.ON or _owes_power(job):
             kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
             actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
-    if marked.quarantined or suspect:
+    if suspect:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
+    if marked.quarantined:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
     new = begin(
         Plan(target=made.target, actions=tuple(actions), parallel=made.parallel),
@@ -154,7 +156,8 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     # A host that has run is read anew once it is off.
     held_off = () if met.interferences else job.held_off
     shut = interference.closed(inventory, tools.baseline, target.node)
-    memory.store(node, replace(marked, job=replace(new, undos=job.undos, held_off=held_off, shut=shut)))
+    new = replace(new, held_off=held_off, shut=shut)
+    memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 
 def _seen(task: Any, mind: Memory, job: Job, tools: Tools) -> Inventory:

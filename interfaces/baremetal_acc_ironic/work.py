@@ -545,7 +545,8 @@ def _end(
     :raises StepFailed: as :func:`_turn`.
     """
     memory.held(task.node)
-    mind = handed.interfered(replace(mind, undos=job.undos), job)
+    mind = replace(mind, undos=job.undos)
+    mind = handed.interfered(mind, job)
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None
