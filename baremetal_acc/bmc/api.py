@@ -11,7 +11,7 @@ from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress, Upload
-from baremetal_acc.model.inventory import BmcFacts, Gap, PlatformDevice, PowerState, TaskReading
+from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PlatformDevice, PowerState, TaskReading
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
@@ -269,6 +269,12 @@ class Connection(Protocol):
 
         :raises BmcUnsupported: it offers none that brings this in force.
         :raises BmcError: it was not accepted.
+        """
+
+    def host(self, system: Ref) -> HostReading:
+        """Power state and LastResetTime of a System, read now, in one request where the protocol allows.
+
+        :raises BmcError: it could not be read.
         """
 
     def last_reset(self, system: Ref) -> str | None:

@@ -26,7 +26,7 @@ from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState, Unlocked
 from baremetal_acc.cli.work import Prepared, Request, Sendings, Verb
 from baremetal_acc.conf import GROUP
-from baremetal_acc.decide import restore
+from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.errors import AccError, NotMet, Refused, StaleJob, StateError, WriteFailed
 from baremetal_acc.model.inventory import Inventory, PowerState
@@ -295,7 +295,8 @@ class Execution:
             made=prepared.made,
             power=_host_power(prepared.inventory),
         )
-        one.save(run.bound(replace(job, engagements=kept, undos=state.undos), prepared.target))
+        shut = interference.closed(prepared.inventory, prepared.tools.baseline, prepared.target.node)
+        one.save(run.bound(replace(job, engagements=kept, undos=state.undos, shut=shut), prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)
 
@@ -377,7 +378,7 @@ class Execution:
             'outcome': word,
             **actions(one.job, one.made, one.labels, one.sendings),
             'verdict': None if verdict is None else render.verdict(verdict),
-            'quarantined': list(one.job.quarantined),
+            'quarantined': list(dict.fromkeys((*one.job.quarantined, *sorted(one.job.suspect)))),
             'error': render.failure(error),
         }
         return Result(document=document, code=code)
@@ -483,7 +484,7 @@ def _quarantines(one: _Running, *, good: bool) -> tuple[Quarantined, ...]:
         found[device, left.firmware] = Quarantined(
             accelerator=device, at=datetime.now(UTC), why=why, firmware=left.firmware, refs=left.places, anew=left.anew
         )
-    return tuple(found.values())
+    return work.suspected(found.values(), one.job.interferences)
 
 
 _WRITES = (Release, Flash, Program, Reset, Engage)

@@ -13,7 +13,7 @@ from baremetal_acc import run
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
-from baremetal_acc.decide import mending, restore, unseen, waiver
+from baremetal_acc.decide import interference, mending, restore, unseen, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
@@ -27,6 +27,7 @@ from baremetal_acc.model.job import (
     Engage,
     Finding,
     Flash,
+    Interference,
     Job,
     Met,
     Note,
@@ -143,6 +144,7 @@ def look(
     now = datetime.now(UTC)
     signing: list[bool] = []
     inventory = run.observe(target, tools, now, looked=lambda looks, _: signing.extend(seen.measures for seen in looks))
+    state = meanwhile(state, inventory)
     if request.forget_vanished:
         there = {a.id for a in inventory.accelerators}
         state = replace(state, quarantined=tuple(m for m in state.quarantined if not there.isdisjoint(suspects(m, inventory))))
@@ -354,6 +356,24 @@ def _quarantine_notes(state: TargetState, inventory: Inventory, made: Plan) -> I
             what = f'this does not end it, but {_mending(mark)} that writes anew what was spoilt'
         for device in sorted(suspects(mark, inventory).intersection(names)):
             yield Note(label=names[device], text=f'quarantined since {mark.at:%Y-%m-%d %H:%M:%S}Z: {what}')
+
+
+def meanwhile(state: TargetState, inventory: Inventory) -> TargetState:
+    """What is remembered, with the cards quarantined that were left unlocked on a host that was left off and has run since."""
+    left = frozenset(mark.accelerator for mark in state.unlocked)
+    if state.job is None or not state.job.ended or not left:
+        return state
+    ran = interference.ran_meanwhile(state.job.held_off, left, inventory)
+    return replace(state, quarantined=suspected(state.quarantined, ran)) if ran else state
+
+
+def suspected(marks: Iterable[Quarantined], found: Iterable[Interference]) -> tuple[Quarantined, ...]:
+    """These marks, with one for each card that somebody else may have written: ``apply`` writes it again."""
+    known = {(m.accelerator, m.firmware): m for m in marks}
+    for one in found:
+        for card in sorted(one.accelerators):
+            known.setdefault((card, True), Quarantined(accelerator=card, at=one.at, why=f'{one}: {card} is quarantined'))
+    return tuple(known.values())
 
 
 def quarantined(state: TargetState, inventory: Inventory) -> tuple[str, ...]:

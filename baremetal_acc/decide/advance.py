@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from baremetal_acc.decide import interference
 from baremetal_acc.decide.flash import Effect, Seen, following
 from baremetal_acc.decide.images import same_version
+from baremetal_acc.model.inventory import HostReading
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -34,7 +36,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import ResetKind, Scope
-from baremetal_acc.model.ref import BmcName
+from baremetal_acc.model.ref import BmcName, Ref
 
 UNASKED = 1_000_000
 """As a number of updates that run: the BMC could not be asked, and gets no more."""
@@ -82,11 +84,13 @@ class Sight:
     :ivar resets: True: it came; False: not yet; None: the BMC is silent.
     :ivar foreign: updates that run and are not the job's, or that the job has given up, by BMC; :data:`UNASKED` where the BMC
         does not tell.
+    :ivar hosts: what was read of the Systems that the job holds off; one that could not be read is missing.
     """
 
     writes: Mapping[int, WriteSight] = field(default_factory=dict)
     resets: Mapping[int, bool | None] = field(default_factory=dict)
     foreign: Mapping[BmcName, int] = field(default_factory=dict)
+    hosts: Mapping[Ref, HostReading] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
         job = expire(job, now)
     job = _writes_seen(job, sight, now, patience)
     job = _resets_seen(job, sight, now, patience)
+    job = interference.watched(job, sight.hosts, now, interference.tail(patience.poll))
     job = _busy_for_too_long(job, sight, now, patience)
     job = _give_up_what_is_pointless(job, now)
     match current(job):

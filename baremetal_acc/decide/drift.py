@@ -132,7 +132,7 @@ def remembered(before: Inventory | None, now: Inventory) -> Inventory:
     return Inventory(
         target=now.target,
         at=now.at,
-        bmcs=tuple(replace(b, session='', update=None, active_tasks=()) for b in now.bmcs),
+        bmcs=tuple(replace(b, session='', update=None, active_tasks=(), last_reset=None) for b in now.bmcs),
         accelerators=tuple(sorted(devices, key=lambda a: a.id)),
         gaps=tuple(g for g in now.gaps if g.hides),
     )

@@ -49,6 +49,17 @@ class PowerState(StrEnum):
     UNKNOWN = 'Unknown'
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReading:
+    """Whether a System is on, and when it was last reset, of one and the same read.
+
+    :ivar last_reset: LastResetTime as the BMC writes it, None where it has none; only compared for being another than before.
+    """
+
+    power: PowerState
+    last_reset: str | None = None
+
+
 class TaskState(StrEnum):
     """What is known of a task of a BMC, in the only three ways that matter, and why there is a fourth.
 
@@ -165,6 +176,7 @@ class BmcFacts:
     :ivar system: that System.
     :ivar active_tasks: tasks that still run.
     :ivar accounts: who may log in; None where the driver does not ask.
+    :ivar last_reset: of that System, as of :class:`HostReading`.
     """
 
     name: BmcName
@@ -177,6 +189,12 @@ class BmcFacts:
     power: PowerState = PowerState.UNKNOWN
     active_tasks: tuple[TaskReading, ...] = ()
     accounts: Accounts | None = None
+    last_reset: str | None = None
+
+    @property
+    def host(self) -> HostReading:
+        """What was read of that System."""
+        return HostReading(power=self.power, last_reset=self.last_reset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

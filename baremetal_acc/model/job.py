@@ -385,6 +385,64 @@ class TurnedAway:
     hint: str | None = None
 
 
+class InterferenceKind(StrEnum):
+    """What a job has met that it did not make, by what shows it.
+
+    ``host-on``: a host that it holds off is on. ``host-reset``: that host was reset since it was read off. ``firmware`` and
+    ``function``: a card shows another version than the one that was planned with. ``lock``: a lock is open that was closed, on
+    a host that may have run since.
+    """
+
+    HOST_ON = 'host-on'
+    HOST_RESET = 'host-reset'
+    FIRMWARE = 'firmware'
+    FUNCTION = 'function'
+    LOCK = 'lock'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interference:
+    """Cards that somebody else may have written while a job held them open: what it wrote to them before counts for nothing.
+
+    :ivar accelerators: the cards that were not known to be closed then.
+    :ivar ref: what showed it: the System, the lock, or what of a card has another version.
+    :ivar expected: what the job had left or planned with, in the BMC's own words; ``found`` what it met.
+    """
+
+    kind: InterferenceKind
+    accelerators: frozenset[AcceleratorId]
+    at: datetime
+    ref: Ref
+    expected: str | None = None
+    found: str | None = None
+
+    def __str__(self) -> str:
+        what = {
+            InterferenceKind.HOST_ON: f'the host was held off, and {self.ref} is {self.found}',
+            InterferenceKind.HOST_RESET: (
+                f'the host was held off, and has run: the last reset of {self.ref} was at {self.expected}, and is at '
+                f'{self.found} now'
+            ),
+            InterferenceKind.FIRMWARE: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
+            InterferenceKind.FUNCTION: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
+            InterferenceKind.LOCK: f'the lock at {self.ref} is {self.found}, and the host may have run since it was closed',
+        }[self.kind]
+        cards = ', '.join(sorted(self.accelerators)) or 'no card'
+        return f'somebody else may have written {cards} meanwhile: {what}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOff:
+    """A System that a job holds off, as it was first read off: what tells whether it has run since.
+
+    :ivar last_reset: as of :class:`~baremetal_acc.model.inventory.HostReading`; None: only a read that finds it on tells.
+    """
+
+    system: Ref
+    at: datetime
+    last_reset: str | None = None
+
+
 class Flow(StrEnum):
     """Who runs the job: one of Ironic's flows, or the command line."""
 
@@ -416,6 +474,9 @@ class Job:
         were stored before there was such a field.
     :ivar off_since: when the end of the job first asked for a host to be powered off that must not run, UTC.
     :ivar turned_away: BMCs that refuse our credentials: they are not asked again before their time.
+    :ivar held_off: the hosts that it holds off, as they were first read off.
+    :ivar shut: cards whose demanded paths were proven closed when the job began, and were not found open since.
+    :ivar interferences: what it met and did not make. A job with any of them has failed.
     """
 
     id: str
@@ -441,6 +502,14 @@ class Job:
     bmcs: tuple[tuple[BmcName, str], ...] = ()
     off_since: datetime | None = None
     turned_away: tuple[TurnedAway, ...] = ()
+    held_off: tuple[HeldOff, ...] = ()
+    shut: frozenset[AcceleratorId] = frozenset()
+    interferences: tuple[Interference, ...] = ()
+
+    @property
+    def suspect(self) -> frozenset[AcceleratorId]:
+        """The cards that somebody else may have written meanwhile: nobody uses them before they are written again."""
+        return frozenset(card for one in self.interferences for card in one.accelerators)
 
     @property
     def writing(self) -> bool:
@@ -484,12 +553,14 @@ class Failed:
 
     :ivar wrote: whether anything was written to a device.
     :ivar quarantined: devices that nobody may use: a write failed, and what was there before could not be put back.
+    :ivar interferences: what it met and did not make.
     """
 
     reasons: tuple[str, ...]
     wrote: bool
     verdict: Verdict | None = None
     quarantined: tuple[AcceleratorId, ...] = ()
+    interferences: tuple[Interference, ...] = ()
 
 
 Outcome = Done | Wait | Failed
@@ -504,6 +575,9 @@ __all__ = [
     'Finding',
     'Flash',
     'Flow',
+    'HeldOff',
+    'Interference',
+    'InterferenceKind',
     'Item',
     'ItemState',
     'Job',

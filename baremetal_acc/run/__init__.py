@@ -11,7 +11,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from baremetal_acc.decide import admission, restore
+from baremetal_acc.decide import admission, interference, restore
 from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up
 from baremetal_acc.errors import AccError, BmcNotAuthorised
 from baremetal_acc.model.inventory import Inventory
@@ -24,6 +24,7 @@ from baremetal_acc.run.ending import final_look, outcome_of, shut_out
 from baremetal_acc.run.looking import Bmcs, check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, perform
+from baremetal_acc.run.power import power_off
 from baremetal_acc.run.sighting import of_asked_bmcs, sight_of
 from baremetal_acc.run.tools import Attestor, ImageStore, PlacementShell, Target, Tools
 
@@ -69,6 +70,10 @@ def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, O
         sight = sight_of(job, bmcs, now, tools.patience)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = move.job
+        running = interference.running(job, sight.hosts)
+        if running:
+            tools.save(job)  # what was seen is stored before it is undone
+            power_off(running, bmcs, tools)
         putting_back = job.verdict is None and bool(restore.due(job, now))
         if putting_back:
             # What failed comes first: nothing is closed or reset before it is known what has to be put back.
@@ -77,6 +82,12 @@ def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, O
             inventory = observe(target, tools, now) if putting_back or needs_inventory(move) else None
         except AccError as exc:
             return blind(job, move, exc, tools, now)
+        if inventory is not None:
+            job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
+            if job.interferences != move.job.interferences:
+                move = Move(job=job)  # what is still due is decided by the next turn, which knows of it
+                tools.save(job)
+                power_off(interference.running(job, interference.hosts_of(job, inventory)), bmcs, tools)
         if putting_back and inventory is not None:
             return _put_back(job, inventory, tools, now)
         try:

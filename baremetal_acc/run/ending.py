@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from baremetal_acc.decide import restore
+from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
 from baremetal_acc.decide.verify import shows_another
@@ -19,6 +19,7 @@ from baremetal_acc.model.job import (
     Finding,
     Flash,
     Flow,
+    InterferenceKind,
     Item,
     ItemState,
     Job,
@@ -54,6 +55,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         if ride_out or (patient and exc.waiting_helps):
             return job
         return _unseen(job, target, tools, exc, now)
+    job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
     changed = any(map(_changes, job.items))
     still_open = unprotected(verdict)
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
@@ -65,10 +67,12 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job = ended(job, position, ItemState.FAILED, now, found)
     if wrong and not job.second and restore.due(job, now):
         return replace(job, second=True)
+    job = interference.lost_locks(job, inventory, verdict, now)
     reasons = [str(f) for f in unmet] if job.demands_met else []
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     end = restore.judge(job, inventory)
-    if still_open or end.quarantined or tools.unusable(job, inventory) or job.off_since is not None:
+    stays_off = bool(job.interferences) or job.off_since is not None
+    if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:
         job, off = _kept_off(job, target, tools, now)
         if off is None:
             return job
@@ -77,7 +81,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     return replace(
         job,
         verdict=verdict,
-        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why))),
+        # What a lost lock leads to is told after the lock itself.
+        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why, *map(str, job.interferences)))),
         quarantined=end.quarantined,
     )
 
@@ -155,7 +160,8 @@ def _kept_off(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Jo
         except AccError as exc:
             why_not = str(exc)
         if why_not is None:
-            told += [] if job.off_since is None else ['the host was powered off again']
+            woke = any(one.kind is InterferenceKind.HOST_ON and one.ref == system for one in job.interferences)
+            told += ['the host was powered off again'] if woke or job.off_since is not None else []
             continue
         first = job.off_since or now
         if now - first <= tools.patience.reset and now <= job.deadline + tools.patience.reset:
@@ -228,5 +234,11 @@ def outcome_of(job: Job) -> Outcome:
     """What the shell is told of a job that has ended."""
     if job.reasons:
         wrote = any(i.state.begun and not i.untouched and isinstance(i.action, Flash | Program) for i in job.items)
-        return Failed(reasons=job.reasons, wrote=wrote, verdict=job.verdict, quarantined=job.quarantined)
+        return Failed(
+            reasons=job.reasons,
+            wrote=wrote,
+            verdict=job.verdict,
+            quarantined=job.quarantined,
+            interferences=job.interferences,
+        )
     return Done(verdict=job.verdict)

@@ -3,11 +3,12 @@
 """How is a System powered off, reset and given back, and when is it not?"""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.bmc.api import Connection
-from baremetal_acc.decide import restore
+from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.errors import AccError, BmcBusy, BmcUnreachable
 from baremetal_acc.model.inventory import Inventory, PowerState
@@ -35,6 +36,11 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 switch(bmc, action.system, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
             why = _not_given_back(job, action.system, target, tools, now)
+            settles = interference.tail(tools.patience.poll)
+            # Who died over this may have powered it on.
+            if action.system in held(job) and item.since == now:
+                job = interference.watched(job, {action.system: bmc.host(action.system)}, now, settles, [action.system])
+            why += [f'{card} has to be written again' for card in sorted(job.suspect)]
             if why:
                 if action.system in held(job):
                     off_again(bmc, action.system, tools)
@@ -115,6 +121,21 @@ def off_again(bmc: Connection, system: Ref, tools: Tools) -> str | None:
         LOG.info('%s must not run, and could not be powered off: %s', system, exc)
         return str(exc)
     return f'it was told to power off, and is {power}'
+
+
+def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
+    """Power Systems off at once that run while the job holds them off.
+
+    Nothing is waited for, an update neither: what it writes counts for nothing already, and the code of somebody else is
+    about to meet open cards. A BMC that does not take it is asked again by the next turn.
+    """
+    for system in systems:
+        try:
+            why_not = off_again(bmcs[system.bmc], system, tools)
+        except AccError as exc:
+            why_not = str(exc)
+        if why_not is not None:
+            LOG.warning('%s was held off and runs: %s', system, why_not)
 
 
 def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:

@@ -6,12 +6,13 @@ import logging
 from dataclasses import replace
 from datetime import datetime
 
+from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls
 from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcRefused, BmcUnreachable
-from baremetal_acc.model.inventory import PowerState, TaskState
+from baremetal_acc.model.inventory import HostReading, PowerState, TaskState
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
@@ -30,6 +31,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     asked: set[BmcName] = set()
     foreign: dict[BmcName, int] = {}
     at = current(job)
+    hosts = _hosts(job, bmcs)
     for position, item in enumerate(job.items):
         action = item.action
         if isinstance(action, Flash | Program) and at is Stage.WRITE and not item.state.ended:
@@ -41,8 +43,28 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 stalled = stalls(item, now, patience)
                 writes[position] = _write_sight(item, action, bmcs, now, busy=foreign[name] > 0, stalled=stalled)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
-            resets[position] = _reset_came(item, action, bmcs)
-    return Sight(writes=writes, resets=resets, foreign=foreign)
+            if action.purpose is ResetPurpose.HOLD:
+                seen = hosts.get(action.system)
+                resets[position] = None if seen is None else seen.power is PowerState.OFF
+            else:
+                resets[position] = _reset_came(item, action, bmcs)
+    return Sight(writes=writes, resets=resets, foreign=foreign, hosts=hosts)
+
+
+def _hosts(job: Job, bmcs: Bmcs) -> dict[Ref, HostReading]:
+    """What the Systems are that the job holds off, or is waiting to see off: one read of each."""
+    waits = (
+        i.action.system
+        for i in job.items
+        if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.HOLD and i.state is ItemState.RUNNING
+    )
+    found = {}
+    for system in dict.fromkeys((*waits, *interference.holding(job))):
+        try:
+            found[system] = bmcs[system.bmc].host(system)
+        except AccError as exc:
+            LOG.info('%s', exc)
+    return found
 
 
 def of_asked_bmcs(move: Move, sight: Sight) -> Move:
@@ -118,10 +140,7 @@ def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:
         if action.purpose is ResetPurpose.ENFORCE and action.kind is ResetKind.BMC_RESET:
             last = bmc.last_reset(action.system)
             return last not in (None, item.before) if item.before else item.silent
-        power = bmc.power(action.system)
-        if action.purpose is ResetPurpose.HOLD:
-            return power is PowerState.OFF
-        if power is not PowerState.ON:
+        if bmc.power(action.system) is not PowerState.ON:
             return False
         return item.before is None or bmc.last_reset(action.system) not in (None, item.before)
     except AccError as exc:

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.decide.baseline import demands
 from baremetal_acc.decide.images import same_version, unfit
@@ -61,6 +62,8 @@ def write(
         now_there = replace(action, expects=found.version, staged=found.staged)
         return with_item(job, position, replace(item, state=ItemState.PLANNED, action=now_there))
     if moved is not None:
+        if found is not None and not _same(found.version, action.expects):
+            job = interference.another_version(job, action, found.version, now)
         return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
     try:
         image = image_of(tools, action.image, action.content)

@@ -15,12 +15,12 @@ from typing import Any
 from ironic.common import metrics_utils
 from oslo_log import log
 
-from baremetal_acc.decide import restore, watch
+from baremetal_acc.decide import interference, restore, watch
 from baremetal_acc.decide.drift import remembered
 from baremetal_acc.decide.offer import Place
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, Flow, Item, Job
+from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
@@ -115,6 +115,47 @@ def back(task: Any, mind: Memory, inventory: Inventory, tools: Tools, by: str) -
     return new
 
 
+# ------------------------------------------------------------------------------------------------- what our own work has met
+
+
+def interfered(mind: Memory, job: Job) -> Memory:
+    """What is remembered, with the cards that somebody else may have written while a job worked: stored with the job."""
+    return replace(mind, exposed=mind.exposed | job.suspect)
+
+
+def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> None:
+    """Tell what a job has met that it did not make: in the log, the history and a metric, each once."""
+    known = {(one.kind, one.ref) for one in before}
+    for one in job.interferences:
+        if (one.kind, one.ref) not in known:
+            LOG.error('Node %s: %s', task.node.uuid, one)
+            METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.interference'), 1)
+            outcome.told(task.node, f'{one}: they are written again before anybody gets the node')
+
+
+def meanwhile(task: Any, mind: Memory, inventory: Inventory) -> Memory:
+    """What is remembered, with the cards that were left open by a step of ours on a host that has run since. Stored at once.
+
+    :param inventory: a look of now.
+    """
+    left = mind.opened
+    ran = () if left is None else interference.ran_meanwhile(left.held_off, left.accelerators, inventory)
+    if left is None or not ran:
+        return mind
+    stored = memory.load(task.node)
+    new = replace(
+        mind,
+        exposed=mind.exposed | frozenset(card for one in ran for card in one.accelerators),
+        opened=replace(left, held_off=()),
+    )
+    memory.store(task.node, replace(stored, exposed=stored.exposed | new.exposed, opened=new.opened))
+    for one in ran:
+        LOG.error('Node %s: %s', task.node.uuid, one)
+        METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.interference'), 1)
+        outcome.told(task.node, f'{one}: they are written again before anybody gets the node')
+    return new
+
+
 def opened_by_us(mind: Memory) -> bool:
     """A step of ours has opened locks, with the host held off: that they are open then exposes no card."""
     return mind.opened is not None or (mind.job is not None and mind.job.opened)
@@ -129,9 +170,9 @@ def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> 
     for a in inventory.accelerators:
         if a.id in mind.exposed and not restore.written_anew(job, a.id, firmware=True, places=()):
             why = (
-                f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or it is not what was handed "
-                'over, and no rule says what it has to run, so that it could not be written anew (add a firmware rule and an '
-                'image, and clean the node)'
+                f"{a.id} is quarantined: its locks stood open while the node was somebody else's, or to a host that ran "
+                'meanwhile, or it is not what was handed over; and no rule says what it has to run, so that it could not be '
+                'written anew (add a firmware rule and an image, and clean the node)'
             )
             found.append(Quarantine(device=a.id, since=now, why=why, firmware=True, refs=tuple(c.ref for c in a.firmware)))
     return tuple(found)
@@ -175,5 +216,8 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
 
 def unwritten(mind: Memory) -> list[str]:
     """Why no verification passes: cards that nobody has written since nobody can say what they run."""
-    why = "its locks stood open while the node was somebody else's, or it is not what was handed over; clean the node"
+    why = (
+        "its locks stood open while the node was somebody else's or to a host that ran meanwhile, or it is not what was handed "
+        'over; clean the node'
+    )
     return [] if mind.handed_over else [f'{d} was not written anew: {why}' for d in sorted(mind.exposed)]

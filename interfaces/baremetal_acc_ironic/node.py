@@ -33,7 +33,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.attach import Attached
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flow, Job
+from baremetal_acc.model.job import Flow, HeldOff, Job
 from baremetal_acc.model.lock import Engagement, Scope, Undo, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
@@ -84,10 +84,14 @@ class Opened:
     """A mark: locks are open, or may be. It fails every verification until all locks are engaged again.
 
     :ivar why: by whom, or by what failure.
+    :ivar held_off: the hosts that were left off with these locks open, as they were when they were read off.
+    :ivar accelerators: the cards that were not known to be closed then.
     """
 
     since: datetime
     why: str
+    held_off: tuple[HeldOff, ...] = ()
+    accelerators: frozenset[AcceleratorId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +267,8 @@ class Memory:
     :ivar unseen: tells apart what could not be seen by the last look, so that it is told once.
     :ivar handed: how the node was handed over, packed (:func:`handed_over` unpacks it), until it is ours again and compared.
     :ivar watched: what the watch knows; None before its first look after the hand-over.
-    :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's: they are written
-        anew, whatever they show, or nobody uses them.
+    :ivar exposed: devices whose locks stood open, or that were written, while the node was somebody else's, or that somebody
+        else may have written while a job worked: they are written anew, whatever they show, or nobody uses them.
     :ivar anew: what cleaning writes whatever it shows: these, and those that were handed over open and have images. It lasts
         until the whole path has written them, however often the node is handed over meanwhile.
     :ivar regions: what its slots were found to hold, and can be given; None: it has none, or was not looked at yet.

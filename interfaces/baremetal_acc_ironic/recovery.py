@@ -18,6 +18,7 @@ from oslo_utils import uuidutils
 
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.errors import AccError, StaleJob
@@ -27,7 +28,7 @@ from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run import Tools
 from baremetal_acc.run.credentials import Credentials
-from baremetal_acc_ironic import drift, outcome, quarantine, steps, work
+from baremetal_acc_ironic import drift, handed, outcome, quarantine, steps, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Opened
 from baremetal_acc_ironic.target import target as target_of
@@ -110,24 +111,31 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     """Plan to engage all locks, with the host off where somebody else's code could run."""
     node = task.node
     why = f'{job.step} ({job.flow}) was interrupted while it was writing'
-    marked = replace(mind, opened=mind.opened or Opened(since=work.now(), why=why))
+    marked = handed.interfered(replace(mind, opened=mind.opened or Opened(since=work.now(), why=why)), job)
     memory.store(node, marked)
     target = target_of(task)
     tools = tools_of(task, marked, images=False)  # a catalogue that is refused keeps no lock open
     inventory = _seen(task, marked, job, tools)
     marked = drift.looked(task, marked, inventory, NAME, job.items)
+    marked = handed.meanwhile(task, marked, inventory)
+    met = interference.looked(job, inventory, tools.baseline, target.node, work.now(), interference.tail(tools.patience.poll))
+    marked = handed.interfered(marked, met)
+    handed.tell_interference(task, job.interferences, met)
     before = marked.quarantined
     marked = quarantine.after(marked, job, inventory, work.now(), whole=False)
     made = plan(inventory, tools.baseline, target.node, tools.catalogue, parts=frozenset({Part.LOCK}), hold=True)
     host = inventory.bmc(HOST)
     actions: list[Action] = list(made.actions)
-    if node.provision_state in outcome.TENANT_STATES and host is not None and host.system is not None:
+    suspect = bool(met.suspect) or marked.exposed != mind.exposed
+    if (node.provision_state in outcome.TENANT_STATES or suspect) and host is not None and host.system is not None:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.system == host.system)]
         off = Reset(system=host.system, purpose=ResetPurpose.HOLD, kind=ResetKind.NONE, why=(why,))
         actions.insert(0, off)
         if host.power is PowerState.ON or _owes_power(job):
             kind = max((a.needs for a in actions if isinstance(a, Engage)), key=list(ResetKind).index, default=ResetKind.NONE)
             actions.append(Reset(system=host.system, purpose=ResetPurpose.RESUME, kind=kind, why=('give the host back',)))
+    if suspect:
+        actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
     if marked.quarantined:
         actions = [a for a in actions if not (isinstance(a, Reset) and a.purpose is ResetPurpose.RESUME)]
     new = begin(
@@ -145,6 +153,10 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     outcome.told(node, f'{why}: all locks are engaged again')
     new_ones = [q for q in marked.quarantined if q not in before]
     _maintain(node, ' '.join([f'{why}; its locks are being engaged again', *(q.why for q in new_ones)]))
+    # A host that has run is read anew once it is off.
+    held_off = () if met.interferences else job.held_off
+    shut = interference.closed(inventory, tools.baseline, target.node)
+    new = replace(new, held_off=held_off, shut=shut)
     memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 
@@ -176,12 +188,14 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
         mind,
         clock=clock,
         images=False,
-        save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
+        save=lambda changed: memory.store(task.node, handed.interfered(replace(mind, job=changed), changed)),
         observed=lambda inventory, _: final.append(inventory),
     )
     target = target_of(task)
     for _ in range(work.TURNS):
+        before = job.interferences
         job, came = run.tick(job, target, tools, work.now())
+        handed.tell_interference(task, before, job)
         if not isinstance(came, Wait):
             for inventory in final[-1:]:
                 mind = drift.looked(task, mind, inventory, NAME, job.items)
@@ -193,6 +207,7 @@ def _turn(task: Any, mind: Memory, job: Job) -> None:
 
 def _end(task: Any, mind: Memory, job: Job) -> None:
     node = task.node
+    mind = handed.interfered(mind, job)
     unmet = [] if job.verdict is None else [str(f) for f in run.unprotected(job.verdict)]
     reasons = list(dict.fromkeys((*job.reasons, *unmet)))
     if reasons or job.verdict is None:

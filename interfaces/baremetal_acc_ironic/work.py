@@ -23,7 +23,7 @@ from oslo_utils import uuidutils
 from baremetal_acc import run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import attach as decide_attach
-from baremetal_acc.decide import regions
+from baremetal_acc.decide import interference, regions
 from baremetal_acc.decide.advance import begin
 from baremetal_acc.decide.offer import programmed, removed
 from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
@@ -130,6 +130,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         inventory = run.observe(target_of(task), tools, now(), tasks=step.writes_images)
         mind = drift.looked(task, mind, inventory, step.name, done(mind))
         mind = handed.back(task, mind, inventory, tools, step.name)
+        mind = handed.meanwhile(task, mind, inventory)
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
             mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
@@ -217,13 +218,16 @@ def _planned(
     who = rights.begun_by(task, mind, flow)
     if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
-    job = _job(task, step, made, mind, flow)
+    shut = interference.closed(inventory, tools.baseline, target.node)
+    left = mind.opened.held_off if mind.opened is not None else ()
+    job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left)
     if arguments.get('claimed') and not back:
         mind = attach.begun(mind, made, job)
     elif back or (step is steps.RECONCILE and flow is Flow.CLEAN):
         mind = attach.worked_on(mind, job)
     if step is steps.UNLOCK and made.actions:
-        mind = replace(mind, opened=Opened(since=now(), why=f'{step.name} by {who.by}'))
+        before = mind.opened or Opened(since=now(), why='')
+        mind = replace(mind, opened=replace(before, since=now(), why=f'{step.name} by {who.by}'))
     fitness.close(task, mind, made)
     mind = replace(fitness.begun(mind, made), job=job, unplanned=False)
     memory.store(task.node, mind)
@@ -452,7 +456,7 @@ def _abandon(task: Any, why: str) -> None:
     outcome.told(node, told, user=rights.begun_by(task, mind, job.flow).user)
     # What BMCs have said may be what makes it too large to be stored; the look of the recovery counts.
     items = tuple(replace(item, message=None, task=None) for item in job.items)
-    memory.store(node, replace(mind, job=replace(job, items=items)))
+    memory.store(node, handed.interfered(replace(mind, job=replace(job, items=items)), job))
     outcome.fail(task, told)
 
 
@@ -478,12 +482,14 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         task,
         mind,
         clock=clock,
-        save=lambda changed: memory.store(task.node, replace(mind, job=changed)),
+        save=lambda changed: memory.store(task.node, handed.interfered(replace(mind, job=changed), changed)),
         observed=lambda inventory, verdict: final.append((inventory, verdict)),
     )
     target = target_of(task)
     for _ in range(TURNS):
+        before = job.interferences
         job, came = run.tick(job, target, tools, now())
+        handed.tell_interference(task, before, job)
         match came:
             case Wait(delay=delay) if delay > timedelta(0):
                 LOG.info('Node %s: %s: %s', task.node.uuid, _name(job), came.doing)
@@ -518,6 +524,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
         return None
     mind = drift.looked(task, mind, inventory, step.name)
     mind = handed.back(task, mind, inventory, tools, step.name)
+    mind = handed.meanwhile(task, mind, inventory)
     return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(mind))
 
 
@@ -542,13 +549,14 @@ def _end(
     """
     memory.held(task.node)
     mind = replace(mind, undos=job.undos)
+    mind = handed.interfered(mind, job)
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
     whole = step is steps.RECONCILE and not reasons and look is not None
     mind = quarantine.after(mind, job, None if look is None else look[0], now(), whole=whole)
     if whole and look is not None:
         left = handed.not_written(mind, job, look[0], now())
-        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=frozenset())
+        mind = replace(mind, quarantined=(*mind.quarantined, *left), exposed=job.suspect)
         if job.flow is not Flow.SERVICE:
             mind = replace(mind, anew=frozenset())
         if left:
@@ -649,8 +657,17 @@ def _changed(mind: Memory, job: Job, step: Step) -> Memory:
 
 def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
     """The mark that locks are open, after a job."""
+    left = _left_open(mind, job, step, failed=failed)
+    if left is None or not job.held_off:
+        return left
+    return replace(left, held_off=job.held_off, accelerators=left.accelerators | interference.open_cards(job))
+
+
+def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
     if step is steps.UNLOCK:
-        return mind.opened if touched(job) else None
+        # One that found nothing to open leaves what an earlier one has opened.
+        earlier = mind.opened is not None and bool(mind.opened.accelerators)
+        return mind.opened if touched(job) or earlier else None
     looked = job.verdict is not None and (bool(job.verdict.findings) or not failed)
     if step is not steps.PUBLISH and looked and not open_locks(job):
         return None

@@ -102,6 +102,7 @@ def operations() -> dict[str, Callable[[RedfishConnection], object]]:
         'monitor': lambda c: c.task(monitor),
         'active': lambda c: c.active_tasks(),
         'power': lambda c: c.power(system),
+        'host': lambda c: c.host(system),
         'last_reset': lambda c: c.last_reset(system),
         'off': lambda c: c.set_power(system, PowerState.OFF),
         'reset': lambda c: c.reset(system, ResetKind.POWER_CYCLE),

@@ -33,7 +33,7 @@ from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Upload
-from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 
@@ -345,6 +345,7 @@ class Connection:
             update=UpdateFacts(push=True, pull=False, parallel=machine.bmcs[self.bmc].parallel_updates),
             system=system,
             power=self.power(system),
+            last_reset=self.last_reset(system),
         )
         gaps: list[Gap] = []
         cards = []
@@ -506,6 +507,9 @@ class Connection:
 
     def may_write(self) -> None:
         self.site.reach(self.bmc)
+
+    def host(self, system: Ref) -> HostReading:
+        return HostReading(power=self.power(system), last_reset=self.last_reset(system))
 
     def last_reset(self, system: Ref) -> str | None:
         self.site.reach(self.bmc)

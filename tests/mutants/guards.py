@@ -37,6 +37,7 @@ CARD_LOCK_TESTS = 'tests/wire/test_card_locks.py'
 FIREWALL = 'baremetal_acc/bmc/ipmi/firewall.py'
 MASKS = 'baremetal_acc/bmc/ipmi/masks.py'
 FIREWALL_TESTS = 'tests/unit/bmc/ipmi/test_firewall.py'
+INTERFERENCE = 'baremetal_acc/decide/interference.py'
 DRIFT = 'baremetal_acc/decide/drift.py'
 DRIFT_TESTS = 'tests/unit/decide/test_drift.py'
 
@@ -1685,5 +1686,26 @@ GUARDS = (
         guard="    why += [str(f) for f in verdict.unmet if f.subject.startswith('users ')]\n",
         gone='',
         tests='tests/unit/run/test_restore.py::test_a_host_is_not_given_back_to_an_account_that_nobody_expects',
+    ),
+    Guard(
+        name='take a host that has run between two reads for one that was off',
+        file=INTERFERENCE,
+        guard='        case False if known is not None and known.last_reset not in (None, seen.last_reset):\n',
+        gone='        case False if False:\n',
+        tests='tests/unit/decide/test_interference.py',
+    ),
+    Guard(
+        name='forget the cards that a host could write that was on',
+        file=INTERFERENCE,
+        guard='        if kind is not None:\n            found.append(_met(kind, open_cards(job), system',
+        gone='        if kind is not None:\n            found.append(_met(kind, frozenset(), system',
+        tests='tests/unit/decide/test_interference.py',
+    ),
+    Guard(
+        name='give a host back with cards that somebody else may have written',
+        file=f'{RUN}/power.py',
+        guard="            why += [f'{card} has to be written again' for card in sorted(job.suspect)]\n",
+        gone='',
+        tests='tests/unit/run/test_restore.py::test_a_host_that_runs_again_is_powered_off_before_what_was_there_is_put_back',
     ),
 )

@@ -41,7 +41,7 @@ from baremetal_acc.errors import BmcError, BmcNotAuthorised, BmcRefused, BmcUnre
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
-from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState
+from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import Ref
@@ -374,6 +374,10 @@ class IpmiConnection:
         """
         self._check(system, resource.CHASSIS)
         return self._chassis()
+
+    def host(self, system: Ref) -> HostReading:
+        """Whether the machine is on, read now; IPMI does not tell when it was last reset."""
+        return HostReading(power=self.power(system))
 
     def last_reset(self, system: Ref) -> str | None:
         """IPMI does not tell it."""

@@ -34,7 +34,7 @@ from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsu
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
-from baremetal_acc.model.inventory import BmcFacts, Gap, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
@@ -259,6 +259,14 @@ class RedfishConnection:
         """
         system.reset(self._connector, system_ref, kind)
 
+    def host(self, system_ref: Ref) -> HostReading:
+        """Power state and LastResetTime of a System, of one read.
+
+        :raises BmcError: it could not be read.
+        """
+        view = system.read(self._connector, system_ref)
+        return HostReading(power=power_state(view), last_reset=view.literal('LastResetTime'))
+
     def last_reset(self, system_ref: Ref) -> str | None:
         """LastResetTime as text.
 
@@ -348,6 +356,7 @@ class RedfishConnection:
             update=self._update_facts(tree, max(1, parallel)),
             system=home,
             power=power_state(view) if view is not None else PowerState.UNKNOWN,
+            last_reset=view.literal('LastResetTime') if view is not None else None,
         )
 
     def _update_facts(self, tree: Tree, parallel: int) -> UpdateFacts | None:

@@ -13,7 +13,7 @@ from baremetal_acc.decide.plan import EVERYTHING, plan, raise_if_unsafe
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload
-from baremetal_acc.model.inventory import Accounts, BmcFacts, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import Accounts, BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.job import Flow, Job, Wait
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind
 from baremetal_acc.model.ref import HOST, Ref
@@ -145,6 +145,7 @@ class Connection:
             system=v.SYSTEM,
             power=self.machine.power,
             accounts=self.machine.accounts,
+            last_reset=self.last_reset(v.SYSTEM),
         )
         return Look(facts=facts, accelerators=devices, platform_devices=(), gaps=(), reader=Reader(self.session))
 
@@ -232,6 +233,9 @@ class Connection:
     def reset(self, system, kind):
         self.machine.log.append(f'reset {kind}')
         self.machine.power_cycle()
+
+    def host(self, system):
+        return HostReading(power=self.power(system), last_reset=self.last_reset(system))
 
     def last_reset(self, system):
         return str(self.machine.resets)

@@ -11,7 +11,7 @@ from baremetal_acc.decide.plan import Part
 from baremetal_acc.errors import BmcRefused, BmcUnreachable, BmcUnsupported, UsageError
 from baremetal_acc.model.codec import decode
 from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState
-from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job, ResetPurpose
+from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Job, ResetPurpose
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId
 from tests.unit.decide import values as v
@@ -247,7 +247,7 @@ def test_nothing_is_opened_or_written_once_somebody_has_powered_the_held_host_on
     _, outcome = bench.run(bench.job(hold=True))
     assert isinstance(outcome, Failed)
     assert not any(entry.startswith(('push', 'release')) for entry in bench.machine.log)
-    assert any('the host was powered off, and is On now' in r for r in outcome.reasons)
+    assert [InterferenceKind.HOST_ON] == [one.kind for one in outcome.interferences]
 
 
 def test_a_host_that_could_not_be_powered_off_is_left_as_it_is():

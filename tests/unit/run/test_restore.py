@@ -12,7 +12,7 @@ from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnrea
 from baremetal_acc.model.accelerator import PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import Accounts, BmcUser, Gap, PowerState, TaskReading, TaskState
-from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Job
+from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Job
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId
 from tests.unit.decide import values as v
@@ -287,8 +287,8 @@ def test_a_card_that_comes_back_after_its_failure_is_put_back():
     assert any('put back' in r or 'restored' in r for r in outcome.reasons)
 
 
-def test_a_host_that_runs_again_keeps_what_was_there_from_being_put_back():
-    """Somebody has powered the held host on: nothing is written while its code may run."""
+def test_a_host_that_runs_again_is_powered_off_before_what_was_there_is_put_back():
+    """Somebody has powered the held host on: nothing is written while its code may run, and the card stays suspect."""
 
     class PoweredOn(Connection):
         def finish(self, ref):
@@ -297,9 +297,9 @@ def test_a_host_that_runs_again_keeps_what_was_there_from_being_put_back():
 
     bench = with_connection(restorable(Machine(task_ends=TaskState.FAILED)), PoweredOn)
     _, outcome = finish(bench, hold=True)
-    assert ['gpu-new'] == pushes(bench)
-    assert (v.GPU,) == outcome.quarantined
-    assert any('the host was powered off, and is On now' in r for r in outcome.reasons)
+    assert ['push gpu-new off open', 'push gpu-old off open'] == [e for e in bench.machine.log if e.startswith('push')]
+    assert [(InterferenceKind.HOST_ON, frozenset({v.GPU}))] == [(i.kind, i.accelerators) for i in outcome.interferences]
+    assert PowerState.OFF is bench.machine.power
 
 
 def test_a_host_is_not_given_back_with_a_card_that_could_not_be_put_back():
@@ -699,15 +699,17 @@ def test_a_bmc_that_was_not_asked_whether_it_is_busy_gets_no_image():
     """The host is seen off and the writes begin in one tick; somebody else's update runs."""
 
     class Others(Connection):
+        asked = 0
+
         def active_tasks(self):
             off = self.machine.power is PowerState.OFF
-            busy = off and self.machine.resets < 3
-            self.machine.resets += off
+            busy = off and Others.asked < 3
+            Others.asked += off
             others = [TaskReading(ref=v.ref('TaskService/Tasks/9'), state=TaskState.ACTIVE, raw='Running/OK')]
             return others if busy else super().active_tasks()
 
         def push(self, target, upload):
-            assert self.machine.resets >= 3
+            assert Others.asked >= 3
             return super().push(target, upload)
 
     bench = with_connection(restorable(Machine()), Others)

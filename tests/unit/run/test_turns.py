@@ -9,7 +9,7 @@ import pytest
 
 from baremetal_acc.errors import ImageMissing
 from baremetal_acc.model.inventory import PowerState
-from baremetal_acc.model.job import Done, Failed, Flash, ItemState, Wait
+from baremetal_acc.model.job import Done, Failed, Flash, InterferenceKind, ItemState, Wait
 from baremetal_acc.model.ref import HOST
 from tests.unit.decide import values as v
 from tests.unit.run.world import PATIENCE, Card, World
@@ -160,7 +160,7 @@ def test_a_host_that_wakes_ends_the_upload():
     job = up_to(machine, machine.job(hold=True, timeout=DAY), 33)
     machine.power_on(HOST)
     job, _ = machine.turn(job)
-    assert any('the host was powered off, and is On now' in reason for reason in job.reasons)
+    assert [InterferenceKind.HOST_ON] == [one.kind for one in job.interferences]
     assert [] == images(machine)
 
 

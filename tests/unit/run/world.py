@@ -27,7 +27,7 @@ from baremetal_acc.errors import (
 )
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Progress, Upload
-from baremetal_acc.model.inventory import BmcFacts, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
@@ -424,6 +424,7 @@ class Connection:
             update=UpdateFacts(push=True, pull=False, parallel=self.world.parallel),
             system=self.system.ref,
             power=self.system.power,
+            last_reset=self.last_reset(self.system.ref),
         )
         cards = tuple(c.seen() for c in self.world.cards if c.bmc == self.bmc and c.present)
         reader = Reader(self.session, self.bmc)
@@ -589,6 +590,9 @@ class Connection:
 
     def may_write(self):
         return None
+
+    def host(self, system):
+        return HostReading(power=self.power(system), last_reset=self.last_reset(system))
 
     def last_reset(self, system):
         return str(self.system.resets) if self.system.tells else None

@@ -1,0 +1,314 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decide which cards somebody else may have written while a job held them open.
+
+A job holds the host off while locks are open. Each read of that host is compared with the first one that found it off
+(:class:`~baremetal_acc.model.job.HeldOff`): a host that is on, or whose last reset is another one, has run, and what it ran is
+not known. The cards that were not known to be closed are suspect from then on, and so is what the job had written to them; the
+job fails, and whoever shells it has them written again. Between two reads only the time of the last reset tells: of a BMC that
+shows none, a host that was started and switched off again in between is not seen.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.decide import evidence
+from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import HostReading, Inventory, PowerState
+from baremetal_acc.model.job import (
+    Flash,
+    HeldOff,
+    Interference,
+    InterferenceKind,
+    ItemState,
+    Job,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+    Verdict,
+)
+from baremetal_acc.model.lock import LockState, WritePath
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+_CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
+
+_RUNS = {
+    PowerState.ON: True,
+    PowerState.POWERING_ON: True,
+    PowerState.POWERING_OFF: True,
+    PowerState.PAUSED: True,
+    PowerState.OFF: False,
+    PowerState.UNKNOWN: None,
+}
+"""Whether a host that was off before runs, or has run; None: this read does not tell."""
+
+_ON_BY_US = frozenset({ItemState.SENT, ItemState.RUNNING, ItemState.DONE})
+"""States of the item that powers a host on, in which it may be on by our own doing."""
+
+LONGEST_TAIL = timedelta(seconds=10)
+"""No host gets from being powered on to code of its own, and off again, within this time: its firmware tests it first."""
+
+
+def tail(poll: timedelta) -> timedelta:
+    """How long after a host was first read off its time of the last reset may still change by that very power-off.
+
+    OpenBMC takes the time at which the chassis has changed its power, a moment after it calls the host off (bmcweb,
+    redfish-core/lib/systems.hpp, getLastResetTime and getHostState).
+
+    :param poll: the time between two reads.
+    """
+    return min(2 * poll, LONGEST_TAIL)
+
+
+# --------------------------------------------------------------------------------------------------------------- the cards
+
+
+def closed(inventory: Inventory, baseline: Baseline, node: NodeFacts) -> frozenset[AcceleratorId]:
+    """The cards of which every path reads closed that the baseline wants blocked. One without a demand is not closed."""
+    return frozenset(a.id for a in inventory.accelerators if _is_closed(a, demands(baseline, a, node).block))
+
+
+def _is_closed(accelerator: Accelerator, paths: frozenset[WritePath]) -> bool:
+    return bool(paths) and all(
+        evidence.weakest(evidence.coverage(accelerator, path, accelerator.locks)).state in _CLOSED for path in paths
+    )
+
+
+def open_cards(job: Job) -> frozenset[AcceleratorId]:
+    """The cards that are not known to be closed to the host while the job works."""
+    released = {i.action.accelerator for i in job.items if isinstance(i.action, Release)}
+    return job.devices - (job.shut - released)
+
+
+# ---------------------------------------------------------------------------------------------------------------- the host
+
+
+def holding(job: Job) -> tuple[Ref, ...]:
+    """The Systems that the job holds off now: it has seen them off, and has not asked for them to be on since."""
+    found: dict[Ref, bool] = {}
+    for item in job.items:
+        match item.action:
+            case Reset(purpose=ResetPurpose.HOLD) as hold if item.state is ItemState.DONE:
+                found[hold.system] = True
+            case Reset(purpose=ResetPurpose.RESUME) as resume if item.state in _ON_BY_US:
+                found[resume.system] = False
+            case _:
+                pass
+    return tuple(system for system, is_held in found.items() if is_held)
+
+
+def running(job: Job, hosts: Mapping[Ref, HostReading]) -> tuple[Ref, ...]:
+    """The Systems that the job holds off and that were read on: they are to be powered off before anything else is done."""
+    return tuple(s for s in holding(job) if s in hosts and _RUNS[hosts[s].power])
+
+
+def watched(
+    job: Job, hosts: Mapping[Ref, HostReading], now: datetime, settles: timedelta, systems: Iterable[Ref] | None = None
+) -> Job:
+    """The job after the hosts that it holds off were read.
+
+    :param hosts: by System what was read; of one that is missing nothing was learnt.
+    :param settles: as of :func:`tail`.
+    :param systems: the Systems that are held; None: as :func:`holding` says.
+    """
+    held = holding(job) if systems is None else tuple(systems)
+    given_back = _given_back(job) if systems is None else ()
+    marks = {mark.system: mark for mark in job.held_off if mark.system not in given_back}
+    found = []
+    for system in held:
+        seen = hosts.get(system)
+        if seen is None:
+            continue
+        known = marks.get(system)
+        kind = ran_since(known, seen, now, settles)
+        if kind is not None:
+            found.append(_met(kind, open_cards(job), system, None if known is None else known.last_reset, seen, now))
+        if _RUNS[seen.power]:
+            marks.pop(system, None)  # how it is when it is off again is read anew
+        elif _RUNS[seen.power] is False and (known is None or known.last_reset != seen.last_reset):
+            at = known.at if known is not None and kind is None else now
+            marks[system] = HeldOff(system=system, at=at, last_reset=seen.last_reset)
+    return met(replace(job, held_off=tuple(marks.values())), found)
+
+
+def ran_since(
+    known: HeldOff | None, seen: HostReading, now: datetime, settles: timedelta = timedelta(0)
+) -> InterferenceKind | None:
+    """What shows that a host that is to be off has run; None: nothing does.
+
+    :param known: how it was first read off; None: nobody has kept that.
+    """
+    match _RUNS[seen.power]:
+        case True:
+            return InterferenceKind.HOST_ON
+        case False if known is not None and known.last_reset not in (None, seen.last_reset):
+            return None if now - known.at <= settles else InterferenceKind.HOST_RESET
+        case _:
+            return None
+
+
+def ran_meanwhile(
+    left: Iterable[HeldOff], accelerators: frozenset[AcceleratorId], inventory: Inventory
+) -> tuple[Interference, ...]:
+    """What a look shows of hosts that were left off with open locks, where nobody has looked meanwhile.
+
+    :param accelerators: the cards that were left open.
+    """
+    found = []
+    for mark in left:
+        facts = inventory.bmc(mark.system.bmc)
+        seen = HostReading(power=PowerState.UNKNOWN) if facts is None or facts.system != mark.system else facts.host
+        if seen.last_reset is None:
+            seen = replace(seen, last_reset=mark.last_reset)
+        kind = ran_since(mark, seen, inventory.at)
+        if kind is not None:
+            found.append(_met(kind, accelerators, mark.system, mark.last_reset, seen, inventory.at))
+    return tuple(found)
+
+
+def _met(
+    kind: InterferenceKind,
+    accelerators: frozenset[AcceleratorId],
+    system: Ref,
+    before: str | None,
+    seen: HostReading,
+    now: datetime,
+) -> Interference:
+    is_on = kind is InterferenceKind.HOST_ON
+    return Interference(
+        kind=kind,
+        accelerators=accelerators,
+        at=now,
+        ref=system,
+        expected=PowerState.OFF if is_on else before,
+        found=seen.power if is_on else seen.last_reset,
+    )
+
+
+def met(job: Job, found: Iterable[Interference]) -> Job:
+    """The job with what it has met, of one kind and place once. It has failed, and every lock is still engaged."""
+    new = tuple(found)
+    before = {(one.kind, one.ref) for one in job.interferences}
+    reasons = (*job.reasons, *(str(one) for one in new if (one.kind, one.ref) not in before))
+    return replace(_noted(job, new), reasons=tuple(dict.fromkeys(reasons)))
+
+
+def _noted(job: Job, found: Iterable[Interference]) -> Job:
+    """The job with what it has met, where its reasons say so already, or its end will."""
+    known = {(one.kind, one.ref): one for one in job.interferences}
+    for one in found:
+        earlier = known.get((one.kind, one.ref))
+        known[one.kind, one.ref] = (
+            one if earlier is None else replace(earlier, accelerators=earlier.accelerators | one.accelerators)
+        )
+    return replace(job, interferences=tuple(known.values()))
+
+
+# ---------------------------------------------------------------------------------------------------------------- the looks
+
+
+def looked(job: Job, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime, settles: timedelta) -> Job:
+    """The job after a look at everything: its hosts were read, and a card that is found open is known to be closed no more.
+
+    Where the host has run before, that card may have been open to it then.
+    """
+    job = watched(job, hosts_of(job, inventory), now, settles)
+    there = {a.id for a in inventory.accelerators}
+    opened = (job.shut & there) - closed(inventory, baseline, node)
+    if not opened:
+        return job
+    missed = opened - job.suspect
+    job = replace(job, shut=job.shut - opened)
+    if not job.interferences or not missed:
+        return job
+    return met(job, [replace(job.interferences[-1], accelerators=frozenset(missed), at=now)])
+
+
+def hosts_of(job: Job, inventory: Inventory) -> dict[Ref, HostReading]:
+    """What a look has read of Systems.
+
+    BMCs show a resource with less in it where it is read together with its collection: a time of the last reset that is not
+    shown there says nothing.
+    """
+    known = {mark.system: mark.last_reset for mark in job.held_off}
+    return {
+        facts.system: replace(facts.host, last_reset=facts.last_reset or known.get(facts.system))
+        for facts in inventory.bmcs
+        if facts.system is not None
+    }
+
+
+def lost_locks(job: Job, inventory: Inventory, verdict: Verdict, now: datetime) -> Job:
+    """The job after its final look, with the cards whose locks do not hold on a host that it has given back, or that has run.
+
+    A lock that was lost by the very start of the host was open to what that started. The end of the job says so.
+    """
+    if not _may_have_run(job, inventory):
+        return job
+    return _noted(
+        job,
+        [
+            Interference(
+                kind=InterferenceKind.LOCK,
+                accelerators=frozenset({f.accelerator}),
+                at=now,
+                ref=accelerator.primary,
+                expected=LockState.LOCKED_VERIFIED,
+                found=f.state,
+            )
+            for f in verdict.unmet
+            if f.state is not None
+            and f.accelerator is not None
+            and f.accelerator in job.devices - job.suspect
+            and (accelerator := inventory.accelerator(f.accelerator)) is not None
+        ],
+    )
+
+
+def _may_have_run(job: Job, inventory: Inventory) -> bool:
+    """A host that the job has held is not proven to be off ever since."""
+    hosts = hosts_of(job, inventory)
+    off = {mark.system: HostReading(power=PowerState.OFF, last_reset=mark.last_reset) for mark in job.held_off}
+    return bool(_given_back(job)) or any(hosts.get(system) != seen for system, seen in off.items())
+
+
+def _given_back(job: Job) -> tuple[Ref, ...]:
+    """The Systems that the job has held off and powered on again."""
+    resets = {i.action.system: i.action for i in job.items if isinstance(i.action, Reset) and i.state in _ON_BY_US}
+    return tuple(s for s, last in resets.items() if last.purpose is ResetPurpose.RESUME)
+
+
+def another_version(job: Job, action: Flash | Program, found: str | None, now: datetime) -> Job:
+    """The job after a card has shown another version than the one that a write was planned with: nobody knows whose it is.
+
+    That write fails by it, and says why.
+    """
+    one = Interference(
+        kind=InterferenceKind.FIRMWARE if isinstance(action, Flash) else InterferenceKind.FUNCTION,
+        accelerators=frozenset({action.accelerator}),
+        at=now,
+        ref=action.ref,
+        expected=action.expects,
+        found=found,
+    )
+    return _noted(job, [one])
+
+
+__all__ = [
+    'another_version',
+    'closed',
+    'holding',
+    'hosts_of',
+    'looked',
+    'lost_locks',
+    'met',
+    'open_cards',
+    'ran_meanwhile',
+    'ran_since',
+    'running',
+    'tail',
+    'watched',
+]
