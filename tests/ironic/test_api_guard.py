@@ -21,7 +21,7 @@ from ironic.conductor import rpcapi
 from pecan import rest
 from pecan.util import iscontroller
 
-from baremetal_acc_ironic import api_guard, api_routes, requester
+from baremetal_acc_ironic import api_guard, api_routes, host_start, requester
 from baremetal_acc_ironic.api_routes import CHECKED, HARMLESS, READS, Check
 from tests.ironic.api import LESSEE, OWNER, with_api
 from tests.ironic.roles_case import STRANGER, RolesCase
