@@ -25,8 +25,8 @@ from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Plan
+from baremetal_acc_ironic import bmc_source, outcome, ramdisk, ramdisk_source, requester, steps
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, ramdisk, ramdisk_source, requester, steps
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked, Requester
 
@@ -98,22 +98,24 @@ def _keep(task: Any, flow: Flow) -> None:
     if flow is Flow.CLEAN and not by_hand(task.node, flow):
         mind = replace(mind, start_allowed=None)
     asked = requester.asked(task.context, flow, _what(task.node, flow))
-    begun = _with_ramdisk(task.node, replace(_anew(mind, flow), asked=asked), flow)
+    begun = _with_sources(task.node, replace(_anew(mind, flow), asked=asked), flow)
     if begun != mind:
         memory.store(task.node, begun)
 
 
-def _with_ramdisk(node: Any, mind: Memory, flow: Flow) -> Memory:
-    """With the ramdisk that an operator takes by beginning a flow: Ironic boots it before our first step.
+def _with_sources(node: Any, mind: Memory, flow: Flow) -> Memory:
+    """With the ramdisk and the BMCs that an operator takes by beginning a flow: Ironic boots the ramdisk before our first step.
 
-    On a node that has an owner, or had one, that is a flow with reconciling, asked for by hand.
+    On a node that has an owner, or had one, that is a flow with reconciling, asked for by hand; or the first one, for the BMCs.
     """
     mind = replace(mind, owned=mind.owned or node.owner is not None, leased=mind.leased or node.lessee is not None)
     named = node.driver_internal_info.get(_STEPS[flow]) or [] if flow in _STEPS and by_hand(node, flow) else []
     reconciles = any((s['interface'], s['step']) == (FIRMWARE, steps.RECONCILE.name) for s in named)
-    if mind.asked is None or not operators(mind.asked.requester, node) or not (reconciles or not mind.owned):
+    if mind.asked is None or not operators(mind.asked.requester, node):
         return mind
-    return replace(mind, ramdisk=ramdisk_source.digest(node))
+    if reconciles or not mind.owned:
+        return replace(mind, ramdisk=ramdisk_source.digest(node), bmcs=bmc_source.digest(node))
+    return mind if mind.bmcs is not None else replace(mind, bmcs=bmc_source.digest(node))
 
 
 def _anew(mind: Memory, flow: Flow) -> Memory:
