@@ -16,7 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_service import loopingcall
 
 from baremetal_acc.emulator.machine import Power
-from baremetal_acc_ironic import hardware
+from baremetal_acc_ironic import bmc_source, hardware
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.power import AccPower
 from tests.ironic.test_api import SYSTEM_ADMIN, ApiCase
@@ -395,6 +395,8 @@ class DeployCase(ApiCase):
             instance_info=self.image(),
             power_state=states.POWER_OFF,
         )
+        # It is another machine than that which was cleaned, at other addresses.
+        memory.store(self.node, replace(memory.load(self.node), bmcs=bmc_source.digest(self.node)))
         self.forget()
 
     def edit(self, **values: Any) -> None:

@@ -419,8 +419,9 @@ FLOWS = (
         key='undeploy_never_off',
         title='Undeploy of a node with ``disable_power_off``: Ironic restarts the host in place of powering it off',
         rules=(PROVISION,),
-        end=_refused(states.ERROR, 'nothing starts the host of a node that is deleting', host=Host.ON),
-        safe='In ``deleting`` nothing starts a host. Clear ``disable_power_off``, and undeploy the node again.',
+        end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk", host=Host.ON),
+        safe='While the node is undeployed, its locks are those that were proven. Cleaning refuses the start that follows the ramdisk. '
+        'Clean out of band, or clear ``disable_power_off``.',
     ),
     Way(
         key='automated_clean_off',

@@ -7,7 +7,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,8 @@ from ironic.conductor import rpcapi
 from pecan import rest
 from pecan.util import iscontroller
 
-from baremetal_acc_ironic import api_guard, api_routes, host_start, requester
+from baremetal_acc_ironic import api_guard, api_routes, host_start, interface_overrides, requester
+from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.api_routes import CHECKED, HARMLESS, READS, Check
 from tests.ironic.api import LESSEE, OWNER, with_api
 from tests.ironic.roles_case import STRANGER, RolesCase
@@ -177,7 +179,7 @@ class GuardCase(ApiCase):
     def overrides(self) -> list[dict[str, Any]]:
         """Of every node in the database, those that it believes."""
         infos = (node.instance_info for node in objects.Node.list(self.context))
-        return [found for info in infos if (found := {k: v for k, v in info.items() if k in api_guard.INTERFACE_KEYS})]
+        return [found for info in infos if (found := {k: v for k, v in info.items() if k in interface_overrides.KEYS})]
 
     def forget(self) -> None:
         """Back to one node without an override."""
@@ -223,7 +225,7 @@ class TestInstanceInfo(GuardCase):
     def test_each_interface_of_ironic_is_refused(self) -> None:
         """By Ironic's own list, which is that of the node's fields."""
         fields = {name for name in objects.Node.fields if name.endswith('_interface')}
-        assert fields == api_guard.INTERFACE_KEYS
+        assert fields == interface_overrides.KEYS
         for key in sorted(fields):
             answer = self.send(Form(body=[{'op': 'add', 'path': f'/instance_info/{key}', 'value': 'fake'}]), LESSEE_MANAGER)
             assert 403 == answer.status_int, key
@@ -271,7 +273,7 @@ class TestInstanceInfo(GuardCase):
 
     def test_fields_of_the_node_are_left_to_ironics_policy(self) -> None:
         """It refuses them to the lessee, and to members of the owner."""
-        for key in sorted({*api_guard.INTERFACE_KEYS, 'driver'}):
+        for key in sorted({*interface_overrides.KEYS, 'driver'}):
             patch = Form(body=[{'op': 'replace', 'path': f'/{key}', 'value': 'fake'}])
             before = getattr(self.node, key)
             for asker in ('lessee member', 'lessee manager', 'lessee admin', 'owner member'):
@@ -384,6 +386,8 @@ class TestStarts(GuardCase):
         self.asked: list[tuple[str, str, requester.Requester | None]] = []
         self.answer: str | None = 'the locks are not proven'
         self._monkeypatch.setattr(host_start, 'refusal', self._refusal)
+        # The conductor would refuse what the API lets through.
+        memory.store(self.node, replace(memory.load(self.node), proven=datetime.now(UTC)))
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)
         assert 'Off' == self.host()
 
@@ -566,6 +570,7 @@ class TestRoutes(GuardCase):
         for name in CALLS:
             self._monkeypatch.setattr(rpcapi.ConductorAPI, name, lambda *_, _name=name, **__: self._record(_name))
         self._monkeypatch.setattr(host_start, 'refusal', lambda *_: 'no')
+        memory.store(self.node, replace(memory.load(self.node), proven=datetime.now(UTC)))
         (self._policy / 'passthru.yaml').write_text('"baremetal:node:vendor_passthru": "role:reader"\n')
         self.config(group='oslo_policy', policy_dirs=[str(self._policy)])
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)

@@ -467,7 +467,7 @@ class TestTenantsFlows(WayCase):
         assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
         self.drive()
         self.ends('undeploy_never_off')
-        assert [] == RECORD.starts
+        assert [states.DELETING] == [start.state for start in RECORD.starts]
 
     def test_service_unknown_step(self) -> None:
         self.deployed()
