@@ -420,7 +420,7 @@ FLOWS = (
         title='Undeploy of a node with ``disable_power_off``: Ironic restarts the host in place of powering it off',
         rules=(PROVISION,),
         end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk", host=Host.ON),
-        safe='While the node is undeployed, its locks are those that were proven. Cleaning refuses the start that follows the ramdisk. '
+        safe='While the node is undeployed, its locks are those that were proven. Cleaning refuses the start after that. '
         'Clean out of band, or clear ``disable_power_off``.',
     ),
     Way(

@@ -33,7 +33,7 @@ def _reader(why: str, *modules: str, shown: tuple[str, ...] = (STATIC, UNMOVED))
 
 
 _TARGET = 'target', 'ramdisk_source', 'bmc_source'
-_INSTANCE = 'attach', 'ramdisk_source', 'reading', 'rights'
+_INSTANCE = 'attach', 'firmware', 'host_start', 'power', 'ramdisk_source', 'reading', 'rights', 'status'
 _WAYS_ROUND = 'tests/ironic/test_ways_round.py'
 _RAMDISK = 'tests/ironic/test_ramdisk_source.py::TestSource::test_a_member_of_the_owner_chooses_none'
 
@@ -44,6 +44,8 @@ _FIELDS = {
         "Says what the host's BMC speaks, and which jobs a conductor turns. A node of another hardware type has none of our "
         'steps: '
         'give this right to nobody whom you would not let release a lock (:doc:`roles`).',
+        'api_guard',
+        'status',
         'firmware',
         'target',
         shown=(STATIC,),
@@ -112,6 +114,7 @@ _FIELDS = {
         'Says whether somebody has the node, and whose claims in placement count. Without it the node still counts as a '
         "tenant's by "
         'its provision state; another one gets functions of the catalogue at most, by the rules of the baseline.',
+        'host_start',
         'alarm',
         'attach',
         'certificate',
@@ -125,6 +128,8 @@ _FIELDS = {
         'it has '
         "no rights left by Ironic's policy; an owner is never taken for an operator, and neither is a project that leases "
         'the node.',
+        'api_guard',
+        'host_start',
         'policy',
         'rights',
         'taking',
@@ -134,6 +139,7 @@ _FIELDS = {
         'A node in maintenance is not offered in placement. It lets go of nothing: what is quarantined or open stays so '
         'when it is '
         'cleared.',
+        'status',
         'fitness',
         'fleet',
         'quarantine',
@@ -146,6 +152,7 @@ _FIELDS = {
     ),
     '/name': _reader(
         'For texts, and the certificate has it beside the UUID. No rule asks for it.',
+        'host_start',
         'certificate',
         'firmware',
         'fleet',
@@ -204,7 +211,7 @@ _INTERFACES = {
 
 def _interfaces() -> Iterator[tuple[str, Reader]]:
     for name, why in _INTERFACES.items():
-        modules = ('workers',) if name == 'firmware' else ()
+        modules = {'firmware': ('workers', 'status'), 'power': ('status',)}.get(name, ())
         yield f'/{name}_interface', _reader(why, *modules, shown=(STATIC,))
 
 

@@ -149,7 +149,8 @@ PATCHES = {
         written=False,
     ),
 }
-CREATED = {'driver': 'redfish-acc', 'name': 'node-2', 'instance_info': OVERRIDE}
+CREATED = {'driver': 'redfish-acc', 'name': 'node-2', 'instance_info': {'deploy_interface': 'direct'}}
+"""Of a node that Ironic can load: no other firmware or power interface than ours is supported."""
 POSTS = {
     'a new node': Form(method='POST', path='/v1/nodes', body=CREATED),
     'a new node, with a slash at the end': Form(method='POST', path='/v1/nodes/', body=CREATED),

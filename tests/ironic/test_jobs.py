@@ -153,18 +153,27 @@ class TestAbort(JobCase):
             assert words in self.node.maintenance_reason
 
     def test_a_job_that_was_cut_off_before_it_wrote_gives_the_host_back(self) -> None:
-        """Locks were open, and no card is in doubt: host off first, locks engaged, host on."""
+        """Locks were open, the host was off all the time, and no card is in doubt: locks engaged, host on."""
+        self.serve_until_open()
+        self.lose_the_step()
+        self.machine.reset_log()
+        assert states.ACTIVE == self.settle()
+        assert ((True, True), 'On') == (self.closed(), self.machine.truth()['systems']['host']['power'])
+        assert "'On'" in str(self.machine.log()[-1])
+        assert 'The host is powered off' not in self.node.maintenance_reason
+        assert frozenset() == self.mind.exposed
+
+    def test_a_host_that_ran_meanwhile_is_not_given_back(self) -> None:
+        """Somebody powered it on while locks were open: host off first, locks engaged, and the cards are to be written."""
         self.serve_until_open()
         self.lose_the_step()
         self.machine.power('On')
         self.wait_for_power('On')
         self.machine.reset_log()
         assert states.ACTIVE == self.settle()
-        assert ((True, True), 'On') == (self.closed(), self.machine.truth()['systems']['host']['power'])
-        asked = [str(e) for e in self.machine.log()]
-        assert 'ForceOff' in asked[0]
-        assert "'On'" in asked[-1]
-        assert 'The host is powered off' not in self.node.maintenance_reason
+        assert ((True, True), 'Off') == (self.closed(), self.machine.truth()['systems']['host']['power'])
+        assert 'ForceOff' in str(self.machine.log()[0])
+        assert frozenset() != self.mind.exposed
 
     def test_locks_that_do_not_come_back_keep_the_host_off(self) -> None:
         """The mark stays, and maintenance says why."""

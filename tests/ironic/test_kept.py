@@ -6,11 +6,13 @@ In band, the conductor is handed what a ramdisk would have sent; everything behi
 """
 
 from typing import Any
+from unittest import mock
 
 from ironic import objects
 from ironic.common import states
 from ironic.conductor import task_manager
-from ironic.drivers.modules import inspect_utils
+from ironic.drivers.modules import fake, inspect_utils
+from ironic.drivers.modules.network import noop as network_noop
 from stevedore.extension import Extension
 
 from baremetal_acc_ironic import hook, record
@@ -34,8 +36,13 @@ class TestKept(IronicCase):
 
     def setUp(self) -> None:
         super().setUp()
-        # On a real conductor a boot interface would start the ramdisk; here nothing waits for one.
-        self.config(group='inspector', require_managed_boot=False, power_off=False, pre_create_ports=False)
+        # On a real conductor a boot interface would start the ramdisk; here one says that it does.
+        self.config(group='inspector', power_off=False, pre_create_ports=False)
+        self.config(group='service_catalog', endpoint_override='http://127.0.0.1:6385')
+        for interface in (fake.FakeBoot, network_noop.NoopNetwork):
+            patcher = mock.patch.object(interface, 'validate_inspection', return_value=None)
+            patcher.start()
+            self.addCleanup(patcher.stop)
         self.inspect(TYPE)
         self.node.provision_state = states.MANAGEABLE
         self.node.save()

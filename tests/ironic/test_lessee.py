@@ -160,7 +160,7 @@ class TestPower(LesseeCase):
     def setUp(self) -> None:
         super().setUp()
         one = Quarantine(device=AcceleratorId('uuid:1'), since=datetime(2026, 11, 21, tzinfo=UTC), why='it burns')
-        memory.store(self.node, replace(self.mind, quarantined=(one,)))
+        memory.store(self.node, replace(self.mind, quarantined=(one,), proven=datetime(2026, 11, 20, tzinfo=UTC)))
 
     def switch(self, wanted: str, provision_state: str) -> None:
         """A power request in a state, as the conductor carries it out."""

@@ -121,7 +121,7 @@ class TestFields(TableCase):
         declared = {
             key[1:].split(' ')[0].split('/')[0]: set(reader.modules) for key, reader in READERS.items() if key[0] == '/'
         }
-        ours = {'owner', 'parent_node'}
+        ours = {'owner', 'parent_node', 'disable_power_off'}
         assert declared == {name: found[name] for name in declared}
         assert ours == {name for name in found if name not in declared}, 'what neither project may write'
 
