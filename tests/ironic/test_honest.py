@@ -93,6 +93,7 @@ class HonestCase(ApiCase):
         super()._configure()
         self.config(enabled_rescue_interfaces=['no-rescue', 'agent'], default_rescue_interface='no-rescue')
         self.config(group='service_catalog', endpoint_override='http://127.0.0.1:6385')
+        self.config(group='nova', send_power_notifications=False)
 
     def begin(self, seed: int) -> None:
         """A new node on a machine as it was."""
