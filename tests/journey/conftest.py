@@ -116,7 +116,7 @@ IPMI_CONF = """\
 devices = {folder}/devices.d
 [DEFAULT]
 enabled_hardware_types = redfish-acc,ipmi-acc,redfish
-enabled_firmware_interfaces = redfish-acc,ipmi-acc
+enabled_firmware_interfaces = redfish-acc,ipmi-acc,redfish
 enabled_inspect_interfaces = redfish-acc,ipmi-acc,redfish,no-inspect
 enabled_management_interfaces = redfish,ipmitool,noop
 enabled_power_interfaces = redfish-acc,ipmi-acc,redfish
