@@ -230,6 +230,7 @@ def _node(conductor: Conductor, number: int, bmc: dict[str, Any], parallel: int)
         fault=None,
         parent_node=None,
         instance_info={},
+        network_data={},
         deploy_step={},
         service_step={},
         resource_class='bench',
