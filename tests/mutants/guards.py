@@ -484,6 +484,13 @@ GUARDS = (
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
+        name='write while somebody has powered the held host on',
+        file=f'{RUN}/writing.py',
+        guard='    moved = _moved(action, inventory) or host_runs(job, inventory)\n',
+        gone='    moved = _moved(action, inventory)\n',
+        tests='tests/unit/run/test_attacks.py',
+    ),
+    Guard(
         name="program a slot that a tenant's host could program meanwhile",
         file=f'{RUN}/writing.py',
         guard='        moved = host_may_program(job, action, target.node.exposure, host, accelerator)\n',
@@ -496,6 +503,13 @@ GUARDS = (
         guard=' or way.subject.scope is not Scope.SLOT]',
         gone=']',
         tests='tests/unit/decide/test_meanwhile.py',
+    ),
+    Guard(
+        name='release while somebody has powered the held host on',
+        file=f'{RUN}/locking.py',
+        guard='    if running is not None:\n',
+        gone='    if False:\n',
+        tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
         name='leave a lock open that no rule asks for',
@@ -1686,5 +1700,12 @@ GUARDS = (
         guard='        if kind is not None:\n            found.append(_met(kind, open_cards(job), system',
         gone='        if kind is not None:\n            found.append(_met(kind, frozenset(), system',
         tests='tests/unit/decide/test_interference.py',
+    ),
+    Guard(
+        name='give a host back with cards that somebody else may have written',
+        file=f'{RUN}/power.py',
+        guard="            why += [f'{card} has to be written again' for card in sorted(job.suspect)]\n",
+        gone='',
+        tests='tests/unit/run/test_attacks.py',
     ),
 )

@@ -250,6 +250,40 @@ def test_nothing_is_opened_or_written_once_somebody_has_powered_the_held_host_on
     assert [InterferenceKind.HOST_ON] == [one.kind for one in outcome.interferences]
 
 
+class Mute(Connection):
+    """A BMC that does not tell the power of the host that it was told to power off, with everything that it shows of it."""
+
+    def look(self, now):
+        seen = super().look(now)
+        return replace(seen, facts=replace(seen.facts, power=PowerState.UNKNOWN)) if 'power Off' in self.machine.log else seen
+
+
+@pytest.mark.parametrize('protects_all', [True, False])
+def test_nothing_is_opened_or_written_while_nobody_knows_whether_the_held_host_runs(protects_all):
+    """With a lock on every path the release is refused, else the write. A host that is not read off is not off."""
+    bench = working(Machine(closed=protects_all, protects_all=protects_all), Mute)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert not [e for e in bench.machine.log if e.startswith(('release', 'push'))]
+    assert any('the host was powered off, and is Unknown now' in r for r in outcome.reasons), outcome.reasons
+    assert () == outcome.interferences, 'nobody has seen it run'
+
+
+def test_a_host_is_not_given_back_with_a_card_that_somebody_else_may_have_written():
+    """Every lock is proven closed, no card is quarantined, and the card shows a version that nobody here has written."""
+    bench = Bench(machine=Machine(closed=False))
+    job = bench.job(hold=True)
+    while 'power Off' not in bench.machine.log:
+        job, _ = bench.turn(job)
+    bench.machine.version = '6.6.6'
+    _, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert [InterferenceKind.FIRMWARE] == [one.kind for one in outcome.interferences]
+    assert (PowerState.OFF, True) == (bench.machine.power, bench.machine.closed)
+    assert 'power On' not in bench.machine.log
+    assert any(f'{v.GPU} has to be written again' in r for r in outcome.reasons), outcome.reasons
+
+
 def test_a_host_that_could_not_be_powered_off_is_left_as_it_is():
     """Nothing was opened; the locks are engaged and proven, and nobody says that the host is off."""
 
