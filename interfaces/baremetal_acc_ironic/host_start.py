@@ -156,8 +156,8 @@ def _way_back(situation: Situation, refused: Refused) -> str:
 _WAYS: Mapping[Obstacle, str] = {
     Obstacle.UNVERIFIED: f'nothing may start the host before {steps.VERIFY.name}: let what needs a start come after it',
     Obstacle.NO_RAMDISK: (
-        'let Ironic boot its ramdisk by the deploy and boot interface of the node, with a boot device that its BMC keeps; or '
-        'leave out what needs a start, as disable_ramdisk does'
+        'let Ironic boot its ramdisk by the deploy and boot interface of the node, with a boot device that its BMC keeps and '
+        'the boot mode that the host has already; or leave out what needs a start, as disable_ramdisk does'
     ),
     Obstacle.STATE: 'wait until the node is in another state',
     Obstacle.UNREADABLE: 'see the log of the conductor',

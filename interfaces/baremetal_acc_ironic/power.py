@@ -12,7 +12,7 @@ from typing import Any
 from ironic.common import exception, states
 from ironic.conductor import task_manager
 from ironic.drivers import base
-from ironic.drivers.modules import agent_base
+from ironic.drivers.modules import agent_base, boot_mode_utils
 from ironic.drivers.modules.ansible.deploy import AnsibleDeploy
 from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
@@ -130,7 +130,7 @@ def _boots_ramdisk(task: Any, power_state: str) -> bool:
     """
     node = task.node
     mind = host_start.remembered(node)
-    if mind is None or not ramdisk_source.trusted(node, mind):
+    if mind is None or not ramdisk_source.trusted(node, mind) or _changes_boot_mode(task):
         return False
     info = node.driver_internal_info
     if node.provision_state == states.INSPECTING:
@@ -148,6 +148,20 @@ def _prepares_ramdisk(task: Any) -> bool:
             return True
         case _:
             return False
+
+
+def _changes_boot_mode(task: Any) -> bool:
+    """Ironic restarts the host to change its boot mode, which it does before it sets the boot source.
+
+    A BMC whose boot mode cannot be read is not restarted for it. Source: ironic 39.0.0, drivers/modules/redfish/management.py,
+    set_boot_mode; drivers/modules/boot_mode_utils.py, sync_boot_mode.
+    """
+    wanted = boot_mode_utils.get_boot_mode_for_deploy(task.node)
+    try:
+        found = task.driver.management.get_boot_mode(task)
+    except exception.UnsupportedDriverExtension:
+        return False
+    return None not in (wanted, found) and wanted != found
 
 
 def _reason(task: Any, power_state: str) -> Reason:

@@ -496,6 +496,15 @@ FLOWS = (
         safe='That start boots no ramdisk but the set-up of the firmware, or whatever a BMC makes of it.',
     ),
     Way(
+        key='clean_boot_mode',
+        title='Cleaning by the ramdisk of a node whose boot mode Ironic has to change first, where the BMC needs a restart of '
+        'the host for it',
+        rules=(PROVISION,),
+        end=_refused(states.CLEANFAIL, "Ironic does not boot the operator's ramdisk", 'boot mode that the host has already'),
+        safe='That restart comes before the ramdisk is the boot source: the host would boot whatever is on its disk. Set the '
+        'boot mode of the node beforehand.',
+    ),
+    Way(
         key='deploy_smart_nic',
         title='Deploy of such a node',
         rules=(PROVISION,),
@@ -529,6 +538,13 @@ FLOWS = (
         rules=(PROVISION,),
         end=_done(states.MANAGEABLE, Host.OFF),
         safe="Only the operator's ramdisk is started, and Ironic has set it as the boot source before.",
+    ),
+    Way(
+        key='inspect_boot_mode',
+        title='The same, of a node whose boot mode Ironic has to change first, as in cleaning',
+        rules=(PROVISION,),
+        end=_refused(states.INSPECTFAIL, "Ironic does not boot the operator's ramdisk", 'boot mode that the host has already'),
+        safe='That restart comes before the ramdisk is the boot source, too.',
     ),
     Way(
         key='inspect_unmanaged',

@@ -599,6 +599,14 @@ class TestOperatorsFlows(WayCase):
         self.ends('clean_never_off')
         assert [] == RECORD.starts
 
+    def test_clean_boot_mode(self) -> None:
+        RECORD.boot_mode = 'uefi'
+        self.edit(properties={'capabilities': 'boot_mode:bios'})
+        assert 202 == self.provision(OWNER_MEMBER, 'provide'), self.said
+        self.drive()
+        self.ends('clean_boot_mode')
+        assert [] == RECORD.starts
+
     def test_clean_smart_nic(self) -> None:
         self._monkeypatch.setattr(NoopNetwork, 'need_power_on', lambda _self, _task: True)
         assert 202 == self.provision(OWNER_MEMBER, 'provide'), self.said
@@ -621,6 +629,13 @@ class TestOperatorsFlows(WayCase):
         self.node.refresh()
         self.ends('inspect_managed')
         assert [RAMDISK] == [s.source for s in RECORD.starts]
+
+    def test_inspect_boot_mode(self) -> None:
+        RECORD.boot_mode = 'uefi'
+        self.edit(inspect_interface='agent', properties={'capabilities': 'boot_mode:bios'})
+        assert 202 == self.provision(OWNER_MEMBER, 'inspect'), self.said
+        self.ends('inspect_boot_mode')
+        assert [] == RECORD.starts
 
     def test_inspect_unmanaged(self) -> None:
         self.config(group='inspector', require_managed_boot=False)
