@@ -506,7 +506,7 @@ FLOWS = (
     ),
     Way(
         key='deploy_smart_nic',
-        title='Deploy of such a node',
+        title='Deploy of a node with a Smart NIC port',
         rules=(PROVISION,),
         end=_refused(states.DEPLOYFAIL, _UNVERIFIED),
         safe='That start comes before the steps, so before the verification.',
