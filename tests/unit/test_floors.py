@@ -18,7 +18,7 @@ CORE = 'baremetal_acc'
 GUEST = 'baremetal_acc_ironic'
 
 FLOOR_0 = ('errors', 'model')
-FLOOR_1 = ('decide',)
+FLOOR_1 = ('decide', 'planning')
 FLOOR_2 = ('attach', 'bmc', 'locks', 'catalogue', 'placement', 'handover', 'conf', 'files')
 FLOOR_3 = ('run', 'fleet', 'assemble')
 CONTRACTS = (
@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     'errors': (),
     'model': FLOOR_0,
     'decide': FLOOR_0 + FLOOR_1,
+    'planning': FLOOR_0 + FLOOR_1,
     'attach': (*FLOOR_0, *FLOOR_1, 'attach'),
     'bmc': (*FLOOR_0, *FLOOR_1, 'bmc'),
     'locks': (*FLOOR_0, *FLOOR_1, 'locks', 'bmc.api'),
@@ -60,7 +61,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 """Which rooms a room may import, by module prefix. ``cli`` starts the emulator as a program would: by its main alone."""
 
-STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'data', 'files')
+STDLIB_ONLY = ('', 'errors', 'model', 'decide', 'planning', 'data', 'files')
 
 LIBRARY_ONLY_IN: dict[str, tuple[str, ...]] = {
     'sushy': ('bmc.redfish',),
