@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
+from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -318,6 +319,19 @@ class ItemState(StrEnum):
         return self not in (ItemState.PLANNED, ItemState.SKIPPED)
 
 
+class WriteEvidence(StrEnum):
+    """What shows that a write reached the device, and not only the BMC.
+
+    ``version``: the device shows another version than before. ``progress``: its task was seen to progress. ``blocks``: the
+    controller has acknowledged every block of the image. A task that says that it succeeded is none: a BMC may skip an image of
+    a version that the device has already.
+    """
+
+    VERSION = 'version'
+    PROGRESS = 'progress'
+    BLOCKS = 'blocks'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One action of a job.
@@ -336,6 +350,7 @@ class Item:
     :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     :ivar progress: how far its image is, while it is sent in turns.
+    :ivar evidence: what of a write was seen besides the version that runs.
     """
 
     action: Action
@@ -353,6 +368,7 @@ class Item:
     restoring: bool = False
     silent: bool = False
     progress: Progress | None = None
+    evidence: WriteEvidence | None = None
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""
@@ -477,6 +493,8 @@ class Job:
     :ivar held_off: the hosts that it holds off, as they were first read off.
     :ivar shut: cards whose demanded paths were proven closed when the job began, and were not found open since.
     :ivar interferences: what it met and did not make. A job with any of them has failed.
+    :ivar custody: that of the machine's cards, as far as it reaches.
+    :ivar wholly: cards of which it writes every part that the rules name, so that a new chain of custody can begin.
     """
 
     id: str
@@ -505,6 +523,8 @@ class Job:
     held_off: tuple[HeldOff, ...] = ()
     shut: frozenset[AcceleratorId] = frozenset()
     interferences: tuple[Interference, ...] = ()
+    custody: Custody = NO_CUSTODY
+    wholly: frozenset[AcceleratorId] = frozenset()
 
     @property
     def suspect(self) -> frozenset[AcceleratorId]:
@@ -597,5 +617,6 @@ __all__ = [
     'Verdict',
     'Wait',
     'Withdraw',
+    'WriteEvidence',
     'stage',
 ]
