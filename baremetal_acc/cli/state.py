@@ -17,6 +17,7 @@ from typing import ClassVar
 from baremetal_acc import files
 from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, Undo
@@ -85,6 +86,11 @@ class TargetState:
     def undos(self) -> tuple[Undo, ...]:
         """What we have closed and not opened again; a job takes that over from the job before it, too."""
         return () if self.job is None else self.job.undos
+
+    @property
+    def custody(self) -> Custody:
+        """That of the target's cards, as far as it reaches; a job goes on with that of the job before it."""
+        return NO_CUSTODY if self.job is None else self.job.custody
 
     @property
     def unfinished(self) -> Job | None:

@@ -32,12 +32,14 @@ from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.attach import Attached
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, HeldOff, Job
 from baremetal_acc.model.lock import Engagement, Scope, Undo, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
+from baremetal_acc.planning import custody
 from baremetal_acc_ironic.requester import Asked
 
 LOG = log.getLogger(__name__)
@@ -71,6 +73,7 @@ _BESIDE = (
     'attached',
     'proven',
     'start_allowed',
+    'custody',
 )
 """Of a memory: what is stored beside the state, where older versions pass over it."""
 
@@ -278,6 +281,7 @@ class Memory:
     :ivar proven: when the locks that the rules demand were last proven closed for the deployment that the node is in; None:
         they were not, and nothing of Ironic starts the host for whoever has the node.
     :ivar start_allowed: an operator has allowed the host to be started all the same.
+    :ivar custody: of its cards, as far as it reaches. While there is a job, the job knows it better.
     """
 
     format: int = FORMAT
@@ -318,6 +322,7 @@ class Memory:
     undos: tuple[Undo, ...] = ()
     proven: datetime | None = None
     start_allowed: StartAllowed | None = None
+    custody: Custody = NO_CUSTODY
 
     @property
     def writing(self) -> bool:
@@ -388,7 +393,7 @@ def load(node: Any) -> Memory:
     attached, met = stored.get('attached'), stored.get('met') or []
     if isinstance(attached, str):
         attached = _unpack(node, attached)
-    return replace(
+    found = replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         certificate=None if kept is None else decode(Kept, kept),
@@ -396,6 +401,7 @@ def load(node: Any) -> Memory:
         taken=None if taken is None else decode(frozenset[str], taken),
         proven=_proven(stored),
         start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
+        custody=_custody(node, stored.get('custody')),
         ramdisk=stored.get('ramdisk'),
         bmcs=stored.get('bmcs'),
         owned='owned' in met,
@@ -406,6 +412,9 @@ def load(node: Any) -> Memory:
         regions=_regions(node, stored.get('regions')),
         shelf=Shelf() if stored.get('shelf') is None else decode(Shelf, stored['shelf']),
     )
+    if found.job is None or found.job.ended:
+        return found
+    return replace(found, job=replace(found.job, custody=found.custody))
 
 
 def _proven(stored: Mapping[str, Any]) -> datetime | None:
@@ -426,6 +435,17 @@ def _regions(node: Any, found: object) -> Regions | None:
         return None
 
 
+def _custody(node: Any, packed: object) -> Custody:
+    """That of the node's cards. What cannot be read is none: every card is written again."""
+    if packed is None:
+        return NO_CUSTODY
+    try:
+        return decode(Custody, _unpack(node, packed))
+    except StaleJob as exc:
+        LOG.warning('Node %s: the custody of its cards is lost: %s', node.uuid, exc)
+        return NO_CUSTODY
+
+
 def store(node: Any, memory: Memory) -> None:
     """Put it into the node's fields and save the node.
 
@@ -433,9 +453,16 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
-    if memory.job is not None and not memory.job.ended:
-        memory = replace(memory, undos=memory.job.undos)
-    beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
+    job = memory.job
+    if job is not None and not job.ended:
+        memory = replace(memory, undos=job.undos, custody=job.custody)
+        job = replace(job, custody=NO_CUSTODY)  # stored once, beside the job
+    else:
+        exposed = custody.broken(memory.custody, memory.exposed, BreakCause.EXPOSED, datetime.now(UTC))
+        memory = replace(memory, custody=exposed)
+    beside = replace(
+        memory, job=job, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf()
+    )
     state = encode(beside)
     for name in _BESIDE:
         del state[name]
@@ -456,6 +483,8 @@ def store(node: Any, memory: Memory) -> None:
     value['proven'] = encode(memory.proven)
     if memory.start_allowed is not None:
         value['start_allowed'] = encode(memory.start_allowed)
+    if memory.custody != NO_CUSTODY:
+        value['custody'] = _pack(json.dumps(encode(memory.custody)))
     if memory.ramdisk is not None:
         value['ramdisk'] = memory.ramdisk
     if memory.bmcs is not None:

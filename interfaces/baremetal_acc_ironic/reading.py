@@ -14,6 +14,7 @@ from baremetal_acc.decide.offer import supply
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
+from baremetal_acc.run import custody_feed
 from baremetal_acc_ironic import (
     attach,
     certificate,
@@ -51,6 +52,7 @@ def take_stock(task: Any, by: str) -> Inventory:
         # Taking stock is quick: what devices sign is for those who verify.
         inventory, verdict = run.check(target_of(task), tools, evidence, work.now(), lifecycle=mind.lifecycle, measure=False)
         mind, known = drift.tell(task, mind, inventory, by, work.done(mind))
+        mind = work.with_custody(mind, inventory, target_of(task), tools, evidence)
         memory.store(task.node, mind)
         mind = counted(task, mind, tools, inventory, verdict)
         memory.store(task.node, show(task, mind, tools, inventory, known, verdict, evidence))
@@ -141,6 +143,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
     )
     mind = drift.looked(task, mind, inventory, steps.VERIFY.name, work.done(mind))
+    mind = work.with_custody(mind, inventory, target, tools, evidence)
+    verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)
     reasons = [str(finding) for finding in verdict.unmet]
     if mind.opened is not None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')

@@ -29,6 +29,7 @@ from baremetal_acc.decide.offer import programmed, removed
 from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.attach import Give
+from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
     Done,
@@ -48,7 +49,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.run import Tools
+from baremetal_acc.planning import custody
+from baremetal_acc.run import Target, Tools, custody_feed
 from baremetal_acc_ironic import (
     attach,
     certificate,
@@ -191,6 +193,9 @@ def _planned(
         mind = replace(mind, overrides=(*asked, *others))
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
+    kept = with_custody(replace(mind, job=None), inventory, target, tools, evidence(mind, flow))
+    mind = replace(mind, custody=kept.custody)
+    doubted = custody.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
     suspects = quarantine.suspects(mind.quarantined, inventory)
     made = plan(
         inventory,
@@ -201,8 +206,9 @@ def _planned(
         parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
-        again=suspects | mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
+        again=suspects | mind.exposed | doubted | (frozenset() if flow is Flow.SERVICE else mind.anew),
         anew=attach.doubtful(mind)
+        | custody.slots_in_doubt(doubted, inventory, tools.baseline, target.node)
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
         spoilt=suspects,
         blockable=tools.blockable,
@@ -221,6 +227,7 @@ def _planned(
     shut = interference.closed(inventory, tools.baseline, target.node)
     left = mind.opened.held_off if mind.opened is not None else ()
     job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left)
+    job = custody_feed.begun_with(job, mind.custody, made, inventory, target, tools, evidence(mind, flow))
     if arguments.get('claimed') and not back:
         mind = attach.begun(mind, made, job)
     elif back or (step is steps.RECONCILE and flow is Flow.CLEAN):
@@ -337,7 +344,8 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         demands_met=_demands(task, step, flow),
     )
     job = run.bound(job, target_of(task))  # before anybody can edit where its BMCs are
-    return replace(job, engagements=evidence(mind, flow) if step is steps.PUBLISH else (), undos=mind.undos)
+    proof = evidence(mind, flow) if step is steps.PUBLISH else ()
+    return replace(job, engagements=proof, undos=mind.undos, custody=mind.custody)
 
 
 def _demands(task: Any, step: Step, flow: Flow) -> bool:
@@ -353,6 +361,17 @@ def evidence(mind: Memory, flow: Flow) -> tuple[Engagement, ...]:
     if flow is not Flow.SERVICE:
         return mind.evidence
     return tuple(replace(e, lifecycle=mind.lifecycle) for e in mind.evidence)
+
+
+def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]) -> Memory:
+    """What is remembered, with the custody of the cards after a whole reading of the machine by no job of ours.
+
+    While a job works, its own readings count.
+    """
+    if mind.job is not None and not mind.job.ended:
+        return mind
+    kept = custody_feed.looked(mind.custody, inventory, target, with_tools, proof, lifecycle=mind.lifecycle)
+    return replace(mind, custody=kept)
 
 
 def _identity(node: Any, name: str, flow: Flow) -> str:
@@ -485,6 +504,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         save=lambda changed: memory.store(task.node, handed.interfered(replace(mind, job=changed), changed)),
         observed=lambda inventory, verdict: final.append((inventory, verdict)),
     )
+    tools = replace(tools, ramdisk=not _hold(task, job.flow))
     target = target_of(task)
     for _ in range(TURNS):
         before = job.interferences
@@ -548,7 +568,7 @@ def _end(
     :raises StepFailed: as :func:`_turn`.
     """
     memory.held(task.node)
-    mind = replace(mind, undos=job.undos)
+    mind = replace(mind, undos=job.undos, custody=job.custody)
     mind = handed.interfered(mind, job)
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
@@ -593,7 +613,9 @@ def _end(
         task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=rights.begun_by(task, mind, job.flow).user
     )
     # The job stays until the next step begins: if we die before the flow was told, it is told again.
-    small = replace(job, items=(), verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ())
+    small = replace(
+        job, items=(), custody=NO_CUSTODY, verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ()
+    )
     memory.store(task.node, replace(mind, job=small))
     _say(task, small, resume=resume)
 
