@@ -27,6 +27,7 @@ from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
+    acceptance,
     allowance,
     drift,
     fitness,
@@ -199,6 +200,12 @@ class AccFirmware(base.FirmwareInterface):
     def allow_host_start(self, task: Any, **arguments: Any) -> None:
         """Allow the host of a node that nobody has to be started though nothing is proven, until a day."""
         allowance.allow(task, arguments)
+
+    @timed
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.ACCEPT.argsinfo, requires_ramdisk=False)
+    def accept_accelerator_custody(self, task: Any, **arguments: Any) -> None:
+        """Begin the chains of custody of cards by the word of an operator, until a day."""
+        acceptance.accept(task, arguments)
 
     def get_clean_steps(self, task: Any) -> list[Any]:
         """Our steps; a cleaning by steps that are not for whoever has asked ends here.

@@ -113,8 +113,8 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
     return found
 
 
-def end(text: str) -> datetime:
-    """The moment that an argument ``expires`` means.
+def end(text: str, *, argument: str = 'expires') -> datetime:
+    """The moment that an argument means.
 
     :raises UsageError: it means none.
     """
@@ -127,7 +127,8 @@ def end(text: str) -> datetime:
             return found.astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    raise UsageError(argument='argument expires', what=f'{text!r} is no date, and no date and time with its offset', hint=hint)
+    what = f'{text!r} is no date, and no date and time with its offset'
+    raise UsageError(argument=f'argument {argument}', what=what, hint=hint)
 
 
 def _devices(task: Any, mind: Memory, names: Iterable[str] | None, now: datetime) -> frozenset[AcceleratorId]:

@@ -24,6 +24,7 @@ NAMES = {
     'publish_accelerators',
     'waive_accelerator_locks',
     'allow_host_start',
+    'accept_accelerator_custody',
 }
 
 
@@ -39,7 +40,10 @@ class TestDiscovery(IronicCase):
             in_order = [s['step'] for s in conductor_steps._get_deployment_steps(task, enabled=True)]
         assert {'reconcile_accelerators': 90} == {n: p for n, p in clean.items() if n in NAMES and p}
         assert {'lock_accelerators': 120, 'verify_accelerators': 110} == {n: p for n, p in deploy.items() if n in NAMES and p}
-        assert (NAMES, NAMES - {'allow_host_start'}) == (NAMES & clean.keys(), NAMES & service.keys())
+        assert (NAMES, NAMES - {'allow_host_start', 'accept_accelerator_custody'}) == (
+            NAMES & clean.keys(),
+            NAMES & service.keys(),
+        )
         assert {'update_accelerator_firmware', 'program_accelerators'} == (NAMES & deploy.keys()) - {
             'lock_accelerators',
             'verify_accelerators',
@@ -51,7 +55,7 @@ class TestDiscovery(IronicCase):
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             found = [s for s in task.driver.firmware.get_clean_steps(task) if s['step'] in NAMES]
             found += [s for s in task.driver.firmware.get_service_steps(task) if s['step'] in NAMES]
-        assert 2 * len(NAMES) - 1 == len(found)
+        assert 2 * len(NAMES) - 2 == len(found)
         assert {(False, False)} == {(s['requires_ramdisk'], s['abortable']) for s in found}
 
     def test_every_step_has_a_rule(self) -> None:
