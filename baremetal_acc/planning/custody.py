@@ -124,7 +124,8 @@ def between(
 
     :param blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
     :param settles: how long after a host was first read off its time of the last reset may still change by that power-off.
-    :param ramdisk: nothing but the operator's ramdisk can have run on the host in this interval.
+    :param ramdisk: the operator's ramdisk runs on the host at both readings. Where the host was reset between them nobody knows
+        what it has booted first.
     """
     ran = _host_ran(before, after, settles)
 
@@ -136,7 +137,7 @@ def between(
     opened = _not_locked(before, after)
     if opened is None:
         return covered(Cover.LOCKED)
-    if ramdisk:
+    if ramdisk and not _was_reset(before, after):
         return covered(Cover.RAMDISK)
     if ran is _Ran.SILENT and is_host_off(before) and is_host_off(after) and after.at - before.at <= blind_limit:
         return covered(Cover.HOST_OFF, Strength.POLLED)
@@ -186,6 +187,13 @@ def _ran(before: HostReading, after: HostReading, *, just_off: bool) -> _Ran:
 
 def _just_off(host: HostSeen, at: datetime, settles: timedelta) -> bool:
     return host.off_since is not None and at - host.off_since <= settles
+
+
+def _was_reset(before: CardSeen, after: CardSeen) -> bool:
+    """A System is known to have been reset between two readings, or only one of them has it."""
+    now = {host.system: host.reading.last_reset for host in after.hosts}
+    then = {host.system: host.reading.last_reset for host in before.hosts}
+    return now.keys() != then.keys() or any(None not in (at, now[system]) and at != now[system] for system, at in then.items())
 
 
 def is_host_off(card: CardSeen) -> bool:
@@ -331,6 +339,16 @@ def _joined(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
         cover = first.cover if first.cover is second.cover else Cover.SEVERAL
         found[:2] = [Interval(since=first.since, until=second.until, cover=cover, strength=weaker)]
     return tuple(found)
+
+
+def opened(custody: Custody, accelerators: Iterable[AcceleratorId]) -> Custody:
+    """The custody with cards of which we are about to open a lock: they are open from here, whatever the next reading finds."""
+    known = {card.accelerator: card for card in custody.cards}
+    for accelerator in accelerators:
+        card = known.get(accelerator)
+        if card is not None and card.seen is not None:
+            known[accelerator] = replace(card, seen=replace(card.seen, access=Access.OPEN, locks=(), proven=False))
+    return _custody(known)
 
 
 def broken(

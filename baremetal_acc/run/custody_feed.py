@@ -97,13 +97,14 @@ def _opened(job: Job) -> frozenset[AcceleratorId]:
 
 
 def after_writes(before: Job, job: Job, now: datetime) -> Job:
-    """The job after writes have begun or were seen to end.
+    """The job after locks were about to be opened, or writes have begun or were seen to end.
 
     The chain of a card begins with the last reading before the first of its writes, so that nothing between a write and its
     end is missed, and counts once all that the rules name of the card is written. What was written may still wait for a reset:
     where another version is found in the end, the write has failed, and so has the chain.
     """
     kept = custody.broken(job.custody, sorted(job.suspect), BreakCause.EXPOSED, now)
+    kept = custody.opened(kept, _opened(job) - _opened(before))
     for accelerator in sorted(job.devices):
         items, earlier = _writes(job, accelerator), _writes(before, accelerator)
         failed = [i for i in items if i.state is ItemState.FAILED]

@@ -16,7 +16,7 @@ from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import custody_feed
-from baremetal_acc.run.looking import Bmcs, check, unprotected
+from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
 from baremetal_acc.run.sighting import stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
@@ -70,6 +70,9 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 return job
             if _just_now(last, now):
                 return job
+            if tools.ramdisk:
+                # The locks are engaged, and what the host boots now may be something else than the ramdisk.
+                job = custody_feed.after_reading(job, observe(target, tools, now + timedelta(microseconds=1)), target, tools)
             item = _asked(job, position, action, tools, bmc, last)
     return with_item(job, position, item.to(ItemState.RUNNING, now))
 

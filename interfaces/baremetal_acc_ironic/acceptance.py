@@ -78,11 +78,12 @@ def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
     """
     for accelerator in chosen:
         seen = kept.of(accelerator.id).seen
-        if seen is None or (seen.access is not Access.CLOSED and not custody.is_host_off(seen)):
+        closed = seen is not None and seen.access is Access.CLOSED and seen.proven
+        if seen is None or not (closed or custody.is_host_off(seen)):
             raise UsageError(
                 argument='argument devices',
-                what=f'{accelerator.label} ({accelerator.id}) can be written by its host, which is not off',
-                hint=f'power the node off, or run {steps.LOCK.name}, first',
+                what=f'{accelerator.label} ({accelerator.id}) is not proven closed to its host, which is not off',
+                hint=f'run {steps.LOCK.name}, or power the node off, first',
             )
 
 

@@ -219,7 +219,7 @@ class TestAccepted(StartCase):
         self.machine.power('On')
         self._until_on()
         assert 202 == self.accept(), self.said
-        assert 'can be written by its host, which is not off' in str(self.node.last_error)
+        assert 'is not proven closed to its host, which is not off' in str(self.node.last_error)
         self.press('ForceOff')
         self.remembered(exposed=frozenset({self.gpu(0)}))
         assert 202 == self.accept(), self.said

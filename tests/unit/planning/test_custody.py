@@ -134,6 +134,18 @@ def test_only_the_operators_ramdisk_may_run_beside_an_open_card():
     """And what reads closed at both ends is locked all the same."""
     assert (Cover.RAMDISK, Strength.EVIDENCED) == judged(card(0, ON, closed=False), card(99, ON, closed=False), ramdisk=True)
     assert LOCKED == judged(card(0, ON), card(99, ON), ramdisk=True)
+    before, after = card(0, ON, closed=False, reset='1'), card(99, ON, closed=False, reset='1')
+    assert (Cover.RAMDISK, Strength.EVIDENCED) == judged(before, after, ramdisk=True)
+    assert BreakCause.HOST_RAN == judged(before, card(99, ON, closed=False, reset='2'), ramdisk=True)
+    assert BreakCause.HOST_UNSEEN == judged(before, replace(after, hosts=()), ramdisk=True)
+
+
+def test_a_lock_that_we_open_counts_as_open_from_there_whatever_is_read_next():
+    """Whoever dies after that may find it closed again by somebody else, after the host has run."""
+    kept = custody.opened(begun(card(0, ON)), [v.GPU, v.FPGA])
+    assert BreakCause.HOST_RAN is chain(read(kept, card(5, ON))).broken.cause
+    kept = custody.opened(begun(card(0, OFF, reset='1')), [v.GPU])
+    assert custody.holds(read(kept, card(5, OFF, reset='1')).of(v.GPU), at(5))
 
 
 def test_the_time_of_the_last_reset_may_settle_after_a_host_was_powered_off():

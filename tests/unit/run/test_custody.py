@@ -198,3 +198,25 @@ def test_a_host_that_is_not_held_breaks_the_chain_unless_the_operators_ramdisk_r
         assert isinstance(outcome, Done)
         assert ramdisk is custody.holds(job.custody.of(v.GPU), bench.now)
         assert ramdisk is (cover in {i.cover for i in chain(job).intervals})
+
+
+def test_the_reset_of_a_host_that_ran_the_ramdisk_is_covered_by_locks_that_were_read_before_it():
+    """What it boots next may be something else; and a lock that does not close is seen before that."""
+    for ignored, holds in ((False, True), (True, False)):
+        bench = Bench(machine=Machine(power=PowerState.ON, lock_ignored=ignored))
+        bench.tools = replace(bench.tools, ramdisk=True)
+        inventory = observe(bench.target, bench.tools, bench.now)
+        made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
+        job = custody_feed.begun_with(bench.job(), NO_CUSTODY, made, inventory, bench.target, bench.tools, ())
+        job, _ = bench.run(job)
+        assert 'reset power-cycle' in bench.machine.log
+        assert holds is custody.holds(job.custody.of(v.GPU), bench.now)
+
+
+def test_a_lock_that_a_job_opens_counts_as_open_from_there():
+    """Whoever dies after that finds whatever somebody else has made of it."""
+    bench = bench_of(machine=Machine(closed=True, protects_all=True))
+    job = job_of(bench)
+    while 'release' not in bench.machine.log:
+        job, _ = bench.turn(job)
+    assert Access.OPEN is job.custody.of(v.GPU).seen.access
