@@ -71,6 +71,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         'tests/wire/test_whole_locks.py',
         'tests/hostile/test_locks.py',
     ),
+    'planning': ('tests/unit/planning', 'tests/unit/run/test_custody.py'),
     'ironic/gate.py': ('tests/ironic/test_gate.py',),
 }
 """The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
@@ -84,9 +85,9 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Every module of decide/ and locks/, and the pure ones of the guest, as all names of modules here are written."""
+    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as all names of modules here are written."""
     package = TREE / 'baremetal_acc'
-    found = sorted(str(p.relative_to(package)) for part in ('decide', 'locks') for p in (package / part).glob('*.py'))
+    found = sorted(str(p.relative_to(package)) for part in ('decide', 'planning', 'locks') for p in (package / part).glob('*.py'))
     return (*found, *(name for name in TESTS if name.startswith(f'{GUEST}/')))
 
 
