@@ -8,7 +8,6 @@ somebody else is known to have reached is written all the same.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from oslo_log import log
@@ -17,10 +16,10 @@ from baremetal_acc import run
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Access, Custody, Origin
-from baremetal_acc.model.waiver import LONGEST, moment
+from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import custody
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, quarantine, requester, rights, steps, waivers, work
+from baremetal_acc_ironic import outcome, quarantine, statement, steps, work
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
 
@@ -38,14 +37,8 @@ def accept(task: Any, given: Mapping[str, Any]) -> None:
         flow = work.flow_of(task)
         arguments = step.arguments(given)
         mind = work.returned(task, memory.load(task.node), flow, step)
-        who = rights.begun_by(task, mind, flow)
-        if not rights.by_hand(task.node, flow) or not requester.is_operator(who.requester):
-            raise UsageError(
-                argument=step.name,
-                what=f'{who.by} may not accept it',
-                hint='let an administrator with the scope of the system run it in manual cleaning',
-            )
-        reason, until = _checked(arguments)
+        who = statement.made_by(task, mind, flow, step)
+        reason, until = statement.reason_and_end(arguments, step, work.now(), end='until')
         work.refuse_interrupted(mind)
         target, tools = target_of(task), tools_of(task, mind)
         proof = work.evidence(mind, flow)
@@ -85,21 +78,3 @@ def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
                 what=f'{accelerator.label} ({accelerator.id}) is not proven closed to its host, which is not off',
                 hint=f'run {steps.LOCK.name}, or power the node off, first',
             )
-
-
-def _checked(arguments: Mapping[str, Any]) -> tuple[str, datetime]:
-    """Why, and until when.
-
-    :raises UsageError: an argument is missing, or wrong.
-    """
-    for key in ('reason', 'until'):
-        if not str(arguments.get(key, '')).strip():
-            raise UsageError(argument=f'argument {key}', what='is missing', hint=f'{steps.ACCEPT.name} needs reason and until')
-    reason = str(arguments['reason']).strip()
-    if not reason.isprintable():
-        raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
-    now, until = work.now(), waivers.end(arguments['until'], argument='until')
-    if until <= now or until - now > LONGEST:
-        what = f'{moment(until)} is {"over" if until <= now else "too far ahead"}'
-        raise UsageError(argument='argument until', what=what, hint=f'at most {LONGEST.days} days from now')
-    return reason, until

@@ -85,9 +85,11 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as all names of modules here are written."""
+    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as modules are named here."""
     package = TREE / 'baremetal_acc'
-    found = sorted(str(p.relative_to(package)) for part in ('decide', 'planning', 'locks') for p in (package / part).glob('*.py'))
+    found = sorted(
+        str(p.relative_to(package)) for part in ('decide', 'planning', 'locks') for p in (package / part).glob('*.py')
+    )
     return (*found, *(name for name in TESTS if name.startswith(f'{GUEST}/')))
 
 
