@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import CustodyDemand
+from baremetal_acc.decide.baseline import Baseline, CustodyDemand, Match, Rule
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
@@ -30,7 +30,7 @@ from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.measurement import MeasurementState
-from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody
 from tests.unit.decide import test_measurement as measures
 from tests.unit.decide import values as v
@@ -39,6 +39,7 @@ ON, OFF = PowerState.ON, PowerState.OFF
 LIMIT = timedelta(seconds=10)
 HALF = LIMIT / 2
 LOCK = 'a'
+OTHER = AcceleratorId('uuid:other')
 
 
 def at(seconds: float):
@@ -298,6 +299,110 @@ def test_joined_intervals_say_that_they_are_several():
     assert at(50) == found[-1].until
 
 
+def two(first: CardSeen, second: CardSeen, third: CardSeen | None = None) -> Custody:
+    """Three cards of one machine whose chains have begun."""
+    cards = {v.FPGA: first, v.GPU: second, OTHER: third or second}
+    kept = custody.read(Custody(), cards, first.at, blind_limit=LIMIT)
+    for accelerator in cards:
+        kept = custody.begun(kept, accelerator, Origin.WRITTEN, first.at, by=[])
+    return kept
+
+
+def test_readings_of_the_host_extend_each_open_card_and_no_closed_one():
+    """Whatever stands beside it; an open card stays open, and unproven, until it is read."""
+    lost = card(0, OFF, closed=False, hosts=())
+    for first, second, third in itertools.permutations((card(0, OFF), card(0, OFF, closed=False), lost)):
+        before = two(first, second, third)
+        kept = custody.polled(before, {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset(), blind_limit=LIMIT)
+        reached = {c.accelerator: c.chain.reaches for c in kept.cards}
+        expected = {
+            accelerator: at(5) if seen.access is Access.OPEN and seen.hosts else at(0)
+            for accelerator, seen in ((v.FPGA, first), (v.GPU, second), (OTHER, third))
+        }
+        assert expected == reached
+    kept = custody.polled(
+        begun(card(0, OFF)), {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset({v.GPU}), blind_limit=LIMIT
+    )
+    seen = kept.of(v.GPU).seen
+    assert (at(5), Access.OPEN, (), False) == (seen.at, seen.access, seen.locks, seen.proven)
+
+
+def test_a_lock_that_is_opened_leaves_nothing_of_what_was_proven():
+    """Nor its place."""
+    seen = custody.opened(begun(card(0, OFF)), [v.GPU]).of(v.GPU).seen
+    assert (at(0), Access.OPEN, (), False) == (seen.at, seen.access, seen.locks, seen.proven)
+
+
+def test_a_host_that_was_on_between_has_been_off_since_it_was_read_off_again():
+    """Read alone, or with its cards."""
+    kept = begun(card(0, OFF, closed=False))
+    for seconds, power in ((4, OFF), (8, ON), (12, OFF), (16, OFF)):
+        hosts = {v.SYSTEM: HostReading(power=power)}
+        kept = custody.polled(kept, hosts, at(seconds), opened=frozenset(), blind_limit=LIMIT)
+        assert (None if power is ON else at(0) if seconds < 8 else at(12)) == kept.of(v.GPU).seen.hosts[0].off_since
+
+
+def test_what_breaks_a_chain_breaks_the_one_that_begins_with_a_write_under_way():
+    """The card is not what we make of it."""
+    kept = custody.write_begun(begun(card(0, OFF)), v.GPU, at(1), images=['gpu-new'])
+    assert at(0) == kept.of(v.GPU).writing.begun, 'the last reading before the write'
+    kept = custody.broken(kept, [v.GPU], BreakCause.EXPOSED, at(3), v.SYSTEM)
+    assert Break(cause=BreakCause.EXPOSED, since=at(0), until=at(3), ref=v.SYSTEM) == kept.of(v.GPU).writing.broken
+    ended = custody.write_ended(kept, v.GPU, at(4), evidenced=True)
+    assert BreakCause.EXPOSED is chain(ended).broken.cause
+    assert None is custody.begun(kept, v.GPU, Origin.ACCEPTED, at(3), by=['ada']).of(v.GPU).writing
+    assert at(1) == custody.write_begun(Custody(), v.GPU, at(1), images=[]).of(v.GPU).writing.begun
+
+
+def test_a_chain_covers_the_time_since_it_has_begun_and_no_more():
+    """The reading before that was another life of the card."""
+    kept = custody.begun(start(card(0, ON)), v.GPU, Origin.MEASURED, at(3), by=[], reason='asked')
+    found = chain(read(kept, card(5, ON)))
+    assert [(at(3), at(5))] == [(i.since, i.until) for i in found.intervals]
+    assert 'asked' == found.reason
+
+
+@pytest.mark.parametrize(('before', 'after'), [(True, False), (False, True), (True, True)])
+def test_a_processor_of_the_card_that_ran_at_either_end_is_not_covered(before, after):
+    """And stays so."""
+    kept = begun(card(0, ON))
+    kept = Custody(cards=(replace(kept.cards[0], seen=card(0, ON, own_processor=before)),))
+    kept = read(kept, card(5, ON, own_processor=after))
+    assert chain(kept).covers_own_processor is False
+    assert chain(read(kept, card(9, ON))).covers_own_processor is False
+    assert chain(read(begun(card(0, ON)), card(5, ON))).covers_own_processor is True
+
+
+@pytest.mark.parametrize(
+    ('kinds', 'first'),
+    [
+        (((Cover.LOCKED, Strength.EVIDENCED), (Cover.LOCKED, Strength.POLLED)), (Cover.LOCKED, Strength.POLLED)),
+        (((Cover.LOCKED, Strength.EVIDENCED), (Cover.HOST_OFF, Strength.EVIDENCED)), (Cover.SEVERAL, Strength.EVIDENCED)),
+        (((Cover.LOCKED, Strength.POLLED), (Cover.HOST_OFF, Strength.POLLED)), (Cover.SEVERAL, Strength.POLLED)),
+    ],
+)
+def test_two_intervals_are_joined_as_the_weaker_of_them(kinds, first):
+    """And told by name where they are of one kind."""
+    many = tuple(
+        Interval(since=at(n), until=at(n + 1), cover=kinds[n % 2][0], strength=kinds[n % 2][1])
+        for n in range(custody.MOST_INTERVALS)
+    )
+    kept = begun(card(0, OFF))
+    one = kept.cards[0]
+    end = card(custody.MOST_INTERVALS, ON, closed=False)
+    kept = Custody(cards=(replace(one, chain=replace(one.chain, intervals=many), seen=end),))
+    found = chain(read(kept, card(50, ON, closed=False), ramdisk=True)).intervals
+    assert custody.MOST_INTERVALS == len(found)
+    assert first == (found[0].cover, found[0].strength)
+    assert (at(0), at(2)) == (found[0].since, found[0].until)
+
+
+def test_a_break_names_what_showed_it():
+    """The System, or nothing where none is known."""
+    assert v.SYSTEM == custody.between(card(0, OFF, closed=False), card(5, ON, closed=False), blind_limit=LIMIT).ref
+    assert None is custody.between(card(0, ON, closed=False), card(5, ON, closed=False, hosts=()), blind_limit=LIMIT).ref
+
+
 # --------------------------------------------------------------------------------------------------------------------- rules
 
 
@@ -326,7 +431,21 @@ def test_what_a_rule_makes_of_a_chain(demand, polled, broken, doubted):
     if demand in (None, CustodyDemand.REPORTED):
         assert () == found
     else:
-        assert [('custody', 'all', Met.NO if doubted else Met.YES)] == [(f.subject, f.rule, f.met) for f in found]
+        met = Met.NO if doubted else Met.YES
+        assert [(v.GPU, 'custody', 'all', met)] == [(f.accelerator, f.subject, f.rule, f.met) for f in found]
+
+
+def test_each_card_is_judged_by_its_own_rule():
+    """One that nobody asks about hides no other."""
+    rules = Baseline(
+        rules=(
+            Rule(name='fpgas', match=Match(kind=Kind.FPGA), custody=CustodyDemand.REPORTED),
+            Rule(name='all', match=Match(), custody=CustodyDemand.REQUIRED),
+        )
+    )
+    inventory = v.inventory(v.fpga(), v.gpu())
+    assert [v.GPU] == [f.accelerator for f in custody.findings(NO_CUSTODY, inventory, rules, v.NODE, at(0))]
+    assert {v.GPU} == custody.in_doubt(NO_CUSTODY, inventory, rules, v.NODE, at(0))
 
 
 def test_slots_of_a_card_in_doubt_get_their_functions_again():
@@ -339,13 +458,33 @@ def test_slots_of_a_card_in_doubt_get_their_functions_again():
 def test_every_cause_and_every_end_of_a_chain_is_explained():
     """In words that name what was seen and when."""
     kept = begun(card(0, ON))
-    assert 'unbroken until 2026-11-21 12:00:05Z: locked (evidenced)' in custody.explain(
-        read(kept, card(5, ON)).of(v.GPU), at(5)
+    longer = custody.polled(
+        read(begun(card(0, OFF)), card(5, OFF)),
+        {v.SYSTEM: HostReading(power=OFF)},
+        at(9),
+        opened=frozenset({v.GPU}),
+        blind_limit=LIMIT,
     )
+    assert (
+        'written at 2026-11-21 12:00:00Z (gpu-new), unbroken until 2026-11-21 12:00:09Z: locked (evidenced), host-off (polled)'
+    ) == custody.explain(longer.of(v.GPU), at(9))
+    bare = custody.begun(start(card(0, ON, own_processor=True)), v.GPU, Origin.MEASURED, at(0), by=['a', 'b'])
+    assert (
+        'measured at 2026-11-21 12:00:00Z (a, b), unbroken until 2026-11-21 12:00:00Z; what its own processor runs is not covered'
+    ) == custody.explain(bare.of(v.GPU), at(5))
+    nobody = custody.begun(start(card(0, ON)), v.GPU, Origin.MEASURED, at(0), by=[])
+    assert 'measured at 2026-11-21 12:00:00Z, unbroken until 2026-11-21 12:00:00Z' == custody.explain(nobody.of(v.GPU), at(5))
+    seen = custody.broken(kept, [v.GPU], BreakCause.EXPOSED, at(5), v.SYSTEM)
+    assert (
+        'written at 2026-11-21 12:00:00Z (gpu-new), broken between 2026-11-21 12:00:00Z and 2026-11-21 12:00:05Z: it was found '
+        'changed, or reachable, by somebody else, host:/redfish/v1/Systems/1'
+    ) == custody.explain(seen.of(v.GPU), at(5))
+    alone = custody.broken(kept, [v.GPU], BreakCause.NOT_SEEN, at(5))
+    assert custody.explain(alone.of(v.GPU), at(5)).endswith(': the card was not shown')
     said = {custody.explain(custody.broken(kept, [v.GPU], cause, at(5)).of(v.GPU), at(5)) for cause in BreakCause}
     assert len(BreakCause) == len(said)
     assert all('written at 2026-11-21 12:00:00Z (gpu-new), broken between' in text for text in said)
-    assert 'no chain has begun' in custody.explain(NO_CUSTODY.of(v.GPU), at(5))
+    assert 'no chain has begun: nobody knows who has written what it runs' == custody.explain(NO_CUSTODY.of(v.GPU), at(5))
     kept = custody.write_begun(kept, v.GPU, at(5), images=['gpu-new'])
     assert 'it is being written' == custody.explain(kept.of(v.GPU), at(5))
     kept = custody.begun(start(card(0, ON)), v.GPU, Origin.ACCEPTED, at(0), by=['ada'], until=at(60))
@@ -404,6 +543,16 @@ def test_another_value_or_place_is_another_lock():
         for changes in ({}, {'value': 'other'}, {'field': 'other'}, {'leaves': 'x'}, {'ref': v.ref('Other')})
     }
     assert 5 == len(of)
+
+
+def test_a_lock_that_comes_in_force_with_the_start_of_the_host_counts_where_that_is_what_comes_next():
+    """Set by us, and in force before any code of the host runs."""
+    waits = replace(v.reading(LockState.PENDING_RESET), with_start=v.SYSTEM)
+    inventory = v.inventory(v.gpu(locks=(waits,)))
+    records = (v.engagement(waits, session='s0', at=v.EARLIER),)
+    for starting, expected in ((None, (Access.OPEN, False)), (v.SYSTEM, (Access.CLOSED, True))):
+        found = custody.seen(inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, starting=starting)[v.GPU]
+        assert expected == (found.access, found.proven)
 
 
 def test_the_host_is_read_with_the_card():
