@@ -470,7 +470,8 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
     ) == custody.explain(longer.of(v.GPU), at(9))
     bare = custody.begun(start(card(0, ON, own_processor=True)), v.GPU, Origin.MEASURED, at(0), by=['a', 'b'])
     assert (
-        'measured at 2026-11-21 12:00:00Z (a, b), unbroken until 2026-11-21 12:00:00Z; what its own processor runs is not covered'
+        'measured at 2026-11-21 12:00:00Z (a, b), unbroken until 2026-11-21 12:00:00Z; what its own processor runs is not '
+        'covered'
     ) == custody.explain(bare.of(v.GPU), at(5))
     nobody = custody.begun(start(card(0, ON)), v.GPU, Origin.MEASURED, at(0), by=[])
     assert 'measured at 2026-11-21 12:00:00Z, unbroken until 2026-11-21 12:00:00Z' == custody.explain(nobody.of(v.GPU), at(5))
