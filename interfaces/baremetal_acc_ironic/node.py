@@ -86,12 +86,14 @@ class Opened:
     :ivar why: by whom, or by what failure.
     :ivar held_off: the hosts that were left off with these locks open, as they were when they were read off.
     :ivar accelerators: the cards that were not known to be closed then.
+    :ivar found: no step has opened them; one that wanted them closed has found them open.
     """
 
     since: datetime
     why: str
     held_off: tuple[HeldOff, ...] = ()
     accelerators: frozenset[AcceleratorId] = frozenset()
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
