@@ -137,7 +137,7 @@ def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ra
     """What is remembered, with the cards that stood open to a host that has run since. Stored at once.
 
     :param inventory: a look of now.
-    :param ramdisk: the operator's own ramdisk runs on the host. An operator who has allowed a start may vouch for the host, too.
+    :param ramdisk: the operator's own ramdisk runs on the host. An operator who has allowed a start may vouch for it, too.
     """
     left = mind.opened
     if left is None:
