@@ -404,13 +404,15 @@ class TurnedAway:
 class InterferenceKind(StrEnum):
     """What a job has met that it did not make, by what shows it.
 
-    ``host-on``: a host that it holds off is on. ``host-reset``: that host was reset since it was read off. ``firmware`` and
+    ``host-on``: a host that it holds off is on. ``host-reset``: that host was reset since it was read off. ``ramdisk-reset``: a
+    host that ran the operator's ramdisk was reset by somebody else, and nobody knows what it runs. ``firmware`` and
     ``function``: a card shows another version than the one that was planned with. ``lock``: a lock is open that was closed, on
     a host that may have run since.
     """
 
     HOST_ON = 'host-on'
     HOST_RESET = 'host-reset'
+    RAMDISK_RESET = 'ramdisk-reset'
     FIRMWARE = 'firmware'
     FUNCTION = 'function'
     LOCK = 'lock'
@@ -439,6 +441,10 @@ class Interference:
                 f'the host was held off, and has run: the last reset of {self.ref} was at {self.expected}, and is at '
                 f'{self.found} now'
             ),
+            InterferenceKind.RAMDISK_RESET: (
+                f"the host ran the operator's ramdisk, and was reset: the last reset of {self.ref} was at {self.expected}, and "
+                f'is at {self.found} now'
+            ),
             InterferenceKind.FIRMWARE: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
             InterferenceKind.FUNCTION: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
             InterferenceKind.LOCK: f'the lock at {self.ref} is {self.found}, and the host may have run since it was closed',
@@ -452,11 +458,13 @@ class HeldOff:
     """A System that a job holds off, as it was first read off: what tells whether it has run since.
 
     :ivar last_reset: as of :class:`~baremetal_acc.model.inventory.HostReading`; None: only a read that finds it on tells.
+    :ivar once: nobody has read it again to see whether its time of the last reset still changes by that very power-off.
     """
 
     system: Ref
     at: datetime
     last_reset: str | None = None
+    once: bool = False
 
 
 class Flow(StrEnum):
@@ -491,6 +499,7 @@ class Job:
     :ivar off_since: when the end of the job first asked for a host to be powered off that must not run, UTC.
     :ivar turned_away: BMCs that refuse our credentials: they are not asked again before their time.
     :ivar held_off: the hosts that it holds off, as they were first read off.
+    :ivar left_on: the hosts that it leaves on, since they run the operator's ramdisk, with the time of their last reset.
     :ivar shut: cards whose demanded paths were proven closed when the job began, and were not found open since.
     :ivar interferences: what it met and did not make. A job with any of them has failed.
     :ivar custody: that of the machine's cards, as far as it reaches.
@@ -521,6 +530,7 @@ class Job:
     off_since: datetime | None = None
     turned_away: tuple[TurnedAway, ...] = ()
     held_off: tuple[HeldOff, ...] = ()
+    left_on: tuple[tuple[Ref, str], ...] = ()
     shut: frozenset[AcceleratorId] = frozenset()
     interferences: tuple[Interference, ...] = ()
     custody: Custody = NO_CUSTODY

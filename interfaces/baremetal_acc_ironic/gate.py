@@ -42,6 +42,7 @@ class Obstacle(StrEnum):
     STATE = 'state'
     UNPROVEN = 'unproven'
     UNVERIFIED = 'unverified'
+    UNWRITTEN = 'unwritten'
     OPENED = 'opened'
     QUARANTINED = 'quarantined'
     LOCK_LOST = 'lock-lost'
@@ -157,6 +158,8 @@ def _unproven(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
         yield Obstacle.UNVERIFIED
     elif mind.proven is None:
         yield Obstacle.UNPROVEN
+        if mind.exposed:
+            yield Obstacle.UNWRITTEN
 
 
 def _lost(mind: Memory) -> bool:

@@ -7,6 +7,7 @@ is known to the conductor alone, and the API takes no power request in the state
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -126,6 +127,7 @@ _SAYS: Mapping[Obstacle, Callable[[Any, Situation], str]] = {
     Obstacle.STATE: lambda _n, s: f'nothing starts the host of a node that is {s.state}',
     Obstacle.UNPROVEN: lambda _n, _s: 'no verification has proven the locks of its accelerators closed for this deployment',
     Obstacle.UNVERIFIED: lambda _n, _s: f'this deploy has not passed {steps.VERIFY.name}',
+    Obstacle.UNWRITTEN: lambda _n, s: f'nobody can say what {", ".join(sorted(_mind(s).exposed))} runs',
     Obstacle.OPENED: _opened,
     Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_mind(s))),
     Obstacle.LOCK_LOST: _lost,
@@ -146,6 +148,8 @@ def _way_back(situation: Situation, refused: Refused) -> str:
         return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'
     if situation.state == states.DEPLOYFAIL:
         return ' (deploy the node again, or undeploy it)'
+    if Obstacle.UNWRITTEN in found:
+        return f' (service the node with {steps.RECONCILE.name} first, which writes these again, or undeploy and clean it)'
     if found & _TENANTS:
         return f' (service the node with {steps.LOCK.name} first)'
     if found & _FREE:
@@ -178,5 +182,8 @@ def note(task: Any, wanted: str, reason: Reason) -> None:
     what = f'allowed until {allowed.until:%Y-%m-%d %H:%M:%S} UTC by {allowed.by}, who '
     what += 'vouches for what boots' if allowed.vouched else 'does not vouch for it: the next cleaning writes the cards again'
     outcome.told(task.node, f'{wanted}: {what} ({allowed.why})')
+    if allowed.vouched and mind.opened is not None:
+        # It does not stay off any more; how it is off again is kept by the power-off.
+        memory.store(task.node, replace(memory.load(task.node), opened=replace(mind.opened, held_off=())))
     if not allowed.vouched:
         memory.store(task.node, interface_overrides.exposed(task.node, memory.load(task.node)))

@@ -89,12 +89,14 @@ class Opened:
     :ivar why: by whom, or by what failure.
     :ivar held_off: the hosts that were left off with these locks open, as they were when they were read off.
     :ivar accelerators: the cards that were not known to be closed then.
+    :ivar found: no step has opened them; one that wanted them closed has found them open.
     """
 
     since: datetime
     why: str
     held_off: tuple[HeldOff, ...] = ()
     accelerators: frozenset[AcceleratorId] = frozenset()
+    found: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +262,7 @@ class Memory:
     :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until an operator has taken them.
     :ivar ramdisk: digest of what ``driver_info`` said of Ironic's ramdisk when an operator took it last; None: nobody did.
     :ivar bmcs: likewise of where the node's BMCs are.
-    :ivar owned: a flow of ours has met the node with an owner; ``leased`` with a lessee.
+    :ivar owned: a flow or periodic of ours has met the node with an owner; ``leased`` with a lessee.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -572,6 +574,13 @@ def proven(driver_internal_info: Any) -> bool:
     """Whether locks were proven closed for a deployment; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     return isinstance(stored, dict) and _proven(stored) is not None
+
+
+def projects_met(driver_internal_info: Any) -> frozenset[str]:
+    """Whether the node is known to have had an owner (``owned``), or a lessee (``leased``); cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    found = stored.get('met') if isinstance(stored, dict) else None
+    return frozenset(found) if isinstance(found, list) else frozenset()
 
 
 def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:

@@ -18,7 +18,7 @@ from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc_ironic import gate, host_start, interface_overrides, outcome, ramdisk_source, requester
+from baremetal_acc_ironic import gate, host_start, interface_overrides, left_off, outcome, ramdisk_source, requester
 from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
 from baremetal_acc_ironic.host_start import STARTING
 
@@ -90,12 +90,15 @@ class AccPower(base.PowerInterface):
             if _held_off(task):
                 return
             _refuse_while_writing(task, power_state)
+            left_off.woke(task, super().get_power_state(task))
         else:
             raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
         if reason is not None:
             host_start.note(task, power_state, reason)
             outcome.host_starts(task.node)
         super().set_power_state(task, power_state, timeout=timeout)
+        if power_state in _OFF:
+            left_off.note(task)
 
     @task_manager.require_exclusive_lock
     def reboot(self, task: Any, timeout: int | None = None) -> None:

@@ -119,13 +119,14 @@ def verify(task: Any) -> None:
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
             mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
+            mind = replace(mind, opened=memory.load(task.node).opened)
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
             outcome.told(task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over')
             mind = replace(mind.given_away(work.now()), job=None)
         elif flow is Flow.SERVICE:
-            mind = replace(mind, proven=work.now())
+            mind = handed.proven(mind, work.now())
         memory.store(task.node, mind)
 
 
@@ -156,6 +157,9 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         mind, wrong = attach.plugged(task, mind, inventory, verdict)
         reasons += wrong
     if reasons:
+        if flow is not Flow.CLEAN:
+            opened = handed.found_open(mind, flow, steps.VERIFY.name, inventory, verdict, work.now())
+            memory.store(task.node, replace(memory.load(task.node), opened=opened))
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
         if tools.placement is not None:

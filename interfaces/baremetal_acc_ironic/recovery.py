@@ -117,7 +117,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     tools = tools_of(task, marked, images=False)  # a catalogue that is refused keeps no lock open
     inventory = _seen(task, marked, job, tools)
     marked = drift.looked(task, marked, inventory, NAME, job.items)
-    marked = handed.meanwhile(task, marked, inventory)
+    marked = handed.meanwhile(task, marked, inventory, tools)
     met = interference.looked(job, inventory, tools.baseline, target.node, work.now(), interference.tail(tools.patience.poll))
     marked = handed.interfered(marked, met)
     handed.tell_interference(task, job.interferences, met)

@@ -132,7 +132,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         inventory = run.observe(target_of(task), tools, now(), tasks=step.writes_images)
         mind = drift.looked(task, mind, inventory, step.name, done(mind))
         mind = handed.back(task, mind, inventory, tools, step.name)
-        mind = handed.meanwhile(task, mind, inventory)
+        mind = handed.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, flow))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
             mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
@@ -225,8 +225,9 @@ def _planned(
     if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
     shut = interference.closed(inventory, tools.baseline, target.node)
-    left = mind.opened.held_off if mind.opened is not None else ()
-    job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left)
+    left = () if mind.opened is None else tuple(mark for mark in mind.opened.held_off if not mark.once)
+    on = interference.on_now(inventory) if flow is Flow.CLEAN and not hold else ()
+    job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left, left_on=on)
     job = custody_feed.begun_with(job, mind.custody, made, inventory, target, tools, evidence(mind, flow))
     if arguments.get('claimed') and not back:
         mind = attach.begun(mind, made, job)
@@ -544,7 +545,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
         return None
     mind = drift.looked(task, mind, inventory, step.name)
     mind = handed.back(task, mind, inventory, tools, step.name)
-    mind = handed.meanwhile(task, mind, inventory)
+    mind = handed.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, job.flow))
     return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(mind))
 
 
@@ -596,11 +597,11 @@ def _end(
         mind = _changed(show(task, mind, tools, *look, proof, by=step.name, done=job.items), job, step)
     mind = replace(
         proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
-        opened=opened(mind, job, step, failed=bool(reasons)),
+        opened=opened(mind, job, step, None if look is None else look[0], failed=bool(reasons)),
         digest=mind.digest if look is None else record.digest(look[0]),
     )
     if job.flow is Flow.SERVICE and look is not None and not reasons and not open_locks(job) and step.parts & {Part.LOCK}:
-        mind = replace(mind, proven=now())
+        mind = handed.proven(mind, now())
     if step is steps.RECONCILE and not reasons and look is not None:
         mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators)).shown(look[0].accelerators)
     if attach.must_go_back(mind, job):
@@ -677,12 +678,26 @@ def _changed(mind: Memory, job: Job, step: Step) -> Memory:
     return replace(mind, regions=regions.changed(mind.regions, places, now()))
 
 
-def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
-    """The mark that locks are open, after a job."""
+def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, failed: bool) -> Opened | None:
+    """The mark that locks are open, after a job.
+
+    :param inventory: its final look; None if there was none.
+    """
     left = _left_open(mind, job, step, failed=failed)
-    if left is None or not job.held_off:
+    if left is None:
+        found = inventory is not None and job.verdict is not None and failed and step.parts & {Part.LOCK}
+        if not found or inventory is None or job.verdict is None:
+            return None
+        return handed.found_open(replace(mind, opened=None), job.flow, step.name, inventory, job.verdict, now())
+    if left.found:
         return left
-    return replace(left, held_off=job.held_off, accelerators=left.accelerators | interference.open_cards(job))
+    if job.held_off:
+        return replace(left, held_off=job.held_off, accelerators=left.accelerators | interference.open_cards(job))
+    if inventory is None or job.verdict is None:
+        return left
+    # The operator's ramdisk runs there, or nothing does.
+    cards = left.accelerators | interference.not_closed(job.verdict)
+    return replace(left, held_off=left.held_off or interference.off_now(inventory, now()), accelerators=cards)
 
 
 def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:

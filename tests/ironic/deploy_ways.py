@@ -360,6 +360,13 @@ FLOWS = (
         safe='Adoption starts nothing and proves nothing: the host stays as it is until the node was serviced.',
     ),
     Way(
+        key='adopt_unwritten',
+        title='``adopt`` of a node whose cards somebody else may have written, and steps of a service that prove its locks',
+        rules=(PROVISION, SERVICE_STEPS),
+        end=_refused(states.ACTIVE, _UNPROVEN, 'nobody can say what', 'reconcile_accelerators'),
+        safe='Closed locks do not say what the cards run. They are written again by ``reconcile_accelerators``.',
+    ),
+    Way(
         key='rescue',
         title='Rescue and unrescue',
         rules=(PROVISION,),
@@ -386,6 +393,20 @@ FLOWS = (
         rules=(PROVISION, SERVICE_STEPS),
         end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', _LOCK),
         safe='The mark stands against every start, whatever the flow.',
+    ),
+    Way(
+        key='service_lock_fails',
+        title='Service with ``lock_accelerators``, which finds a lock open that does not close; the tenant powers the host on',
+        rules=(PROVISION, SERVICE_STEPS, POWER),
+        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'has found them open', _LOCK),
+        safe='What a step of ours has found open stands against every start until a step has closed it.',
+    ),
+    Way(
+        key='service_verify_fails',
+        title='The same with ``verify_accelerators``',
+        rules=(PROVISION, SERVICE_STEPS, POWER),
+        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'has found them open', _LOCK),
+        safe='As before: whoever only reads has seen it, too.',
     ),
     Way(
         key='service_aborted',
@@ -457,6 +478,14 @@ FLOWS = (
         rules=(PROVISION, CLEAN_STEPS),
         end=_done(states.MANAGEABLE, Host.OFF),
         safe='Nothing is booted; Ironic drops its reserved steps, and would meet a refusal if it did not.',
+    ),
+    Way(
+        key='unlocked_in_ramdisk',
+        title='Cleaning by the ramdisk that leaves locks open; the host starts by itself before they are closed, and a tenant '
+        'deploys',
+        rules=(PROVISION, CLEAN_STEPS),
+        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        safe='How the host was off after the ramdisk is kept. Where it has run since, only cleaning mends the cards.',
     ),
     Way(
         key='clean_settings',

@@ -99,6 +99,17 @@ class TestDiscovery(IronicCase):
         with pytest.raises(exception.DriverLoadError, match=r'\[api\] middleware does not name baremetal-acc-policy'):
             RedfishAccFirmware()
 
+    def test_a_conductor_does_not_start_with_a_deploy_interface_for_tenants_that_ironic_does_not_have(self) -> None:
+        """The error names the option, what is wrong in it, and what there is; one that is not enabled here may be."""
+        self.config(group='baremetal_acc', tenant_deploy_interfaces=['ansible', 'drect'])
+        with pytest.raises(
+            exception.DriverLoadError, match=r"\[baremetal_acc\] tenant_deploy_interfaces: 'drect' is no"
+        ) as caught:
+            RedfishAccFirmware()
+        assert 'direct' in str(caught.value).partition('there are: ')[2]
+        self.config(group='baremetal_acc', tenant_deploy_interfaces=['ansible', 'direct'])
+        RedfishAccFirmware()
+
     def test_a_wrong_argument_fails_the_step_before_any_bmc_is_asked(self) -> None:
         """The node's error names step, argument, value and what to do."""
         self.machine.reset_log()
