@@ -147,6 +147,11 @@ def decide(situation: Situation) -> Reason | Refused:
     return Refused(obstacles=tuple(found) or (Obstacle.STATE,))
 
 
+def counts(reason: Reason, state: str | None) -> bool:
+    """A reason may allow a start in a provision state."""
+    return reason in MAY_START.get(state or '', _NONE)
+
+
 def _unproven(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
     if mind.opened is not None:
         yield Obstacle.OPENED

@@ -459,8 +459,22 @@ FLOWS = (
         safe='The first look at the node is compared with how it was handed over; what cannot be trusted has to be written.',
     ),
     Way(
+        key='automated_clean_off_failed',
+        title='The same, and the next deploy fails before its steps are gathered; the tenant powers the host on',
+        rules=(PROVISION, POWER),
+        end=_refused(states.DEPLOYFAIL, _UNPROVEN, 'deploy the node again'),
+        safe='A deploy forgets what was proven for an earlier one as its first act.',
+    ),
+    Way(
+        key='automated_clean_off_adopt',
+        title='The same, and the next tenant adopts the node at once',
+        rules=(PROVISION,),
+        end=_refused(states.MANAGEABLE, 'what was proven for its last deployment is not forgotten yet', 'ask again'),
+        safe='Adoption waits until the conductor has forgotten it, and proves nothing itself.',
+    ),
+    Way(
         key='automated_clean_off_node',
-        title="The same with the node's own ``automated_clean = False``; a tenant powers it on in ``available``",
+        title="Undeploy with the node's own ``automated_clean = False``; a tenant powers it on in ``available``",
         rules=(POWER,),
         end=_refused(states.AVAILABLE, 'nothing is proven of it, and no operator has allowed it', 'allow_host_start'),
         safe='Between deployments only an operator can allow a start.',

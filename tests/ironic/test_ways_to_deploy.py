@@ -551,6 +551,38 @@ class TestTenantsFlows(WayCase):
         self.ends('automated_clean_off_lost')
         assert [] == RECORD.starts
 
+    def undeployed_with_an_open_lock(self) -> None:
+        """Without cleaning, and before the periodic has come by that forgets what was proven."""
+        self.config(group='conductor', automated_clean=False)
+        self.deployed()
+        assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
+        assert states.AVAILABLE == self.drive(), self.node.last_error
+        assert self.mind.proven is not None
+        self.open_a_lock()
+
+    def test_automated_clean_off_failed(self) -> None:
+        """The image cannot be had, so the deploy fails before our steps are asked for."""
+        self.undeployed_with_an_open_lock()
+        self.edit(instance_info=self.image() | {'image_source': f'{self.images}/gone.img'})
+        assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
+        assert states.DEPLOYFAIL == self.drive()
+        assert 'Failed to prepare to deploy' in self.node.last_error
+        self.power_on_is_refused()
+        self.ends('automated_clean_off_failed')
+
+    def test_automated_clean_off_adopt(self) -> None:
+        """The next one adopts the node at once."""
+        self.undeployed_with_an_open_lock()
+        self.edit(instance_info=self.image())
+        assert 202 == self.provision(LESSEE_ADMIN, 'manage'), self.said
+        assert 409 == self.provision(LESSEE_ADMIN, 'adopt')
+        self.ends('automated_clean_off_adopt')
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            task.driver.firmware.end_proofs(self.service, self.context)
+        assert 202 == self.provision(LESSEE_ADMIN, 'adopt'), self.said
+        assert states.ACTIVE == self.drive(), self.node.last_error
+        self.power_on_is_refused()
+
     def test_automated_clean_off_node(self) -> None:
         self.edit(automated_clean=False)
         self.deployed()
