@@ -583,7 +583,7 @@ def measured(
     """
     images = tuple(catalogue)
     for accelerator in inventory.accelerators:
-        found = measurement.matching(accelerator, inventory.accelerators, images) if accelerator.measurements else {}
+        found = measurement.matching(accelerator, inventory.accelerators, images)
         named = _named(accelerator, demands(baseline, accelerator, node))
         if custody.of(accelerator.id).writing is None and named and named <= found.keys():
             names = dict.fromkeys(name for ref in sorted(found) for name in found[ref])

@@ -156,6 +156,8 @@ def test_the_time_of_the_last_reset_may_settle_after_a_host_was_powered_off():
     assert custody.holds(kept.of(v.GPU), at(15))
     late = read(kept, card(20, OFF, closed=False, reset='3'), settles=LIMIT)
     assert BreakCause.HOST_RAN is chain(late).broken.cause
+    last = read(begun(card(0, OFF, closed=False, reset='1')), card(10, OFF, closed=False, reset='2'), settles=LIMIT)
+    assert custody.holds(last.of(v.GPU), at(10))
     at_once = read(begun(card(0, OFF, closed=False, reset='1')), card(5, OFF, closed=False, reset='2'))
     assert BreakCause.HOST_RAN is chain(at_once).broken.cause
 
