@@ -162,7 +162,7 @@ def look(
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
     spoilt = frozenset(d for m in state.quarantined for d in suspects(m, inventory))
     doubted = custody.in_doubt(
-        _custody(inventory, target, tools, state, lifecycle), inventory, tools.baseline, target.node, now
+        custody_of(inventory, target, tools, state, lifecycle), inventory, tools.baseline, target.node, now
     )
     made = plan(
         inventory,
@@ -265,12 +265,12 @@ def judge(
         known=tools.known,
         measured=measured,
     )
-    kept = _custody(inventory, target, tools, state, lifecycle)
+    kept = custody_of(inventory, target, tools, state, lifecycle)
     found = custody_feed.judged(found, kept, inventory, target, tools, inventory.at)
     return marked(found, inventory, state)
 
 
-def _custody(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Custody:
+def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Custody:
     """That of the target's cards after a look. Only a job stores it: what a look adds the next one finds as well."""
     return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=lifecycle)
 
@@ -304,7 +304,7 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     tools = replace(tools, known=frozenset(state.known))
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
     verdict = judge(inventory, target, tools, state, state.lifecycle)
-    kept = _custody(inventory, target, tools, state, state.lifecycle)
+    kept = custody_of(inventory, target, tools, state, state.lifecycle)
     return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
 
 
@@ -502,10 +502,18 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId] | None:
-    if not request.devices:
-        return None
+    return devices_named(inventory, request.devices) if request.devices else None
+
+
+def devices_named(inventory: Inventory, names: tuple[str, ...]) -> frozenset[AcceleratorId]:
+    """The devices that ``--device`` names; all of them where it names none.
+
+    :raises UsageError: a name is none of one device.
+    """
+    if not names:
+        return frozenset(a.id for a in inventory.accelerators)
     found = set()
-    for wanted in request.devices:
+    for wanted in names:
         matching = [a.id for a in inventory.accelerators if wanted.casefold() in _names(a)]
         if len(matching) != 1:
             what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} is several devices'

@@ -459,11 +459,12 @@ def in_doubt(
     return frozenset(
         accelerator.id
         for accelerator in inventory.accelerators
-        if not _satisfies(custody.of(accelerator.id), demands(baseline, accelerator, node).custody, now)
+        if not satisfies(custody.of(accelerator.id), demands(baseline, accelerator, node).custody, now)
     )
 
 
-def _satisfies(card: CardCustody, demand: CustodyDemand, now: datetime) -> bool:
+def satisfies(card: CardCustody, demand: CustodyDemand, now: datetime) -> bool:
+    """The custody of a card is what a rule wants of it."""
     match demand:
         case CustodyDemand.REPORTED:
             return True
@@ -496,7 +497,7 @@ def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: N
         if wanted.custody is CustodyDemand.REPORTED:
             continue
         card = custody.of(accelerator.id)
-        met = _satisfies(card, wanted.custody, now)
+        met = satisfies(card, wanted.custody, now)
         found.append(
             Finding(
                 accelerator=accelerator.id,

@@ -2,20 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of steps by which an operator answers for something: a reason, and an end."""
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.waiver import LONGEST, moment
+from baremetal_acc.model.waiver import END_HINT, LONGEST, moment, read_end
 from baremetal_acc_ironic import requester, rights
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked
 from baremetal_acc_ironic.steps import Step
-
-_DATE = re.compile(r'\d{4}-\d{2}-\d{2}')
 
 
 def made_by(task: Any, mind: Memory, flow: Flow, step: Step) -> Asked:
@@ -48,29 +45,14 @@ def reason_and_end(
     reason = str(arguments['reason']).strip()
     if not reason.isprintable():
         raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
-    until = _moment(arguments[end], end)
+    until = read_end(arguments[end])
+    if until is None:
+        what = f'{arguments[end]!r} is no date, and no date and time with its offset'
+        raise UsageError(argument=f'argument {end}', what=what, hint=END_HINT)
     if until <= now or until - now > LONGEST:
         what = f'{moment(until)} is {"over" if until <= now else "too far ahead"}'
         raise UsageError(argument=f'argument {end}', what=what, hint=f'at most {LONGEST.days} days from now')
     return reason, until
-
-
-def _moment(text: str, argument: str) -> datetime:
-    """The moment that an argument means: the beginning of a day in UTC, or a time with its offset.
-
-    :raises UsageError: it means none.
-    """
-    try:
-        found = datetime.fromisoformat(text)
-        if _DATE.fullmatch(text):
-            return found.replace(tzinfo=UTC)
-        if found.tzinfo is not None:
-            return found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    hint = 'as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
-    what = f'{text!r} is no date, and no date and time with its offset'
-    raise UsageError(argument=f'argument {argument}', what=what, hint=hint)
 
 
 __all__ = ['made_by', 'reason_and_end']

@@ -7,6 +7,7 @@
 
 import contextlib
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -30,9 +31,10 @@ REQUIRED = f'{BASELINE}\n[[rule]]\nname = "custody"\ncustody = "required"\n'
 
 
 class CustodyCase(InterferenceCase):
-    """Two GPUs behind roots of trust."""
+    """Two GPUs behind roots of trust, which take long enough to be written to be seen to progress."""
 
     baseline = REQUIRED
+    parameters: Mapping[str, Any] = {'gpus': 2, 'flash_seconds': 1.5, 'reset_seconds': 0.05}
 
     def chains(self) -> list[Chain]:
         """Those of both cards."""
