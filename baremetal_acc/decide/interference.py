@@ -168,6 +168,13 @@ def ran_since(
             return None
 
 
+def ran_unseen(mark: HeldOff, seen: HostReading, now: datetime, settles: timedelta) -> InterferenceKind | None:
+    """As :func:`ran_since`, of a host that nobody has read since it was left off."""
+    if seen.last_reset is None or (mark.once and _by_that_power_off(mark, seen.last_reset, settles)):
+        seen = replace(seen, last_reset=mark.last_reset)
+    return ran_since(mark, seen, now)
+
+
 def ran_meanwhile(
     left: Iterable[HeldOff],
     accelerators: frozenset[AcceleratorId],
@@ -183,9 +190,7 @@ def ran_meanwhile(
     for mark in left:
         facts = inventory.bmc(mark.system.bmc)
         seen = HostReading(power=PowerState.UNKNOWN) if facts is None or facts.system != mark.system else facts.host
-        if seen.last_reset is None or (mark.once and _by_that_power_off(mark, seen.last_reset, settles)):
-            seen = replace(seen, last_reset=mark.last_reset)
-        kind = ran_since(mark, seen, inventory.at)
+        kind = ran_unseen(mark, seen, inventory.at, settles)
         if kind is not None:
             found.append(_met(kind, accelerators, mark.system, mark.last_reset, seen, inventory.at))
     return tuple(found)
@@ -371,6 +376,7 @@ __all__ = [
     'open_cards',
     'ran_meanwhile',
     'ran_since',
+    'ran_unseen',
     'running',
     'tail',
     'watched',

@@ -146,11 +146,11 @@ def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ra
     told = [str(one) for one in ran]
     cards = frozenset(card for one in ran for card in one.accelerators)
     answered_for = ramdisk or (mind.start_allowed is not None and mind.start_allowed.vouched)
-    if not left.held_off and not left.found and not answered_for and not left.accelerators <= mind.exposed:
+    if left.started and not left.held_off and not answered_for and not left.accelerators <= mind.exposed:
         cards = left.accelerators
         told = [
-            f'{", ".join(sorted(cards))} stood open since {left.since:%Y-%m-%d %H:%M:%S} UTC ({left.why}) to a host that ran '
-            "the operator's ramdisk then, and nobody can say what it has run since"
+            f'{", ".join(sorted(cards))} stood open since {left.since:%Y-%m-%d %H:%M:%S} UTC ({left.why}) to a host that '
+            'was started meanwhile, and nobody can say what it has run since'
         ]
     if not cards:
         return mind
@@ -164,19 +164,18 @@ def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ra
     return new
 
 
-def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdict: Verdict, now: datetime) -> Opened | None:
-    """The mark that locks are open which a step wanted closed: the mark that there is; None if all of them hold.
+def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdict: Verdict, now: datetime) -> Memory:
+    """What is remembered, with the mark that locks are open which a step wanted closed, if there is no mark yet.
 
     A host that is off is off from this read on. One that runs in a cleaning or a deploy has run before, too, as with every node
-    that nobody has looked at yet; and the host of a node that is somebody's is not started any more.
+    that nobody has looked at yet. One of a node that is somebody's has met the cards open, and is not started any more.
     """
     cards = interference.not_closed(verdict)
-    if mind.opened is not None or not cards:
-        return mind.opened
     off = interference.off_now(inventory, now)
-    if not off and flow is not Flow.SERVICE:
-        return None
-    return Opened(since=now, why=f'{step} has found them open', held_off=off, accelerators=cards, found=True)
+    if mind.opened is not None or not cards or not (off or flow is Flow.SERVICE):
+        return mind
+    mark = Opened(since=now, why=f'{step} has found them open', held_off=off, accelerators=cards, found=True)
+    return replace(mind, opened=mark, exposed=mind.exposed if off else mind.exposed | cards)
 
 
 def opened_by_us(mind: Memory) -> bool:

@@ -7,7 +7,6 @@ is known to the conductor alone, and the API takes no power request in the state
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -182,8 +181,5 @@ def note(task: Any, wanted: str, reason: Reason) -> None:
     what = f'allowed until {allowed.until:%Y-%m-%d %H:%M:%S} UTC by {allowed.by}, who '
     what += 'vouches for what boots' if allowed.vouched else 'does not vouch for it: the next cleaning writes the cards again'
     outcome.told(task.node, f'{wanted}: {what} ({allowed.why})')
-    if allowed.vouched and mind.opened is not None:
-        # It does not stay off any more; how it is off again is kept by the power-off.
-        memory.store(task.node, replace(memory.load(task.node), opened=replace(mind.opened, held_off=())))
     if not allowed.vouched:
         memory.store(task.node, interface_overrides.exposed(task.node, memory.load(task.node)))

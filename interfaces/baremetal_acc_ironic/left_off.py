@@ -8,6 +8,7 @@ last reset. In the operator's ramdisk the host is on while locks are open, and I
 from then on may it not run.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from ironic.common import states
 from oslo_log import log
 
+from baremetal_acc.decide import interference
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.inventory import PowerState
 from baremetal_acc.model.job import HeldOff
@@ -42,12 +44,39 @@ def woke(task: Any, power: str | None) -> None:
     except AccError as exc:
         LOG.warning('Node %s: %s', task.node.uuid, exc)
     else:
-        cards = ', '.join(sorted(left.accelerators))
-        outcome.told(
-            task.node,
-            f'somebody else may have written {cards} meanwhile: the host was left off, and is {power}: they are written again '
-            'before anybody gets the node',
-        )
+        _tell(task, left.accelerators, f'the host was left off, and is {power}')
+
+
+def starts(task: Any) -> None:
+    """The operator's ramdisk is about to be started, or what an operator vouches for: that is no start that nobody knows of.
+
+    Whether the host has run before that is seen now, for the last time.
+    """
+    try:
+        mind = memory.load(task.node)
+        left = mind.opened
+        if left is None or not left.held_off:
+            return
+        tools = tools_of(task, mind, images=False)
+        settles = interference.tail(tools.patience.poll)
+        with sessions(target_of(task), tools) as bmcs:
+            seen = {mark.system: bmcs[mark.system.bmc].host(mark.system) for mark in left.held_off}
+        ran = [m for m in left.held_off if interference.ran_unseen(m, seen[m.system], datetime.now(UTC), settles) is not None]
+        exposed = mind.exposed | left.accelerators if ran else mind.exposed
+        memory.store(task.node, replace(mind, exposed=exposed, opened=replace(left, held_off=(), started=True)))
+    except AccError as exc:
+        LOG.warning('Node %s: whether its host was off could not be read: %s', task.node.uuid, exc)
+    else:
+        if ran:
+            _tell(task, left.accelerators, 'the host was left off, and has run')
+
+
+def _tell(task: Any, cards: Iterable[str], what: str) -> None:
+    named = ', '.join(sorted(cards))
+    outcome.told(
+        task.node,
+        f'somebody else may have written {named} meanwhile: {what}: they are written again before anybody gets the node',
+    )
 
 
 def note(task: Any) -> None:
@@ -59,8 +88,7 @@ def note(task: Any) -> None:
         mind = memory.load(task.node)
         left, seen = mind.opened, memory.last_look(task.node, mind)
         host = None if seen is None else seen.bmc(HOST)
-        known = left is None or left.held_off or left.found or not left.accelerators
-        if left is None or known or host is None or host.system is None:
+        if left is None or left.held_off or not left.started or host is None or host.system is None:
             return
         with sessions(target_of(task), tools_of(task, mind, images=False)) as bmcs:
             now = bmcs[host.system.bmc].host(host.system)

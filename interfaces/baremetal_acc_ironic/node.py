@@ -90,6 +90,7 @@ class Opened:
     :ivar held_off: the hosts that were left off with these locks open, as they were when they were read off.
     :ivar accelerators: the cards that were not known to be closed then.
     :ivar found: no step has opened them; one that wanted them closed has found them open.
+    :ivar started: the operator's ramdisk ran on the host, or what an operator vouches for, and nobody has read it off since.
     """
 
     since: datetime
@@ -97,6 +98,7 @@ class Opened:
     held_off: tuple[HeldOff, ...] = ()
     accelerators: frozenset[AcceleratorId] = frozenset()
     found: bool = False
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,7 +119,8 @@ def verify(task: Any) -> None:
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
             mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
-            mind = replace(mind, opened=memory.load(task.node).opened)
+            stored = memory.load(task.node)
+            mind = replace(mind, opened=stored.opened, exposed=mind.exposed | stored.exposed)
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
@@ -158,8 +159,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         reasons += wrong
     if reasons:
         if flow is not Flow.CLEAN:
-            opened = handed.found_open(mind, flow, steps.VERIFY.name, inventory, verdict, work.now())
-            memory.store(task.node, replace(memory.load(task.node), opened=opened))
+            left = handed.found_open(mind, flow, steps.VERIFY.name, inventory, verdict, work.now())
+            memory.store(task.node, replace(memory.load(task.node), opened=left.opened, exposed=left.exposed))
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
         if tools.placement is not None:

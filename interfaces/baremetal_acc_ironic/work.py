@@ -600,6 +600,8 @@ def _end(
         opened=opened(mind, job, step, None if look is None else look[0], failed=bool(reasons)),
         digest=mind.digest if look is None else record.digest(look[0]),
     )
+    if look is not None and job.verdict is not None and reasons and step.parts & {Part.LOCK}:
+        mind = handed.found_open(mind, job.flow, step.name, look[0], job.verdict, now())
     if job.flow is Flow.SERVICE and look is not None and not reasons and not open_locks(job) and step.parts & {Part.LOCK}:
         mind = handed.proven(mind, now())
     if step is steps.RECONCILE and not reasons and look is not None:
@@ -684,20 +686,17 @@ def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, f
     :param inventory: its final look; None if there was none.
     """
     left = _left_open(mind, job, step, failed=failed)
-    if left is None:
-        found = inventory is not None and job.verdict is not None and failed and step.parts & {Part.LOCK}
-        if not found or inventory is None or job.verdict is None:
-            return None
-        return handed.found_open(replace(mind, opened=None), job.flow, step.name, inventory, job.verdict, now())
-    if left.found:
+    if left is None or left.found:
         return left
     if job.held_off:
-        return replace(left, held_off=job.held_off, accelerators=left.accelerators | interference.open_cards(job))
+        cards = left.accelerators | interference.open_cards(job)
+        return replace(left, held_off=job.held_off, accelerators=cards, started=False)
     if inventory is None or job.verdict is None:
         return left
-    # The operator's ramdisk runs there, or nothing does.
+    off = left.held_off or interference.off_now(inventory, now())
     cards = left.accelerators | interference.not_closed(job.verdict)
-    return replace(left, held_off=left.held_off or interference.off_now(inventory, now()), accelerators=cards)
+    # Where it is on, the operator's ramdisk runs there.
+    return replace(left, held_off=off, accelerators=cards, started=not off)
 
 
 def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:

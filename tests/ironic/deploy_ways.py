@@ -445,6 +445,20 @@ FLOWS = (
         'Clean out of band, or clear ``disable_power_off``.',
     ),
     Way(
+        key='undeploy_refused',
+        title='Undeploy, after a deploy that was refused since a lock did not close, with automated cleaning by the ramdisk',
+        rules=(PROVISION,),
+        end=_done(states.AVAILABLE, Host.OFF),
+        safe="The host was off until Ironic started the operator's ramdisk, which is seen before it is started.",
+    ),
+    Way(
+        key='undeploy_refused_woke',
+        title='The same, of a host that starts by itself before that',
+        rules=(PROVISION,),
+        end=_refused(states.CLEANFAIL, 'is quarantined', 'so that it could not be written anew', host=Host.ON),
+        safe="The cards are written again, or quarantined where no rule says what they run; only the operator's ramdisk runs.",
+    ),
+    Way(
         key='automated_clean_off',
         title='Undeploy with ``[conductor] automated_clean = False``, and the next tenant deploys',
         rules=(PROVISION,),

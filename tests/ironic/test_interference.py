@@ -336,7 +336,7 @@ class TestRamdisk(InterferenceCase):
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
-        assert any("to a host that ran the operator's ramdisk then" in event for event in self.history())
+        assert any('to a host that was started meanwhile' in event for event in self.history())
         self.cleaned_again()
 
     def test_what_is_locked_again_in_the_ramdisk_is_not(self) -> None:
@@ -384,6 +384,29 @@ class TestFailed(InterferenceCase):
         self.deploy()
         assert states.ACTIVE == self.settle(), self.node.last_error
         assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+
+
+class TestServed(InterferenceCase):
+    """A service of a node that a tenant has finds locks open that a restart of its host has lost."""
+
+    def test_cards_that_are_found_open_to_a_running_host_are_exposed(self) -> None:
+        """They are closed later; the host is not started before, and the cards are written again once the node is ours."""
+        self.to_active()
+        self.machine.fault('lock-lost-on-reset')
+        self.switch('Off')
+        self.switch('On')
+        self.machine.clear_faults()
+        self.machine.fault('lock-ignored')
+        self.serve('lock_accelerators')
+        assert states.SERVICEFAIL == self.settle()
+        assert self.gpus() == self.mind.exposed
+        assert self.mind.opened.found
+        self.machine.clear_faults()
+        self.node.maintenance, self.node.fault = False, None
+        self.node.save()
+        self.serve('lock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
 
 
 class TestRecovery(InterferenceCase):

@@ -551,6 +551,33 @@ class TestTenantsFlows(WayCase):
         self.ends('automated_clean_off_lost')
         assert [] == RECORD.starts
 
+    def refused_and_undeployed(self, meanwhile: str | None = None) -> None:
+        self.open_a_lock()
+        self.machine.fault('lock-ignored')
+        assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
+        assert states.DEPLOYFAIL == self.drive()
+        self.machine.clear_faults()
+        if meanwhile is not None:
+            time.sleep(1.5)  # what a BMC says of the host's last reset is in whole seconds
+            self.press(meanwhile)
+            self.press('ForceOff')
+        self.forget()
+        assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
+        self.drive()
+        assert [RAMDISK] == [s.source for s in RECORD.starts]
+
+    def test_undeploy_refused(self) -> None:
+        """The ramdisk of the cleaning is no start that nobody knows of."""
+        self.refused_and_undeployed()
+        assert (frozenset(), None, ()) == (self.mind.exposed, self.mind.opened, self.mind.quarantined)
+        self.ends('undeploy_refused')
+
+    def test_undeploy_refused_woke(self) -> None:
+        """Before the ramdisk was started; no rule says what the card has to run."""
+        self.refused_and_undeployed(meanwhile='ForceOn')
+        assert self.mind.known == {q.device for q in self.mind.quarantined} != frozenset()
+        self.ends('undeploy_refused_woke')
+
     def undeployed_with_an_open_lock(self) -> None:
         """Without cleaning, and before the periodic has come by that forgets what was proven."""
         self.config(group='conductor', automated_clean=False)
