@@ -306,7 +306,7 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
     verdict = judge(inventory, target, tools, state, state.lifecycle)
     kept = custody_of(inventory, target, tools, state, state.lifecycle)
-    if _breaks(state, kept):
+    if custody.breaks(state.custody, kept):
         _keep_breaks(using, entry, kept)
     return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
 
@@ -319,16 +319,10 @@ def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody) -> None:
     try:
         with using.store.alone(entry.name):
             state = using.store.read(entry.name)
-            if state.unfinished is None and _breaks(state, kept):
+            if state.unfinished is None and custody.breaks(state.custody, kept):
                 using.store.write(state.with_custody(kept))
     except Refused as exc:
         text.note(f'{entry.name}: what was read of its custody is not kept: {exc}')
-
-
-def _breaks(state: TargetState, kept: Custody) -> bool:
-    """A chain that was not broken in the state is broken now."""
-    now = [c.accelerator for c in kept.cards if c.chain is not None and c.chain.broken is not None]
-    return any((chain := state.custody.of(a).chain) is not None and chain.broken is None for a in now)
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:

@@ -453,6 +453,12 @@ def holds(card: CardCustody, now: datetime) -> bool:
     return chain.until is None or now < chain.until
 
 
+def breaks(before: Custody, after: Custody) -> bool:
+    """A chain that was not broken before is broken after a reading: that has to be kept, for the next one may not show it."""
+    broken_now = (card.accelerator for card in after.cards if card.chain is not None and card.chain.broken is not None)
+    return any((chain := before.of(accelerator).chain) is not None and chain.broken is None for accelerator in broken_now)
+
+
 def in_doubt(
     custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime
 ) -> frozenset[AcceleratorId]:

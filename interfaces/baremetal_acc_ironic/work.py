@@ -377,12 +377,13 @@ def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools:
 def keep_custody(
     task: Any, mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]
 ) -> Memory:
-    """What is remembered, with the custody after a whole reading before a job, or by a verification. Stored at once.
+    """What is remembered, with the custody after a whole reading before a job, or by a verification.
 
-    What the reading has found open stays found, whatever becomes of the step.
+    That the reading breaks a chain is stored at once, whatever becomes of the step.
     """
     kept = with_custody(replace(mind, job=None), inventory, target, with_tools, proof).custody
-    memory.store(task.node, replace(memory.load(task.node), custody=kept))
+    if custody.breaks(mind.custody, kept):
+        memory.store(task.node, replace(memory.load(task.node), custody=kept))
     return replace(mind, custody=kept)
 
 

@@ -153,6 +153,7 @@ _FIELDS = {
     '/name': _reader(
         'For texts, and the certificate has it beside the UUID. No rule asks for it.',
         'host_start',
+        'api_guard',
         'certificate',
         'firmware',
         'fleet',

@@ -388,8 +388,8 @@ GUARDS = (
     Guard(
         name='perform before the intent is stored',
         file=f'{RUN}/__init__.py',
-        guard='        job = sent(job, move.perform, now)\n        tools.save(job)\n',
-        gone='        job = sent(job, move.perform, now)\n',
+        guard='        job = custody_feed.after_writes(planned, job, now)\n        tools.save(job)\n',
+        gone='        job = custody_feed.after_writes(planned, job, now)\n',
         tests='tests/unit/run/test_tick.py',
     ),
     Guard(
@@ -1417,15 +1417,15 @@ GUARDS = (
     Guard(
         name='forget what a job has closed',
         file='interfaces/baremetal_acc_ironic/work.py',
-        guard='    mind = replace(mind, undos=job.undos)\n',
-        gone='',
+        guard='    mind = replace(mind, undos=job.undos, custody=job.custody)\n',
+        gone='    mind = replace(mind, custody=job.custody)\n',
         tests='tests/ironic/test_ipmi.py::TestLife::test_what_the_baseline_demands_is_closed_for_a_tenant_and_opened_again_by_an_unlock',
     ),
     Guard(
         name='forget what a job has closed that another one takes over',
         file='interfaces/baremetal_acc_ironic/node.py',
-        guard='memory = replace(memory, undos=memory.job.undos)',
-        gone='pass',
+        guard='memory = replace(memory, undos=job.undos, custody=job.custody)',
+        gone='memory = replace(memory, custody=job.custody)',
         tests='tests/ironic/test_ipmi.py::TestInterrupted::test_what_a_job_has_closed_that_cleaning_takes_over_is_known',
     ),
     Guard(

@@ -407,6 +407,17 @@ def test_a_clock_that_was_put_back_covers_nothing():
     assert BreakCause.HOST_RAN is chain(kept).broken.cause
 
 
+def test_whether_a_reading_breaks_a_chain():
+    """One that was broken before, and one that has not begun, are no news."""
+    whole, nothing = begun(card(0, ON)), start(card(0, ON))
+    broken = custody.broken(whole, [v.GPU], BreakCause.EXPOSED, at(1))
+    assert custody.breaks(whole, broken)
+    assert not custody.breaks(broken, broken)
+    assert not custody.breaks(whole, whole)
+    assert not custody.breaks(nothing, broken)
+    assert not custody.breaks(whole, nothing)
+
+
 def test_a_break_names_what_showed_it():
     """The System, or nothing where none is known."""
     assert v.SYSTEM == custody.between(card(0, OFF, closed=False), card(5, ON, closed=False), blind_limit=LIMIT).ref
