@@ -15,11 +15,11 @@ from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
 from baremetal_acc.decide.baseline import demands
 from baremetal_acc.errors import AccError, NotMet, Refused, UsageError
-from baremetal_acc.model.custody import Access, CardCustody, Custody, Origin
+from baremetal_acc.model.custody import CardCustody, Custody, Origin
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.model.waiver import END_HINT, LONGEST, LONGEST_TEXT, moment, read_end
-from baremetal_acc.planning import custody
+from baremetal_acc.model.waiver import END_HINT, END_LIMIT, LONGEST_TEXT, end_flaw, moment, read_end
+from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools
 
 COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Rule')
@@ -124,7 +124,7 @@ def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId
         name = f'{accelerator.label} ({accelerator.id})'
         if accelerator.id in spoilt:
             reasons.append(f'{name} is quarantined: apply writes it')
-        elif not (seen.access is Access.CLOSED and seen.proven) and not custody.is_host_off(seen):
+        elif not custody.is_kept(seen):
             reasons.append(f'{name} is not proven closed to its host, which is not off')
     if reasons:
         raise Refused(reasons, hint='lock the target, or power it off, first')
@@ -142,9 +142,9 @@ def _end(given: str, now: datetime) -> datetime:
     until = read_end(given)
     if until is None:
         raise UsageError(argument='--until', what=f'{given!r} is no date, and no date and time with its offset', hint=END_HINT)
-    if until <= now or until - now > LONGEST:
-        what = f'{moment(until)} is {"over" if until <= now else "too far ahead"}'
-        raise UsageError(argument='--until', what=what, hint=f'at most {LONGEST.days} days from now')
+    flaw = end_flaw(until, now)
+    if flaw is not None:
+        raise UsageError(argument='--until', what=flaw, hint=END_LIMIT)
     return until
 
 
@@ -185,8 +185,8 @@ def _body(name: str, inventory: Inventory, kept: Custody, target: Target, tools:
                 'device': accelerator.label,
                 'demand': str(wanted.custody),
                 'rule': wanted.custody_rule,
-                'holds': custody.satisfies(card, wanted.custody, inventory.at) and custody.holds(card, inventory.at),
-                'chain': custody.explain(card, inventory.at),
+                'holds': custody_rules.satisfies(card, wanted.custody, inventory.at) and custody.holds(card, inventory.at),
+                'chain': custody_rules.explain(card, inventory.at),
                 **_facts(card),
             }
         )

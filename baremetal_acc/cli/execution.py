@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a plan executed? Its job is stored before every write, and turned until it ends.
+"""Execute a plan: its job is stored before every write, and turned until it ends.
 
 A run that was killed left its job behind: the next ``apply --execute`` looks at what became of it and goes on.
 """
@@ -297,9 +297,7 @@ class Execution:
         )
         shut = interference.closed(prepared.inventory, prepared.tools.baseline, prepared.target.node)
         job = replace(job, engagements=kept, undos=state.undos, shut=shut)
-        job = custody_feed.begun_with(
-            job, state.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools, kept
-        )
+        job = custody_feed.begun_with(job, prepared.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools)
         one.save(run.bound(job, prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)

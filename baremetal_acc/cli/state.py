@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the command line remember of a target from one run to the next? Its job, and what that proved."""
+"""The state of a target that the command line keeps from one run to the next: its job, and what that proved."""
 
 import errno
 import hashlib

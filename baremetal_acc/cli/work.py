@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What has to be done to a target for a verb, and does the result hold? Made from one look; writes nothing."""
+"""Plan what a verb has to do to a target, and judge the result, from one look each. Writes nothing to a BMC."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.planning import custody
+from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools, custody_feed
 
 Sendings = Mapping[BmcName, Sending]
@@ -108,6 +108,7 @@ class Prepared:
     :ivar unmet: what does not hold of that which the verb is about. Where nothing is to be done, nothing that is planned mends
         it.
     :ivar made: what is to be done; without actions when nothing is.
+    :ivar custody: of the cards, after the look.
     """
 
     entry: TargetEntry
@@ -120,6 +121,7 @@ class Prepared:
     devices: frozenset[AcceleratorId] | None
     unmet: tuple[Finding, ...]
     made: Plan
+    custody: Custody
 
     @property
     def labels(self) -> dict[AcceleratorId, str]:
@@ -158,13 +160,12 @@ def look(
         tools = replace(tools, baseline=programming(tools.baseline, devices, request.functions))
     tools = replace(tools, known=frozenset() if request.forget_vanished else frozenset(state.known))
     # What devices sign is asked where nothing is to be done: a plan changes nothing about it, and its job ends by asking.
-    verdict = judge(inventory, target, tools, state, lifecycle, measured=False)
+    chains = custody_of(inventory, target, tools, state, lifecycle)
+    verdict = judge(inventory, chains, target, tools, state, lifecycle, measured=False)
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
     spoilt = frozenset(d for m in state.quarantined for d in suspects(m, inventory))
-    doubted = custody.in_doubt(
-        custody_of(inventory, target, tools, state, lifecycle), inventory, tools.baseline, target.node, now
-    )
+    doubted = custody_rules.in_doubt(chains, inventory, tools.baseline, target.node, now)
     made = plan(
         inventory,
         tools.baseline,
@@ -176,7 +177,7 @@ def look(
         only=devices,
         # Nobody believes what a quarantined device shows: what the verb may write of it is written anew.
         again=spoilt | doubted,
-        anew=custody.slots_in_doubt(doubted, inventory, tools.baseline, target.node),
+        anew=custody_rules.slots_in_doubt(doubted, inventory, tools.baseline, target.node),
         spoilt=spoilt,
         undos=state.undos,
     )
@@ -196,7 +197,8 @@ def look(
             # Who reads that nothing is to be done takes all for good, so it is judged as verify does.
             if _has_to_sign(inventory, target, tools, offered=any(signing)):
                 inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
-                verdict = judge(inventory, target, tools, state, lifecycle)
+                chains = custody_of(inventory, target, tools, state, lifecycle)
+                verdict = judge(inventory, chains, target, tools, state, lifecycle)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
         text = 'nothing to do about what does not hold' if unmet else 'nothing to do'
         # Placement has to learn that something does not hold.
@@ -215,6 +217,7 @@ def look(
         devices=devices,
         unmet=unmet,
         made=_with_images_checked(made, target, tools),
+        custody=chains,
     )
 
 
@@ -253,9 +256,19 @@ def _check_serving(made: Plan, target: Target, hows: Sendings) -> None:
 
 
 def judge(
-    inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int, *, measured: bool = True
+    inventory: Inventory,
+    chains: Custody,
+    target: Target,
+    tools: Tools,
+    state: TargetState,
+    lifecycle: int,
+    *,
+    measured: bool = True,
 ) -> Verdict:
-    """Compare a look with the baseline, by what we remember; an explicit unlock or a quarantine is not forgotten."""
+    """Compare a look with the baseline, by what we remember; an explicit unlock or a quarantine is not forgotten.
+
+    :param chains: the custody of the cards, after that look.
+    """
     found = verify(
         inventory,
         tools.baseline,
@@ -266,8 +279,7 @@ def judge(
         known=tools.known,
         measured=measured,
     )
-    kept = custody_of(inventory, target, tools, state, lifecycle)
-    found = custody_feed.judged(found, kept, inventory, target, tools, inventory.at)
+    found = custody_feed.judged(found, chains, inventory, target, tools, inventory.at)
     return marked(found, inventory, state)
 
 
@@ -304,8 +316,8 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     state = using.store.read(entry.name)
     tools = replace(tools, known=frozenset(state.known))
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
-    verdict = judge(inventory, target, tools, state, state.lifecycle)
     kept = custody_of(inventory, target, tools, state, state.lifecycle)
+    verdict = judge(inventory, kept, target, tools, state, state.lifecycle)
     if custody.breaks(state.custody, kept):
         _keep_breaks(using, entry, kept)
     return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from baremetal_acc.decide import accounts
 from baremetal_acc.model import toml
 from baremetal_acc.model.accelerator import Accelerator, Kind
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId
@@ -100,19 +101,6 @@ class Measure(StrEnum):
     REQUIRED = 'required'
     WHERE_PRESENT = 'where-present'
     OFF = 'off'
-
-
-class CustodyDemand(StrEnum):
-    """What a rule makes of the custody of a card (:mod:`baremetal_acc.planning.custody`).
-
-    ``reported``: it is recorded and told, and refuses nothing. ``required``: a card whose chain does not hold is written again
-    by cleaning, and no node is handed over with it. ``evidenced``: likewise, and no interval may rest on readings of the power
-    state alone.
-    """
-
-    EVIDENCED = 'evidenced'
-    REQUIRED = 'required'
-    REPORTED = 'reported'
 
 
 class Offering(StrEnum):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May this node be handed over, and what is put in writing about it? Does a certificate hold for a node now?
+"""Issue the hand-over certificate of a node, and say whether one holds for a node now.
 
 A certificate is made from one look, the verdict on it and our own records of locks. Where anything is not met there is none.
 The locks are judged once more here: where a write path that the rules want blocked is neither ``locked-verified`` nor waived
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TypeGuard
 
 from baremetal_acc.decide import evidence, measurement
-from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, CustodyDemand, Demands, NodeFacts, demands
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
 from baremetal_acc.decide.measurement import COMPARED
 from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.errors import NotMet
@@ -32,7 +32,7 @@ from baremetal_acc.model.certificate import (
     Expected,
     Paper,
 )
-from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, Origin, Strength
+from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
@@ -188,14 +188,14 @@ def _against(
 def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime) -> Iterator[str]:
     """What of the custody of a card makes the certificate contradict itself, or be over."""
     said = card.custody
-    if said is None or said.demand == CustodyDemand.REPORTED:
+    if said is None or said.demand is CustodyDemand.REPORTED:
         return
     name = f'{card.label} ({card.id})'
     if not _unbroken(said):
         yield f'{name}: a chain of custody had to hold (rule {said.rule}), and it says that none does'
     elif said.reaches is None or said.reaches < looked:
         yield f'{name}: its chain of custody had to reach to the look (rule {said.rule}), and it ends before that'
-    elif said.demand == CustodyDemand.EVIDENCED and said.strength is not Strength.EVIDENCED:
+    elif said.demand is CustodyDemand.EVIDENCED and said.strength is not Strength.EVIDENCED:
         yield f'{name}: its chain of custody had to be evidenced (rule {said.rule}), and it says {said.strength}'
     elif said.until is not None and said.until <= now:
         yield f'{name}: {", ".join(said.by)} has accepted it until {_time(said.until)}, and that is over'

@@ -83,7 +83,7 @@ def _is_closed(accelerator: Accelerator, paths: frozenset[WritePath]) -> bool:
 
 def not_closed(verdict: Verdict) -> frozenset[AcceleratorId]:
     """The cards of which a verdict says that a lock which is wanted does not hold."""
-    return frozenset(f.accelerator for f in verdict.unmet if f.accelerator is not None and f.subject.startswith('lock '))
+    return frozenset(f.accelerator for f in verdict.unmet if f.accelerator is not None and f.state is not None)
 
 
 def off_now(inventory: Inventory, now: datetime) -> tuple[HeldOff, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from baremetal_acc.errors import CertificateInvalid, StaleJob
 from baremetal_acc.model import codec
 from baremetal_acc.model.accelerator import IdentitySource, Kind, PciIds
-from baremetal_acc.model.custody import Break, Interval, Origin, Strength
+from baremetal_acc.model.custody import Break, CustodyDemand, Interval, Origin, Strength
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementReading
@@ -118,7 +118,7 @@ class CertifiedCustody:
     :ivar demand: what the rules make of it: ``evidenced``, ``required`` or ``reported``; ``rule`` is the one that says so.
     """
 
-    demand: str
+    demand: CustodyDemand
     rule: str
     origin: Origin | None = None
     begun: datetime | None = None

@@ -71,6 +71,19 @@ class BreakCause(StrEnum):
     ACCEPTANCE_ENDED = 'acceptance-ended'
 
 
+class CustodyDemand(StrEnum):
+    """What a rule makes of the custody of a card.
+
+    ``reported``: it is recorded and told, and refuses nothing. ``required``: a card whose chain does not hold is written again
+    by cleaning, and no node is handed over with it. ``evidenced``: likewise, and no interval may rest on readings of the power
+    state alone.
+    """
+
+    EVIDENCED = 'evidenced'
+    REQUIRED = 'required'
+    REPORTED = 'reported'
+
+
 class Access(StrEnum):
     """Whether the host can write a card, by the paths that the rules want blocked: ``open`` where they name none."""
 

@@ -101,6 +101,17 @@ def read_end(text: str) -> datetime | None:
         return None
 
 
+def end_flaw(end: datetime, now: datetime) -> str | None:
+    """Why nobody may answer for anything until then; None: he may."""
+    if now < end <= now + LONGEST:
+        return None
+    return f'{moment(end)} is {"over" if end <= now else "too far ahead"}'
+
+
+END_LIMIT = f'at most {LONGEST.days} days from now'
+"""How far ahead an end may be, for hints."""
+
+
 def moment(at: datetime) -> str:
     """A time, for people."""
     return f'{at:%Y-%m-%d %H:%M:%S} UTC'

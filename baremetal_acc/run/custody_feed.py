@@ -13,23 +13,19 @@ from baremetal_acc.model.inventory import HostReading, Inventory
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Plan, Program, Release, Verdict, WriteEvidence
 from baremetal_acc.model.lock import Engagement, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
-from baremetal_acc.planning import custody
+from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run.tools import Target, Tools
 
 _WRITTEN = (ItemState.STAGED, ItemState.DONE)
 
 
-def begun_with(
-    job: Job, kept: Custody, made: Plan, inventory: Inventory, target: Target, tools: Tools, engagements: Iterable[Engagement]
-) -> Job:
-    """The job with the custody that it takes over, and goes on with.
+def begun_with(job: Job, kept: Custody, made: Plan, inventory: Inventory, target: Target, tools: Tools) -> Job:
+    """The job with the custody that it goes on with.
 
-    :param kept: the custody of the machine's cards before the job.
-    :param made: its plan; ``inventory`` the reading that it was made from.
-    :param engagements: our own records of locks that count at this time.
+    :param kept: the custody of the machine's cards, after the reading that the plan was made from.
+    :param made: its plan; ``inventory`` that reading.
     """
-    now = looked(kept, inventory, target, tools, engagements, lifecycle=job.lifecycle)
-    return replace(job, custody=now, wholly=custody.wholly_written(made, inventory, tools.baseline, target.node))
+    return replace(job, custody=kept, wholly=custody_rules.wholly_written(made, inventory, tools.baseline, target.node))
 
 
 def looked(
@@ -53,7 +49,7 @@ def looked(
         settles=interference.tail(tools.patience.poll),
         absent_breaks=not _may_hide(inventory),
     )
-    return custody.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
+    return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
 
 
 def _may_hide(inventory: Inventory) -> bool:
@@ -77,7 +73,7 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         # What was just written or reset may take its time to show itself again.
         absent_breaks=not job.writing and not _may_hide(inventory),
     )
-    kept = custody.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
+    kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
     return replace(job, custody=kept)
 
 
@@ -160,7 +156,7 @@ def evidence_of(item: Item) -> WriteEvidence | None:
 
 def judged(verdict: Verdict, kept: Custody, inventory: Inventory, target: Target, tools: Tools, now: datetime) -> Verdict:
     """The verdict with what the rules make of the custody of the cards, after the reading that it is of."""
-    found = custody.findings(kept, inventory, tools.baseline, target.node, now)
+    found = custody_rules.findings(kept, inventory, tools.baseline, target.node, now)
     return replace(verdict, findings=(*verdict.findings, *found))
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How has a job ended, and what does placement learn of it?"""
+"""End a job: its final look and verdict, and what placement learns of it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

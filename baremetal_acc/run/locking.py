@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a lock of a card opened, and closed again with a record of it?"""
+"""Open a lock of a card, and close it again with a record of that."""
 
 from collections.abc import Iterable
 from dataclasses import replace

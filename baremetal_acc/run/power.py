@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is a System powered off, reset and given back, and when is it not?"""
+"""Power a System off, reset it and give it back, where that is allowed."""
 
 import logging
 from collections.abc import Iterable

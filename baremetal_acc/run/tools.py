@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a job worked on, and with what?"""
+"""The target that a job works on, and the tools that it works with."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

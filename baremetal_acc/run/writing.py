@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How is an image sent to a device, and when is it not?"""
+"""Send an image to a device, where that is allowed."""
 
 import logging
 from dataclasses import replace

@@ -15,7 +15,7 @@ from oslo_log import log
 from baremetal_acc import run
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.custody import Access, Custody, Origin
+from baremetal_acc.model.custody import Custody, Origin
 from baremetal_acc.model.waiver import moment
 from baremetal_acc.planning import custody
 from baremetal_acc_ironic import node as memory
@@ -71,8 +71,7 @@ def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
     """
     for accelerator in chosen:
         seen = kept.of(accelerator.id).seen
-        closed = seen is not None and seen.access is Access.CLOSED and seen.proven
-        if seen is None or not (closed or custody.is_host_off(seen)):
+        if seen is None or not custody.is_kept(seen):
             raise UsageError(
                 argument='argument devices',
                 what=f'{accelerator.label} ({accelerator.id}) is not proven closed to its host, which is not off',

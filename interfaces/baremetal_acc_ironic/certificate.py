@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a node of Ironic get its hand-over certificate, where is that kept, and does it hold now?
+"""Issue and keep the hand-over certificate of a node of Ironic, and say whether it holds now.
 
 It is issued by the verification of a deploy, once all of that is met, and counts only when it has been read back from every
 place where it is kept: with the node, and in the folder that an option names. Without one the step fails.

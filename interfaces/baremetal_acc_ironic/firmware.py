@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps do the firmware interfaces ``redfish-acc`` and ``ipmi-acc`` offer, and what looks after them?
+"""The firmware interfaces ``redfish-acc`` and ``ipmi-acc``: their steps, and the periodics that look after them.
 
 The same ones. Below ``redfish-acc`` Ironic's own Redfish firmware interface stays: BIOS, BMC and NICs are updated by its step
 ``update``; Ironic has none for IPMI. None of our steps needs a ramdisk, and none that writes can be aborted half way. Nothing

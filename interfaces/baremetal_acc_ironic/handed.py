@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How was a node handed over, what has become of it when it is ours again, and what is done to what cannot be trusted?
+"""Keep how a node was handed over, compare it when the node is ours again, and mark cards that nobody can trust.
 
 The deploy's verification keeps what it has proven. Our own steps on a node that is somebody else's change it. The first look
 after the node has come back is compared with it, before anything is brought back to the baseline: the difference is told, and

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do we remember of a node? The only module that touches our key of ``driver_internal_info``.
+"""What is remembered of a node: the only module that touches our key of ``driver_internal_info``.
 
 The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {...}}``. A large state is compressed, since all
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the steps do that only read: take stock, and verify?"""
+"""The steps that only read: take stock, and verify."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash?
+"""Recover from a job whose step is gone: aborted, undeployed, timed out, or cut off by a crash.
 
 It is never resumed. If it had released or written anything, the host is kept off where somebody else's code could run, all
 locks are engaged again and read back, and the node goes to maintenance with the reason. Cleaning then brings the rest back. A
@@ -157,7 +157,9 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     held_off = () if met.interferences else job.held_off
     shut = interference.closed(inventory, tools.baseline, target.node)
     new = replace(new, held_off=held_off, shut=shut)
-    new = custody_feed.begun_with(new, job.custody, made, inventory, target, tools, work.evidence(marked, new.flow))
+    proof = work.evidence(marked, new.flow)
+    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=mind.lifecycle)
+    new = custody_feed.begun_with(new, kept, made, inventory, target, tools)
     memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 

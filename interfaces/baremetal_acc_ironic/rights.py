@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""May who has begun a flow have its steps? What Ironic's API does not ask of runbooks and templates, the conductor asks here.
+"""Refuse steps to whoever may not have them: the conductor asks what Ironic's API does not ask of runbooks and templates.
 
 The API checks a rule for every step that a request names, and for those of a project's own runbook. It asks nothing of public
 runbooks, deploy templates and automated steps (ironic 39.0.0, api/controllers/v1/node.py, ``_handle_runbook``). So the project

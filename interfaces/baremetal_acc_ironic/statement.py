@@ -8,7 +8,7 @@ from typing import Any
 
 from baremetal_acc.errors import UsageError
 from baremetal_acc.model.job import Flow
-from baremetal_acc.model.waiver import END_HINT, LONGEST, moment, read_end
+from baremetal_acc.model.waiver import END_HINT, END_LIMIT, end_flaw, read_end
 from baremetal_acc_ironic import requester, rights
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked
@@ -49,9 +49,9 @@ def reason_and_end(
     if until is None:
         what = f'{arguments[end]!r} is no date, and no date and time with its offset'
         raise UsageError(argument=f'argument {end}', what=what, hint=END_HINT)
-    if until <= now or until - now > LONGEST:
-        what = f'{moment(until)} is {"over" if until <= now else "too far ahead"}'
-        raise UsageError(argument=f'argument {end}', what=what, hint=f'at most {LONGEST.days} days from now')
+    flaw = end_flaw(until, now)
+    if flaw is not None:
+        raise UsageError(argument=f'argument {end}', what=flaw, hint=END_LIMIT)
     return reason, until
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does each step do, and what may its arguments be?
+"""What each step does, and which arguments it takes.
 
 Arguments never carry secrets or URLs: Ironic stores them in the clear. They are checked here, by name and value, before any BMC
 is asked; Ironic itself checks names only.
@@ -26,6 +26,12 @@ from baremetal_acc.model.waiver import LONGEST, LONGEST_TEXT
 from baremetal_acc_ironic.node import Granted, Override
 
 _NAME = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_REASON = {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT}
+_END = {'type': 'string', 'minLength': 1, 'maxLength': 64}
+_END_INFO = (
+    'When it ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at most '
+    f'{LONGEST.days} days ahead.'
+)
 _DEVICES = {'type': 'array', 'items': _NAME, 'minItems': 1, 'maxItems': 256, 'uniqueItems': True}
 _FUNCTIONS = {
     'type': 'object',
@@ -75,10 +81,7 @@ _WAIVER_INFO = {
     },
     'reason': {'description': 'Why. Needed with paths.', 'required': False},
     'expires': {
-        'description': (
-            'When it ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at '
-            f'most {LONGEST.days} days ahead. Needed with paths.'
-        ),
+        'description': f'{_END_INFO} Needed with paths.',
         'required': False,
     },
 }
@@ -87,10 +90,7 @@ _WAIVER_INFO = {
 _ALLOW_START_INFO = {
     'reason': {'description': 'Why. Without reason and expires what was allowed ends.', 'required': False},
     'expires': {
-        'description': (
-            'When it ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at '
-            f'most {LONGEST.days} days ahead.'
-        ),
+        'description': _END_INFO,
         'required': False,
     },
     'vouched': {
@@ -106,10 +106,7 @@ _ALLOW_START_INFO = {
 _ACCEPT_INFO = {
     'reason': {'description': 'Why you answer for what the cards run.', 'required': True},
     'until': {
-        'description': (
-            'When that ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at '
-            f'most {LONGEST.days} days ahead.'
-        ),
+        'description': _END_INFO,
         'required': True,
     },
 }
@@ -223,8 +220,8 @@ WAIVE = Step(
     parts=frozenset(),
     schema={
         'paths': _PATHS,
-        'reason': {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT},
-        'expires': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+        'reason': _REASON,
+        'expires': _END,
         'devices': _DEVICES,
     },
     argsinfo=_WAIVER_INFO | _DEVICES_INFO,
@@ -234,8 +231,8 @@ ALLOW_START = Step(
     name='allow_host_start',
     parts=frozenset(),
     schema={
-        'reason': {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT},
-        'expires': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+        'reason': _REASON,
+        'expires': _END,
         'vouched': {'type': 'boolean'},
     },
     argsinfo=_ALLOW_START_INFO,
@@ -245,8 +242,8 @@ ACCEPT = Step(
     name='accept_accelerator_custody',
     parts=frozenset(),
     schema={
-        'reason': {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT},
-        'until': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+        'reason': _REASON,
+        'until': _END,
         'devices': _DEVICES,
     },
     argsinfo=_ACCEPT_INFO | _DEVICES_INFO,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a job of a node work with in Ironic? The core's tools, with Ironic's storage, power state and placement."""
+"""The tools of a job of a node in Ironic: the core's, with Ironic's storage, power state and placement."""
 
 import functools
 from collections.abc import Callable, Iterable

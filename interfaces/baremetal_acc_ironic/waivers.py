@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who lets write paths of a node be open, until when, and who is told when a node rests on that?
+"""Waivers of a node: who lets write paths be open, until when, and who is told when a node rests on that.
 
 The step ``waive_accelerator_locks`` gives a waiver for one node, as a rule of the baseline does for many: for paths that no
 mechanism blocks, with a reason and an end. It holds until the node comes back, and its end at the latest. Who has asked for the

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does a step of Ironic become a job, and how does the job go on? The shell of :func:`baremetal_acc.run.tick` in Ironic.
+"""Make a job of a step of Ironic, and turn it: the shell of :func:`baremetal_acc.run.tick` in Ironic.
 
 A step plans at once and writes nothing: what is wrong becomes the node's ``last_error`` before any card is touched. The job is
 stored, the step waits, and a periodic turns the job until it ends. A conductor that was restarted loads the job and looks. A
@@ -49,7 +49,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.planning import custody
+from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools, custody_feed
 from baremetal_acc_ironic import (
     attach,
@@ -194,7 +194,7 @@ def _planned(
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
     mind = keep_custody(task, mind, inventory, target, tools, evidence(mind, flow))
-    doubted = custody.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
+    doubted = custody_rules.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
     suspects = quarantine.suspects(mind.quarantined, inventory)
     made = plan(
         inventory,
@@ -207,7 +207,7 @@ def _planned(
         only=only,
         again=suspects | mind.exposed | doubted | (frozenset() if flow is Flow.SERVICE else mind.anew),
         anew=attach.doubtful(mind)
-        | custody.slots_in_doubt(doubted, inventory, tools.baseline, target.node)
+        | custody_rules.slots_in_doubt(doubted, inventory, tools.baseline, target.node)
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
         spoilt=suspects,
         blockable=tools.blockable,
@@ -227,7 +227,7 @@ def _planned(
     left = () if mind.opened is None else tuple(mark for mark in mind.opened.held_off if not mark.once)
     on = interference.on_now(inventory) if flow is Flow.CLEAN and not hold else ()
     job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left, left_on=on)
-    job = custody_feed.begun_with(job, mind.custody, made, inventory, target, tools, evidence(mind, flow))
+    job = custody_feed.begun_with(job, mind.custody, made, inventory, target, tools)
     if arguments.get('claimed') and not back:
         mind = attach.begun(mind, made, job)
     elif back or (step is steps.RECONCILE and flow is Flow.CLEAN):

@@ -12,7 +12,6 @@ from baremetal_acc.decide.baseline import (
     DEFAULT_RULE,
     HOST_PATHS,
     Baseline,
-    CustodyDemand,
     Demands,
     Downgrade,
     DriftAction,
@@ -26,6 +25,7 @@ from baremetal_acc.decide.baseline import (
 )
 from baremetal_acc.errors import DocumentError
 from baremetal_acc.model.accelerator import Kind, PciIds
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.waiver import Waiver
 from tests.unit.decide import values as v

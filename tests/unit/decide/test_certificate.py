@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import Baseline, CustodyDemand, Exposure, Match, Rule
+from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
 from baremetal_acc.decide.certificate import FRESH, SKEW, Occasion, claims, holds, issue
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import CertificateInvalid, NotMet
@@ -23,6 +23,7 @@ from baremetal_acc.model.custody import (
     Chain,
     Cover,
     Custody,
+    CustodyDemand,
     Interval,
     Origin,
     Strength,

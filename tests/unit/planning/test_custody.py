@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import Baseline, CustodyDemand, Match, Rule
+from baremetal_acc.decide.baseline import Baseline, Match, Rule
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
@@ -21,6 +21,7 @@ from baremetal_acc.model.custody import (
     CardSeen,
     Cover,
     Custody,
+    CustodyDemand,
     HostSeen,
     Interval,
     Origin,
@@ -31,7 +32,7 @@ from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-from baremetal_acc.planning import custody
+from baremetal_acc.planning import custody, custody_rules
 from tests.unit.decide import test_measurement as measures
 from tests.unit.decide import values as v
 
@@ -447,8 +448,8 @@ def test_what_a_rule_makes_of_a_chain(demand, polled, broken, doubted):
     if broken:
         kept = custody.broken(kept, [v.GPU], BreakCause.EXPOSED, at(5))
     rules, inventory = v.baseline(custody=demand), v.inventory()
-    assert ({v.GPU} if doubted else set()) == custody.in_doubt(kept, inventory, rules, v.NODE, at(5))
-    found = custody.findings(kept, inventory, rules, v.NODE, at(5))
+    assert ({v.GPU} if doubted else set()) == custody_rules.in_doubt(kept, inventory, rules, v.NODE, at(5))
+    found = custody_rules.findings(kept, inventory, rules, v.NODE, at(5))
     if demand in (None, CustodyDemand.REPORTED):
         assert () == found
     else:
@@ -465,15 +466,15 @@ def test_each_card_is_judged_by_its_own_rule():
         )
     )
     inventory = v.inventory(v.fpga(), v.gpu())
-    assert [v.GPU] == [f.accelerator for f in custody.findings(NO_CUSTODY, inventory, rules, v.NODE, at(0))]
-    assert {v.GPU} == custody.in_doubt(NO_CUSTODY, inventory, rules, v.NODE, at(0))
+    assert [v.GPU] == [f.accelerator for f in custody_rules.findings(NO_CUSTODY, inventory, rules, v.NODE, at(0))]
+    assert {v.GPU} == custody_rules.in_doubt(NO_CUSTODY, inventory, rules, v.NODE, at(0))
 
 
 def test_slots_of_a_card_in_doubt_get_their_functions_again():
     """Those that the rules name, and of no other card."""
     rules, inventory = v.baseline(functions=(('Slot0', 'gzip'),)), v.inventory(v.fpga(), v.gpu())
-    assert {(v.FPGA, 'Slot0')} == custody.slots_in_doubt(frozenset({v.FPGA}), inventory, rules, v.NODE)
-    assert set() == custody.slots_in_doubt(frozenset({v.GPU}), inventory, rules, v.NODE)
+    assert {(v.FPGA, 'Slot0')} == custody_rules.slots_in_doubt(frozenset({v.FPGA}), inventory, rules, v.NODE)
+    assert set() == custody_rules.slots_in_doubt(frozenset({v.GPU}), inventory, rules, v.NODE)
 
 
 def test_every_cause_and_every_end_of_a_chain_is_explained():
@@ -488,29 +489,30 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
     )
     assert (
         'written at 2026-11-21 12:00:00Z (gpu-new), unbroken until 2026-11-21 12:00:09Z: locked (evidenced), host-off (polled)'
-    ) == custody.explain(longer.of(v.GPU), at(9))
+    ) == custody_rules.explain(longer.of(v.GPU), at(9))
     bare = custody.begun(start(card(0, ON, own_processor=True)), v.GPU, Origin.MEASURED, at(0), by=['a', 'b'])
     assert (
         'measured at 2026-11-21 12:00:00Z (a, b), unbroken until 2026-11-21 12:00:00Z; what its own processor runs is not '
         'covered'
-    ) == custody.explain(bare.of(v.GPU), at(5))
+    ) == custody_rules.explain(bare.of(v.GPU), at(5))
     nobody = custody.begun(start(card(0, ON)), v.GPU, Origin.MEASURED, at(0), by=[])
-    assert 'measured at 2026-11-21 12:00:00Z, unbroken until 2026-11-21 12:00:00Z' == custody.explain(nobody.of(v.GPU), at(5))
+    expected = 'measured at 2026-11-21 12:00:00Z, unbroken until 2026-11-21 12:00:00Z'
+    assert expected == custody_rules.explain(nobody.of(v.GPU), at(5))
     seen = custody.broken(kept, [v.GPU], BreakCause.EXPOSED, at(5), v.SYSTEM)
     assert (
         'written at 2026-11-21 12:00:00Z (gpu-new), broken between 2026-11-21 12:00:00Z and 2026-11-21 12:00:05Z: it was found '
         'changed, or reachable, by somebody else, host:/redfish/v1/Systems/1'
-    ) == custody.explain(seen.of(v.GPU), at(5))
+    ) == custody_rules.explain(seen.of(v.GPU), at(5))
     alone = custody.broken(kept, [v.GPU], BreakCause.NOT_SEEN, at(5))
-    assert custody.explain(alone.of(v.GPU), at(5)).endswith(': the card was not shown')
-    said = {custody.explain(custody.broken(kept, [v.GPU], cause, at(5)).of(v.GPU), at(5)) for cause in BreakCause}
+    assert custody_rules.explain(alone.of(v.GPU), at(5)).endswith(': the card was not shown')
+    said = {custody_rules.explain(custody.broken(kept, [v.GPU], cause, at(5)).of(v.GPU), at(5)) for cause in BreakCause}
     assert len(BreakCause) == len(said)
     assert all('written at 2026-11-21 12:00:00Z (gpu-new), broken between' in text for text in said)
-    assert 'no chain has begun: nobody knows who has written what it runs' == custody.explain(NO_CUSTODY.of(v.GPU), at(5))
+    assert 'no chain has begun: nobody knows who has written what it runs' == custody_rules.explain(NO_CUSTODY.of(v.GPU), at(5))
     kept = custody.write_begun(kept, v.GPU, at(5), images=['gpu-new'])
-    assert 'it is being written' == custody.explain(kept.of(v.GPU), at(5))
+    assert 'it is being written' == custody_rules.explain(kept.of(v.GPU), at(5))
     kept = custody.begun(start(card(0, ON)), v.GPU, Origin.ACCEPTED, at(0), by=['ada'], until=at(60))
-    assert 'accepted until' in custody.explain(kept.of(v.GPU), at(60))
+    assert 'accepted until' in custody_rules.explain(kept.of(v.GPU), at(60))
 
 
 # ------------------------------------------------------------------------------------------------------------------ readings
@@ -618,7 +620,7 @@ def test_a_card_that_has_signed_all_that_the_rules_name_begins_a_chain(readings,
     device = v.gpu(firmware=(v.component('GPU_0'), v.component('OTHER')), measurements=readings)
     inventory = v.inventory(device)
     kept = custody.broken(begun(card(0, ON)), [v.GPU], BreakCause.EXPOSED, at(0))
-    kept = custody.measured(kept, inventory, rules, v.NODE, measures.CATALOGUE)
+    kept = custody_rules.measured(kept, inventory, rules, v.NODE, measures.CATALOGUE)
     assert begins is custody.holds(kept.of(v.GPU), at(0))
     if begins:
         assert (Origin.MEASURED, v.NOW, ('gpu-1.0',)) == (chain(kept).origin, chain(kept).begun, chain(kept).by)
@@ -628,7 +630,7 @@ def test_what_a_card_signs_while_it_is_written_begins_nothing():
     """The write is still to end."""
     kept = custody.write_begun(begun(card(0, ON)), v.GPU, at(0), images=['gpu-new'])
     inventory = v.inventory(v.gpu(measurements=(measures.reading(),)))
-    assert kept == custody.measured(kept, inventory, v.baseline(), v.NODE, measures.CATALOGUE)
+    assert kept == custody_rules.measured(kept, inventory, v.baseline(), v.NODE, measures.CATALOGUE)
 
 
 # -------------------------------------------------------------------------------------------------------------------- writes
@@ -641,7 +643,7 @@ def test_a_plan_that_writes_all_that_the_rules_name_can_begin_a_chain():
     for accelerator, again, expected in ((two, (), {v.GPU}), (half, (), set()), (half, (v.GPU,), {v.GPU})):
         inventory = v.inventory(accelerator)
         made = plan(inventory, v.baseline(), v.NODE, (v.image(),), again=frozenset(again))
-        assert expected == custody.wholly_written(made, inventory, v.baseline(), v.NODE)
+        assert expected == custody_rules.wholly_written(made, inventory, v.baseline(), v.NODE)
 
 
 def test_a_function_in_a_slot_is_a_part_too():
@@ -650,9 +652,9 @@ def test_a_function_in_a_slot_is_a_part_too():
     inventory = v.inventory(v.fpga(firmware=(v.component('FPGA1', v.OLD),)))
     images = (v.image(component='FPGA1', fits=v.function_image().fits), v.function_image())
     made = plan(inventory, rules, v.NODE, images)
-    assert set() == custody.wholly_written(made, inventory, rules, v.NODE)
+    assert set() == custody_rules.wholly_written(made, inventory, rules, v.NODE)
     made = plan(inventory, rules, v.NODE, images, again=frozenset({v.FPGA}), anew=frozenset({(v.FPGA, 'Slot0')}))
-    assert {v.FPGA} == custody.wholly_written(made, inventory, rules, v.NODE)
+    assert {v.FPGA} == custody_rules.wholly_written(made, inventory, rules, v.NODE)
 
 
 # ------------------------------------------------------------------------------------------------------------------ the truth

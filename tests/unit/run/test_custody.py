@@ -31,7 +31,8 @@ def job_of(bench: Bench, kept: Custody = NO_CUSTODY, *, again: bool = False, **h
     job = bench.job(hold=True, **how)
     if again:
         job = replace(job, items=tuple(replace(job.items[0], action=action) for action in made.actions))
-    return custody_feed.begun_with(job, kept, made, inventory, bench.target, bench.tools, ())
+    now = custody_feed.looked(kept, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+    return custody_feed.begun_with(job, now, made, inventory, bench.target, bench.tools)
 
 
 def chain(job):
@@ -193,7 +194,8 @@ def test_a_host_that_is_not_held_breaks_the_chain_unless_the_operators_ramdisk_r
         bench.tools = replace(bench.tools, ramdisk=ramdisk)
         inventory = observe(bench.target, bench.tools, bench.now)
         made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
-        job = custody_feed.begun_with(bench.job(), Custody(), made, inventory, bench.target, bench.tools, ())
+        now = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+        job = custody_feed.begun_with(bench.job(), now, made, inventory, bench.target, bench.tools)
         job, outcome = bench.run(job)
         assert isinstance(outcome, Done)
         assert ramdisk is custody.holds(job.custody.of(v.GPU), bench.now)
@@ -207,7 +209,8 @@ def test_the_reset_of_a_host_that_ran_the_ramdisk_is_covered_by_locks_that_were_
         bench.tools = replace(bench.tools, ramdisk=True)
         inventory = observe(bench.target, bench.tools, bench.now)
         made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
-        job = custody_feed.begun_with(bench.job(), NO_CUSTODY, made, inventory, bench.target, bench.tools, ())
+        now = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+        job = custody_feed.begun_with(bench.job(), now, made, inventory, bench.target, bench.tools)
         job, _ = bench.run(job)
         assert 'reset power-cycle' in bench.machine.log
         assert holds is custody.holds(job.custody.of(v.GPU), bench.now)

@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules make of custody: which cards they doubt, what a verdict says of that, and what begins a chain by their names.
+
+The chains themselves are :mod:`baremetal_acc.planning.custody`.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import assert_never
+
+from baremetal_acc.decide import measurement
+from baremetal_acc.decide.baseline import Baseline, Demands, NodeFacts, demands
+from baremetal_acc.decide.verify import components_wanted, slots_wanted
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.custody import BreakCause, CardCustody, Chain, Cover, Custody, CustodyDemand, Origin, Strength
+from baremetal_acc.model.image import Image
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.job import Finding, Flash, Met, Plan, Program
+from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.planning.custody import begun, holds
+
+
+def in_doubt(
+    custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime
+) -> frozenset[AcceleratorId]:
+    """The cards whose rules require a chain of custody, and whose chain is none that they take."""
+    return frozenset(
+        accelerator.id
+        for accelerator in inventory.accelerators
+        if not satisfies(custody.of(accelerator.id), demands(baseline, accelerator, node).custody, now)
+    )
+
+
+def satisfies(card: CardCustody, demand: CustodyDemand, now: datetime) -> bool:
+    """The custody of a card is what a rule wants of it."""
+    match demand:
+        case CustodyDemand.REPORTED:
+            return True
+        case CustodyDemand.REQUIRED:
+            return holds(card, now)
+        case CustodyDemand.EVIDENCED:
+            return holds(card, now) and card.chain is not None and card.chain.strength is Strength.EVIDENCED
+        case _:
+            assert_never(demand)
+
+
+def slots_in_doubt(
+    doubted: frozenset[AcceleratorId], inventory: Inventory, baseline: Baseline, node: NodeFacts
+) -> frozenset[tuple[AcceleratorId, str]]:
+    """The slots of cards in doubt that rules name: they get their function again, though they show it."""
+    return frozenset(
+        (accelerator.id, slot.slot_id)
+        for accelerator in inventory.accelerators
+        if accelerator.id in doubted
+        for slot, _ in slots_wanted(accelerator, demands(baseline, accelerator, node))
+        if slot is not None
+    )
+
+
+def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime) -> tuple[Finding, ...]:
+    """What a verdict says of the custody of each card whose rules require it."""
+    found = []
+    for accelerator in inventory.accelerators:
+        wanted = demands(baseline, accelerator, node)
+        if wanted.custody is CustodyDemand.REPORTED:
+            continue
+        card = custody.of(accelerator.id)
+        met = satisfies(card, wanted.custody, now)
+        found.append(
+            Finding(
+                accelerator=accelerator.id,
+                label=accelerator.label,
+                subject='custody',
+                expected=f'a chain that holds ({wanted.custody})',
+                found=explain(card, now),
+                met=Met.YES if met else Met.NO,
+                rule=wanted.custody_rule,
+            )
+        )
+    return tuple(found)
+
+
+def explain(card: CardCustody, now: datetime) -> str:
+    """One sentence for people: what the chain of a card begins with, how far it reaches, and what broke it."""
+    chain = card.chain
+    if card.writing is not None:
+        return 'it is being written'
+    if chain is None:
+        return 'no chain has begun: nobody knows who has written what it runs'
+    by = f' ({", ".join(chain.by)})' if chain.by else ''
+    begins = f'{chain.origin} at {_time(chain.begun)}{by}'
+    if chain.broken is not None:
+        where = '' if chain.broken.ref is None else f', {chain.broken.ref}'
+        since, until = _time(chain.broken.since), _time(chain.broken.until)
+        return f'{begins}, broken between {since} and {until}: {_CAUSES[chain.broken.cause]}{where}'
+    if chain.until is not None and now >= chain.until:
+        return f'{begins}, accepted until {_time(chain.until)} only'
+    covers = ', '.join(f'{cover} ({strength})' for cover, strength in _kinds(chain))
+    alone = '' if chain.covers_own_processor else '; what its own processor runs is not covered'
+    return f'{begins}, unbroken until {_time(chain.reaches)}{": " if covers else ""}{covers}{alone}'
+
+
+def _kinds(chain: Chain) -> tuple[tuple[Cover, Strength], ...]:
+    return tuple(dict.fromkeys((i.cover, i.strength) for i in chain.intervals))
+
+
+def _time(at: datetime) -> str:
+    return f'{at:%Y-%m-%d %H:%M:%S}Z'
+
+
+_CAUSES: Mapping[BreakCause, str] = {
+    BreakCause.HOST_RAN: 'the host ran while a path that the rules want blocked was open',
+    BreakCause.HOST_UNSEEN: 'a path that the rules want blocked was open, and nothing shows that the host stayed off',
+    BreakCause.PATH_OPEN: 'a path that was closed was found open',
+    BreakCause.PATH_UNKNOWN: 'of a path that was closed nobody can say whether it is',
+    BreakCause.LOCK_CHANGED: 'a lock is closed otherwise than it was',
+    BreakCause.NOT_SEEN: 'the card was not shown',
+    BreakCause.EXPOSED: 'it was found changed, or reachable, by somebody else',
+    BreakCause.WRITE_FAILED: 'a write to it did not end well',
+    BreakCause.WRITE_UNPROVEN: 'it was written at the version that it had, and nothing shows that the write has reached it',
+    BreakCause.ACCEPTANCE_ENDED: 'its acceptance has ended',
+}
+
+
+# -------------------------------------------------------------------------------------------------------------------- writes
+
+
+def wholly_written(made: Plan, inventory: Inventory, baseline: Baseline, node: NodeFacts) -> frozenset[AcceleratorId]:
+    """The cards of which a plan writes every part that the rules name: firmware, and functions in slots.
+
+    What no rule names is not written, and no chain says anything of it.
+    """
+    written: dict[AcceleratorId, set[Ref]] = {}
+    for action in made.actions:
+        if isinstance(action, Flash | Program):
+            written.setdefault(action.accelerator, set()).add(action.ref)
+    return frozenset(
+        accelerator.id
+        for accelerator in inventory.accelerators
+        if accelerator.id in written
+        and (named := _named(accelerator, demands(baseline, accelerator, node)))
+        and named <= written[accelerator.id]
+    )
+
+
+def measured(
+    custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, catalogue: Iterable[Image]
+) -> Custody:
+    """The custody with a new chain of each card that has signed, of every part that the rules name, what the catalogue knows.
+
+    :param inventory: a reading in which devices were asked to sign, that the custody reaches to.
+    """
+    images = tuple(catalogue)
+    for accelerator in inventory.accelerators:
+        found = measurement.matching(accelerator, inventory.accelerators, images)
+        named = _named(accelerator, demands(baseline, accelerator, node))
+        if custody.of(accelerator.id).writing is None and named and named <= found.keys():
+            names = dict.fromkeys(name for ref in sorted(found) for name in found[ref])
+            custody = begun(custody, accelerator.id, Origin.MEASURED, inventory.at, by=names)
+    return custody
+
+
+def _named(accelerator: Accelerator, wanted: Demands) -> set[Ref | None]:
+    parts: set[Ref | None] = {None if c is None else c.ref for c, _, _ in components_wanted(accelerator, wanted)}
+    parts |= {None if s is None or s.item is None else s.item.ref for s, _ in slots_wanted(accelerator, wanted)}
+    return parts
