@@ -61,6 +61,7 @@ histories cannot run for each of a thousand changes.
 
 TESTS: Mapping[str, tuple[str, ...]] = {
     'decide': ('tests/unit/decide', 'tests/unit/run'),
+    'planning': ('tests/unit/planning',),
     'decide/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
     'decide/evidence.py': ('tests/unit/decide', 'tests/unit/run', 'tests/wire/test_locks.py', 'tests/wire/test_card_locks.py'),
     'decide/images.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
@@ -84,9 +85,11 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Every module of decide/ and locks/, and the pure ones of the guest, as all names of modules here are written."""
+    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as names of modules are written here."""
     package = TREE / 'baremetal_acc'
-    found = sorted(str(p.relative_to(package)) for part in ('decide', 'locks') for p in (package / part).glob('*.py'))
+    found = sorted(
+        str(p.relative_to(package)) for part in ('decide', 'planning', 'locks') for p in (package / part).glob('*.py')
+    )
     return (*found, *(name for name in TESTS if name.startswith(f'{GUEST}/')))
 
 
