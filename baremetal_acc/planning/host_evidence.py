@@ -188,8 +188,8 @@ def evidence(
       restarts a BMC sees nothing.
 
     :param elapsed: from one to the other. Where clocks went backwards nothing is shown by what is unchanged.
-    :param settles: how long after ``before`` a change may be of the power-off that ``before`` has found; none unless ``before`` is
-        the first reading that found the host off (:func:`baremetal_acc.decide.interference.tail`).
+    :param settles: how long after ``before`` a change may be of the power-off that ``before`` has found; none unless ``before``
+        is the first reading that found the host off (:func:`baremetal_acc.decide.interference.tail`).
     :param blind_limit: the time within which a host that was off at both ends cannot have run.
     :param dependable: the sources that this BMC is known to change at each start; see :func:`changed_by_start`.
     """
