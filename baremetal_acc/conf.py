@@ -190,6 +190,17 @@ OPTIONS = [
             'The slowest write that is known takes 40 minutes.'
         ),
     ),
+    cfg.FloatOpt(
+        'custody_blind_limit',
+        default=10.0,
+        min=0,
+        max=60,
+        help=(
+            'Seconds that two readings of the power of a host may be apart, if both find it off, so that it counts as off '
+            'between them though a card stood open. It has to be less than the fastest machine needs from power on to code of '
+            'its own; BMCs that keep the time of the last reset of the host are believed over any time.'
+        ),
+    ),
     cfg.FloatOpt('reset_timeout', default=900.0, min=1, help='Seconds that a System may take to be reset.'),
     cfg.FloatOpt(
         'claims_timeout',

@@ -117,6 +117,7 @@ class Issue(ReportCommand):
                     baseline=baseline,
                     catalogue=catalogue,
                     known=judged.tools.known,
+                    custody=judged.custody,
                 ),
                 tools.catalogue,
             )

@@ -48,7 +48,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.placement.publish import Publisher
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.run import Target, Tools, custody_feed
 
 
 class Placements:
@@ -296,7 +296,11 @@ class Execution:
             power=_host_power(prepared.inventory),
         )
         shut = interference.closed(prepared.inventory, prepared.tools.baseline, prepared.target.node)
-        one.save(run.bound(replace(job, engagements=kept, undos=state.undos, shut=shut), prepared.target))
+        job = replace(job, engagements=kept, undos=state.undos, shut=shut)
+        job = custody_feed.begun_with(
+            job, state.custody, prepared.made, prepared.inventory, prepared.target, prepared.tools, kept
+        )
+        one.save(run.bound(job, prepared.target))
         self._using.store.write(one.state)
         return self._hooked(one)
 

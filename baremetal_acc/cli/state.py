@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +17,7 @@ from typing import ClassVar
 from baremetal_acc import files
 from baremetal_acc.errors import Refused, StaleJob, StateError
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.job import FORMAT as JOB_FORMAT
 from baremetal_acc.model.job import Job
 from baremetal_acc.model.lock import Engagement, Undo
@@ -66,6 +67,7 @@ class TargetState:
     :ivar unlocked: devices that were unlocked on purpose.
     :ivar quarantined: devices that nobody may use.
     :ivar job: the last job, ended or not.
+    :ivar accepted: custody that was accepted before there was a job.
     """
 
     target: str
@@ -75,6 +77,7 @@ class TargetState:
     unlocked: tuple[Unlocked, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     job: Job | None = None
+    accepted: Custody = NO_CUSTODY
 
     @property
     def engagements(self) -> tuple[Engagement, ...]:
@@ -85,6 +88,15 @@ class TargetState:
     def undos(self) -> tuple[Undo, ...]:
         """What we have closed and not opened again; a job takes that over from the job before it, too."""
         return () if self.job is None else self.job.undos
+
+    @property
+    def custody(self) -> Custody:
+        """That of the target's cards, as far as it reaches; a job goes on with that of the job before it."""
+        return self.accepted if self.job is None else self.job.custody
+
+    def with_custody(self, kept: Custody) -> 'TargetState':
+        """The state with another custody, while no job works."""
+        return replace(self, accepted=kept) if self.job is None else replace(self, job=replace(self.job, custody=kept))
 
     @property
     def unfinished(self) -> Job | None:

@@ -19,6 +19,7 @@ from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import AccError, BmcUnsupported, ImageError, UsageError
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.image import ImageKind
 from baremetal_acc.model.inventory import Inventory, Sending, Way
 from baremetal_acc.model.job import (
@@ -40,7 +41,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.ref import AcceleratorId, BmcName
 from baremetal_acc.model.toml import did_you_mean
-from baremetal_acc.run import Target, Tools
+from baremetal_acc.planning import custody
+from baremetal_acc.run import Target, Tools, custody_feed
 
 Sendings = Mapping[BmcName, Sending]
 """How an image is sent to each BMC that takes one."""
@@ -159,6 +161,9 @@ def look(
     unmet = relevant(request.verb, verdict, devices, tuple(slot for slot, _ in request.functions))
     parts = PARTS[request.verb] | ({Part.PUBLISH} if tools.placement is not None else frozenset())
     spoilt = frozenset(d for m in state.quarantined for d in suspects(m, inventory))
+    doubted = custody.in_doubt(
+        custody_of(inventory, target, tools, state, lifecycle), inventory, tools.baseline, target.node, now
+    )
     made = plan(
         inventory,
         tools.baseline,
@@ -169,7 +174,8 @@ def look(
         hold=target.node.exposure is Exposure.TENANT if request.hold is None else request.hold,
         only=devices,
         # Nobody believes what a quarantined device shows: what the verb may write of it is written anew.
-        again=spoilt,
+        again=spoilt | doubted,
+        anew=custody.slots_in_doubt(doubted, inventory, tools.baseline, target.node),
         spoilt=spoilt,
         undos=state.undos,
     )
@@ -259,7 +265,14 @@ def judge(
         known=tools.known,
         measured=measured,
     )
+    kept = custody_of(inventory, target, tools, state, lifecycle)
+    found = custody_feed.judged(found, kept, inventory, target, tools, inventory.at)
     return marked(found, inventory, state)
+
+
+def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Custody:
+    """That of the target's cards after a look. Only a job stores it: what a look adds the next one finds as well."""
+    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=lifecycle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +281,7 @@ class Judged:
 
     :ivar tools: with the devices that were there when everything held last.
     :ivar state: what we remember of it.
+    :ivar custody: of its cards, after this look.
     """
 
     target: Target
@@ -275,6 +289,7 @@ class Judged:
     state: TargetState
     inventory: Inventory
     verdict: Verdict
+    custody: Custody
 
 
 def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | AccError) -> Judged:
@@ -289,7 +304,8 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     tools = replace(tools, known=frozenset(state.known))
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
     verdict = judge(inventory, target, tools, state, state.lifecycle)
-    return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict)
+    kept = custody_of(inventory, target, tools, state, state.lifecycle)
+    return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:
@@ -486,10 +502,18 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _devices(inventory: Inventory, request: Request) -> frozenset[AcceleratorId] | None:
-    if not request.devices:
-        return None
+    return devices_named(inventory, request.devices) if request.devices else None
+
+
+def devices_named(inventory: Inventory, names: tuple[str, ...]) -> frozenset[AcceleratorId]:
+    """The devices that ``--device`` names; all of them where it names none.
+
+    :raises UsageError: a name is none of one device.
+    """
+    if not names:
+        return frozenset(a.id for a in inventory.accelerators)
     found = set()
-    for wanted in request.devices:
+    for wanted in names:
         matching = [a.id for a in inventory.accelerators if wanted.casefold() in _names(a)]
         if len(matching) != 1:
             what = f'{inventory.target} has no device {wanted!r}' if not matching else f'{wanted!r} is several devices'

@@ -33,6 +33,7 @@ from baremetal_acc.model.job import (
     ResetPurpose,
     Stage,
     Withdraw,
+    WriteEvidence,
     stage,
 )
 from baremetal_acc.model.lock import ResetKind, Scope
@@ -52,6 +53,8 @@ class Patience:
     :ivar stall: a task may claim to run this long without moving; then the device is asked. The slowest write that is known
         takes 40 minutes (facts/peers.md, section 3, no. 20), and nobody knows whether its task moves meanwhile.
     :ivar claims: an instance may take this long to let go of what it has claimed.
+    :ivar blind: a host that was read off at both ends of this time has not run code of its own meanwhile: no machine that
+        carries accelerators has its firmware, and a loader after it, done by then.
     """
 
     poll: timedelta = timedelta(seconds=5)
@@ -59,6 +62,7 @@ class Patience:
     reset: timedelta = timedelta(minutes=15)
     stall: timedelta = timedelta(minutes=45)
     claims: timedelta = timedelta(minutes=5)
+    blind: timedelta = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,9 +303,14 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
             if seen.seen is Seen.WORKING:
-                item = replace(item, percent=seen.percent)
+                item = replace(item, percent=seen.percent, evidence=item.evidence or _progressed(seen))
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
+
+
+def _progressed(seen: WriteSight) -> WriteEvidence | None:
+    """A task that is on its way has begun to write: one that is skipped goes from its beginning to its end at once."""
+    return WriteEvidence.PROGRESS if seen.percent is not None and 0 < seen.percent < 100 else None
 
 
 def _instead(action: Flash | Program, seen: WriteSight) -> str:

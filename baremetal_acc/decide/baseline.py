@@ -102,6 +102,19 @@ class Measure(StrEnum):
     OFF = 'off'
 
 
+class CustodyDemand(StrEnum):
+    """What a rule makes of the custody of a card (:mod:`baremetal_acc.planning.custody`).
+
+    ``reported``: it is recorded and told, and refuses nothing. ``required``: a card whose chain does not hold is written again
+    by cleaning, and no node is handed over with it. ``evidenced``: likewise, and no interval may rest on readings of the power
+    state alone.
+    """
+
+    EVIDENCED = 'evidenced'
+    REQUIRED = 'required'
+    REPORTED = 'reported'
+
+
 class Offering(StrEnum):
     """How a device can be claimed in placement.
 
@@ -220,6 +233,7 @@ class Rule:
     :ivar tenants_program: a tenant may have functions put into slots of the device; None says no.
     :ivar on_drift: what to do where the device is not as it was handed over, while the node is somebody else's.
     :ivar measure: whether the device has to sign what it runs.
+    :ivar custody: what is made of the custody of the device.
     :ivar offer: how it can be claimed; ``offer_class`` as which resource class, None as that of its kind.
     :ivar takes: names of the functions that its slots may be given for a tenant; None: every one that fits.
     :ivar on_leave: what becomes of the offer of its slots' functions when somebody has left the machine; None keeps it.
@@ -242,6 +256,7 @@ class Rule:
     tenants_program: bool | None = None
     on_drift: frozenset[DriftAction] | None = None
     measure: Measure | None = None
+    custody: CustodyDemand | None = None
     offer: Offering | None = None
     offer_class: str | None = None
     takes: tuple[str, ...] | None = None
@@ -291,6 +306,8 @@ class Demands:
     on_drift_rule: str = DEFAULT_RULE
     measure: Measure = Measure.WHERE_PRESENT
     measure_rule: str = DEFAULT_RULE
+    custody: CustodyDemand = CustodyDemand.REPORTED
+    custody_rule: str = DEFAULT_RULE
     offer: Offering | None = None
     offer_rule: str = DEFAULT_RULE
     offer_class: str | None = None
@@ -335,6 +352,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     tenants_program, tenants_program_rule = first('tenants_program')
     on_drift, on_drift_rule = first('on_drift')
     measure, measure_rule = first('measure')
+    custody, custody_rule = first('custody')
     offer, offer_rule = first('offer')
     offer_class, offer_class_rule = first('offer_class')
     takes, takes_rule = first('takes')
@@ -367,6 +385,8 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_drift_rule=on_drift_rule,
         measure=measure if isinstance(measure, Measure) else Measure.WHERE_PRESENT,
         measure_rule=measure_rule,
+        custody=custody if isinstance(custody, CustodyDemand) else CustodyDemand.REPORTED,
+        custody_rule=custody_rule,
         offer=offer if isinstance(offer, Offering) else None,
         offer_rule=offer_rule,
         offer_class=offer_class if isinstance(offer_class, str) else None,
@@ -474,6 +494,7 @@ def _rule(table: toml.Table, number: int, now: datetime | None) -> Rule:
         tenants_program=table.boolean('tenants_program'),
         on_drift=table.choices('on_drift', DriftAction),
         measure=table.choice('measure', Measure),
+        custody=table.choice('custody', CustodyDemand),
         offer=table.choice('offer', Offering),
         offer_class=_offer_class(table),
         takes=table.strings('takes'),

@@ -7,12 +7,13 @@ The locks are judged once more here: where a write path that the rules want bloc
 by name there is none either, whatever the verdict says.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeGuard
 
 from baremetal_acc.decide import evidence, measurement
-from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, Demands, NodeFacts, demands
+from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, Baseline, CustodyDemand, Demands, NodeFacts, demands
 from baremetal_acc.decide.measurement import COMPARED
 from baremetal_acc.decide.verify import DEPLOY_ACCEPTS, components_wanted, slots_wanted
 from baremetal_acc.errors import NotMet
@@ -22,6 +23,7 @@ from baremetal_acc.model.certificate import (
     CertifiedAccelerator,
     CertifiedComponent,
     CertifiedCount,
+    CertifiedCustody,
     CertifiedFunction,
     CertifiedGap,
     CertifiedLock,
@@ -30,6 +32,7 @@ from baremetal_acc.model.certificate import (
     Expected,
     Paper,
 )
+from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, Origin, Strength
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
@@ -51,6 +54,7 @@ class Occasion:
     :class:`~baremetal_acc.model.certificate.Certificate`.
 
     :ivar known: devices that have to be there.
+    :ivar custody: of the cards, after the look that the certificate is made from.
     """
 
     node: CertifiedNode
@@ -66,6 +70,7 @@ class Occasion:
     catalogue: Paper
     expires: datetime | None = None
     known: frozenset[AcceleratorId] = frozenset()
+    custody: Custody = NO_CUSTODY
 
 
 def issue(
@@ -177,6 +182,27 @@ def _against(
         for path in card.paths:
             if path.demanded and not _proven(path, (card.id, path.path) in waived):
                 yield f'{card.label} ({card.id}): {path.path} had to be blocked (rule {path.rule}), and it says {path.state}'
+        yield from _custody_against(card, certificate.looked, now)
+
+
+def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime) -> Iterator[str]:
+    """What of the custody of a card makes the certificate contradict itself, or be over."""
+    said = card.custody
+    if said is None or said.demand == CustodyDemand.REPORTED:
+        return
+    name = f'{card.label} ({card.id})'
+    if not _unbroken(said):
+        yield f'{name}: a chain of custody had to hold (rule {said.rule}), and it says that none does'
+    elif said.reaches is None or said.reaches < looked:
+        yield f'{name}: its chain of custody had to reach to the look (rule {said.rule}), and it ends before that'
+    elif said.demand == CustodyDemand.EVIDENCED and said.strength is not Strength.EVIDENCED:
+        yield f'{name}: its chain of custody had to be evidenced (rule {said.rule}), and it says {said.strength}'
+    elif said.until is not None and said.until <= now:
+        yield f'{name}: {", ".join(said.by)} has accepted it until {_time(said.until)}, and that is over'
+
+
+def _unbroken(said: CertifiedCustody | None) -> TypeGuard[CertifiedCustody]:
+    return said is not None and said.origin is not None and said.broken is None
 
 
 def _proven(path: CertifiedPath, waived: bool) -> bool:
@@ -234,6 +260,27 @@ def _card(
         paths=tuple(_path(accelerator, wanted, path, judged) for path in WritePath),
         locks=tuple(_lock(reading, records, occasion) for reading in judged),
         measurements=measurement.recorded(accelerator, catalogue),
+        custody=_custody(occasion.custody.of(accelerator.id), wanted),
+    )
+
+
+def _custody(card: CardCustody, wanted: Demands) -> CertifiedCustody:
+    said = CertifiedCustody(demand=wanted.custody, rule=wanted.custody_rule)
+    chain = card.chain
+    if chain is None:
+        return said
+    return replace(
+        said,
+        origin=chain.origin,
+        begun=chain.begun,
+        by=chain.by,
+        until=chain.until,
+        reason=chain.reason,
+        reaches=chain.reaches,
+        strength=chain.strength,
+        covers_own_processor=chain.covers_own_processor,
+        intervals=chain.intervals,
+        broken=chain.broken,
     )
 
 
@@ -301,6 +348,25 @@ def _lock(reading: LockReading, records: tuple[Engagement, ...], occasion: Occas
     )
 
 
+_ORIGINS: Mapping[Origin, str] = {
+    Origin.WRITTEN: 'these cards were written by their operator',
+    Origin.MEASURED: 'these cards have signed what they ran',
+    Origin.ACCEPTED: 'somebody answers for what these cards ran',
+}
+
+
+def _custody_text(card: CertifiedAccelerator) -> str:
+    """A card with when its chain began, by what, and how well it is known."""
+    said = card.custody
+    if said is None or said.begun is None:
+        return card.label
+    by = f' by {", ".join(said.by)}' if said.origin is Origin.ACCEPTED else ''
+    why = '' if said.reason is None else f': {said.reason}'
+    until = '' if said.until is None else f' until {_time(said.until)}'
+    covers = ', '.join(dict.fromkeys(i.cover for i in said.intervals))
+    return f'{card.label} ({_time(said.begun)}{by}{until}{why}; {said.strength}{": " if covers else ""}{covers})'
+
+
 def _time(at: datetime) -> str:
     return f'{at:%Y-%m-%d %H:%M:%S}Z'
 
@@ -338,6 +404,11 @@ def _proves(c: Certificate) -> Iterator[str]:
     functions = [f'{card.label} {f.slot} {f.name or f.id}' for card in c.accelerators for f in card.functions if f.rule]
     if functions:
         yield f'these functions were in their slots, as rules demand: {", ".join(functions)}'
+    for origin in Origin:
+        held = [card for card in c.accelerators if card.custody is not None and card.custody.origin is origin]
+        told = [_custody_text(card) for card in held if _unbroken(card.custody)]
+        if told:
+            yield f"{_ORIGINS[origin]}, and between then and the look nobody else's code could write them: {', '.join(told)}"
     measured = sorted({card.label for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN})
     if measured:
         yield f'what runs was measured and signed by roots of trust of these devices themselves: {", ".join(measured)}'
@@ -361,6 +432,15 @@ def _does_not_prove(c: Certificate) -> Iterator[str]:
     for r in c.relaxations:
         whose = '' if r.rule == DEFAULT_RULE else f'rule {r.rule}: '
         yield f'as much as the default for a tenant: {whose}{r.text}'
+    unknown = [card.label for card in c.accelerators if not _unbroken(card.custody)]
+    if unknown:
+        yield f'who has written what runs, for no chain of custody holds: {", ".join(unknown)}'
+    written = [card.label for card in c.accelerators if _unbroken(card.custody) and card.custody.origin is Origin.WRITTEN]
+    if written:
+        yield f'that a card has written what it was sent, which its own updater says: {", ".join(written)}'
+    own = [card.label for card in c.accelerators if card.custody is not None and not card.custody.covers_own_processor]
+    if own:
+        yield f'what the processor of the card itself runs: {", ".join(own)}'
     unmeasured = [
         card.label for card in c.accelerators if not any(m.state is MeasurementState.PROVEN for m in card.measurements)
     ]

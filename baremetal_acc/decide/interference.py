@@ -11,7 +11,7 @@ shows none, a host that was started and switched off again in between is not see
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
@@ -52,6 +52,10 @@ LONGEST_TAIL = timedelta(seconds=10)
 """No host gets from being powered on to code of its own, and off again, within this time: its firmware tests it first."""
 
 
+_WHOLE_SECONDS = timedelta(seconds=1)
+"""BMCs write the time of the last reset in whole seconds, so it may be before the read that has found the host off."""
+
+
 def tail(poll: timedelta) -> timedelta:
     """How long after a host was first read off its time of the last reset may still change by that very power-off.
 
@@ -74,6 +78,20 @@ def closed(inventory: Inventory, baseline: Baseline, node: NodeFacts) -> frozens
 def _is_closed(accelerator: Accelerator, paths: frozenset[WritePath]) -> bool:
     return bool(paths) and all(
         evidence.weakest(evidence.coverage(accelerator, path, accelerator.locks)).state in _CLOSED for path in paths
+    )
+
+
+def not_closed(verdict: Verdict) -> frozenset[AcceleratorId]:
+    """The cards of which a verdict says that a lock which is wanted does not hold."""
+    return frozenset(f.accelerator for f in verdict.unmet if f.accelerator is not None and f.subject.startswith('lock '))
+
+
+def off_now(inventory: Inventory, now: datetime) -> tuple[HeldOff, ...]:
+    """The Systems that a look has found off."""
+    return tuple(
+        HeldOff(system=facts.system, at=now, last_reset=facts.last_reset, once=True)
+        for facts in inventory.bmcs
+        if facts.system is not None and _RUNS[facts.host.power] is False
     )
 
 
@@ -150,23 +168,42 @@ def ran_since(
             return None
 
 
+def ran_unseen(mark: HeldOff, seen: HostReading, now: datetime, settles: timedelta) -> InterferenceKind | None:
+    """As :func:`ran_since`, of a host that nobody has read since it was left off."""
+    if seen.last_reset is None or (mark.once and _by_that_power_off(mark, seen.last_reset, settles)):
+        seen = replace(seen, last_reset=mark.last_reset)
+    return ran_since(mark, seen, now)
+
+
 def ran_meanwhile(
-    left: Iterable[HeldOff], accelerators: frozenset[AcceleratorId], inventory: Inventory
+    left: Iterable[HeldOff],
+    accelerators: frozenset[AcceleratorId],
+    inventory: Inventory,
+    settles: timedelta = timedelta(0),
 ) -> tuple[Interference, ...]:
     """What a look shows of hosts that were left off with open locks, where nobody has looked meanwhile.
 
     :param accelerators: the cards that were left open.
+    :param settles: as of :func:`tail`.
     """
     found = []
     for mark in left:
         facts = inventory.bmc(mark.system.bmc)
         seen = HostReading(power=PowerState.UNKNOWN) if facts is None or facts.system != mark.system else facts.host
-        if seen.last_reset is None:
-            seen = replace(seen, last_reset=mark.last_reset)
-        kind = ran_since(mark, seen, inventory.at)
+        kind = ran_unseen(mark, seen, inventory.at, settles)
         if kind is not None:
             found.append(_met(kind, accelerators, mark.system, mark.last_reset, seen, inventory.at))
     return tuple(found)
+
+
+def _by_that_power_off(mark: HeldOff, last_reset: str, settles: timedelta) -> bool:
+    """The time of the last reset is that of the power-off by which the host was read off."""
+    try:
+        at = datetime.fromisoformat(last_reset)
+    except ValueError:
+        return False
+    since = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)) - mark.at
+    return -_WHOLE_SECONDS <= since <= settles
 
 
 def _met(
@@ -216,6 +253,7 @@ def looked(job: Job, inventory: Inventory, baseline: Baseline, node: NodeFacts, 
     Where the host has run before, that card may have been open to it then.
     """
     job = watched(job, hosts_of(job, inventory), now, settles)
+    job = met(job, _restarted(job, inventory, now))
     there = {a.id for a in inventory.accelerators}
     opened = (job.shut & there) - closed(inventory, baseline, node)
     if not opened:
@@ -225,6 +263,33 @@ def looked(job: Job, inventory: Inventory, baseline: Baseline, node: NodeFacts, 
     if not job.interferences or not missed:
         return job
     return met(job, [replace(job.interferences[-1], accelerators=frozenset(missed), at=now)])
+
+
+def on_now(inventory: Inventory) -> tuple[tuple[Ref, str], ...]:
+    """The Systems that a look has found on, with the time of their last reset, where it is shown."""
+    return tuple(
+        (facts.system, facts.last_reset)
+        for facts in inventory.bmcs
+        if facts.system is not None and facts.last_reset is not None and facts.host.power is PowerState.ON
+    )
+
+
+def _restarted(job: Job, inventory: Inventory, now: datetime) -> Iterable[Interference]:
+    """The Systems that ran the operator's ramdisk and were reset by somebody else; not those that the job itself resets."""
+    ours = {i.action.system for i in job.items if isinstance(i.action, Reset) and i.state in _ON_BY_US}
+    shown = {facts.system: facts.last_reset for facts in inventory.bmcs}
+    return [
+        Interference(
+            kind=InterferenceKind.RAMDISK_RESET,
+            accelerators=open_cards(job),
+            at=now,
+            ref=system,
+            expected=before,
+            found=shown[system],
+        )
+        for system, before in job.left_on
+        if system not in ours and shown.get(system) not in (None, before)
+    ]
 
 
 def hosts_of(job: Job, inventory: Inventory) -> dict[Ref, HostReading]:
@@ -309,9 +374,13 @@ __all__ = [
     'looked',
     'lost_locks',
     'met',
+    'not_closed',
+    'off_now',
+    'on_now',
     'open_cards',
     'ran_meanwhile',
     'ran_since',
+    'ran_unseen',
     'running',
     'tail',
     'watched',

@@ -6,7 +6,7 @@ A version is what a BMC says; a measurement is what the device's root of trust h
 they have to mean the same image.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -85,6 +85,24 @@ def _judged(
     return Met.YES, f'proven: {"; ".join(c.text for c in compared[:_MOST_TOLD])}{told}'
 
 
+def matching(
+    accelerator: Accelerator, all_of_them: Iterable[Accelerator], catalogue: Iterable[Image]
+) -> Mapping[Ref, tuple[str, ...]]:
+    """The components of a device that its roots of trust have measured as an image of the catalogue, with the images by name.
+
+    Empty where any of them speaks against the device.
+    """
+    others = tuple((a.label, r) for a in all_of_them if a.id != accelerator.id for r in a.measurements or ())
+    known = tuple(i for i in catalogue if i.measurements)
+    found: dict[Ref, tuple[str, ...]] = {}
+    for reading in accelerator.measurements or ():
+        if _judged(accelerator, reading, known, others, required=True)[0] is not Met.YES:
+            return {}
+        for one in _all_compared(accelerator, reading, known):
+            found[one.component] = (*found.get(one.component, ()), *one.images)
+    return found
+
+
 def recorded(accelerator: Accelerator, catalogue: Iterable[Image]) -> tuple[MeasurementReading, ...]:
     """The readings of a device for the record: each that is proven says what it was compared with, or that it was not."""
     known = tuple(i for i in catalogue if i.measurements)
@@ -115,10 +133,15 @@ def _own(accelerator: Accelerator, others: tuple[tuple[str, MeasurementReading],
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Compared:
-    """One component, as its version and its measurements tell of it."""
+    """One component, as its version and its measurements tell of it.
 
+    :ivar images: of the catalogue, by name, that it measures as.
+    """
+
+    component: Ref
     same: bool
     text: str
+    images: tuple[str, ...] = ()
 
 
 def _all_compared(accelerator: Accelerator, reading: MeasurementReading, catalogue: tuple[Image, ...]) -> tuple[_Compared, ...]:
@@ -136,18 +159,21 @@ def _compared(
     measured = [image for image, references in known if all(_holds(r, reading) for r in references)]
     expected = [(i, references) for i, references in known if same_version(i.version, component.version)]
     if any(image is one for image, _ in expected for one in measured):
-        return _Compared(same=True, text=f'{component.id} is {component.version}')
+        names = tuple(image.name for image, _ in expected if any(image is one for one in measured))
+        return _Compared(component=component.ref, same=True, text=f'{component.id} is {component.version}', images=names)
     if not expected and not measured:
         return None
     says = f'{component.id} is said to be {component.version or "nothing known"}'
     if measured:
         other = measured[0]
-        return _Compared(same=False, text=f'{says}, and measures as image {other.name}, which is {other.version}')
+        text = f'{says}, and measures as image {other.name}, which is {other.version}'
+        return _Compared(component=component.ref, same=False, text=text)
     image, references = expected[0]
     first = next(r for r in references if not _holds(r, reading))
     shown = [m for m in reading.measurements if m.index == first.index]
     what = f'is {_short(shown[0])}' if shown else 'is missing'
-    return _Compared(same=False, text=f'{says}, and measurement {first.index} {what}, not that of image {image.name}')
+    text = f'{says}, and measurement {first.index} {what}, not that of image {image.name}'
+    return _Compared(component=component.ref, same=False, text=text)
 
 
 def _references(image: Image, reading: MeasurementReading) -> tuple[Reference, ...]:

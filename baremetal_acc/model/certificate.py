@@ -6,13 +6,14 @@ It is about one node, one life of it and one deployment. Who signs it, and how i
 (:mod:`baremetal_acc.handover.seal`); what may be written into it neither (:mod:`baremetal_acc.decide.certificate`).
 """
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
 from baremetal_acc.errors import CertificateInvalid, StaleJob
 from baremetal_acc.model import codec
 from baremetal_acc.model.accelerator import IdentitySource, Kind, PciIds
+from baremetal_acc.model.custody import Break, Interval, Origin, Strength
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import LockState, ResetKind, Scope, WritePath
 from baremetal_acc.model.measurement import MeasurementReading
@@ -20,6 +21,9 @@ from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Relaxation, Waived
 
 FORMAT = 1
+
+_LEFT_OUT = 'left-out'
+"""Of a field: it is left out of the document where it is None, so that older documents stay what they were signed as."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +111,33 @@ class CertifiedLock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedCustody:
+    """The chain of custody of a card; the fields are those of :class:`~baremetal_acc.model.custody.Chain`.
+
+    :ivar origin: None: no chain has begun. Then ``begun`` and ``reaches`` are None, too.
+    :ivar demand: what the rules make of it: ``evidenced``, ``required`` or ``reported``; ``rule`` is the one that says so.
+    """
+
+    demand: str
+    rule: str
+    origin: Origin | None = None
+    begun: datetime | None = None
+    by: tuple[str, ...] = ()
+    until: datetime | None = None
+    reason: str | None = None
+    reaches: datetime | None = None
+    strength: Strength | None = None
+    covers_own_processor: bool = True
+    intervals: tuple[Interval, ...] = ()
+    broken: Break | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedAccelerator:
-    """One card."""
+    """One card.
+
+    :ivar custody: None, and left out of the document, in those that were issued before there was such a field.
+    """
 
     id: AcceleratorId
     identity: IdentitySource
@@ -127,6 +156,7 @@ class CertifiedAccelerator:
     paths: tuple[CertifiedPath, ...]
     locks: tuple[CertifiedLock, ...]
     measurements: tuple[MeasurementReading, ...]
+    custody: CertifiedCustody | None = field(default=None, metadata={_LEFT_OUT: True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +265,8 @@ def read(data: object) -> Certificate:
 def _plain(value: object) -> Any:
     """As :func:`baremetal_acc.model.codec.encode`, without the names of classes: nowhere is there a choice of several."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        named = ((f, getattr(value, f.name)) for f in fields(value))
+        return {f.name: _plain(held) for f, held in named if held is not None or _LEFT_OUT not in f.metadata}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return codec.encode(value)

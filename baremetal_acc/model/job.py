@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
+from baremetal_acc.model.custody import NO_CUSTODY, Custody
 from baremetal_acc.model.image import Progress
 from baremetal_acc.model.lock import Engagement, LockState, ResetKind, Scope, Undo, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -318,6 +319,19 @@ class ItemState(StrEnum):
         return self not in (ItemState.PLANNED, ItemState.SKIPPED)
 
 
+class WriteEvidence(StrEnum):
+    """What shows that a write reached the device, and not only the BMC.
+
+    ``version``: the device shows another version than before. ``progress``: its task was seen to progress. ``blocks``: the
+    controller has acknowledged every block of the image. A task that says that it succeeded is none: a BMC may skip an image of
+    a version that the device has already.
+    """
+
+    VERSION = 'version'
+    PROGRESS = 'progress'
+    BLOCKS = 'blocks'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One action of a job.
@@ -336,6 +350,7 @@ class Item:
     :ivar busy: since when its BMC answers nothing but that it is busy, UTC.
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     :ivar progress: how far its image is, while it is sent in turns.
+    :ivar evidence: what of a write was seen besides the version that runs.
     """
 
     action: Action
@@ -353,6 +368,7 @@ class Item:
     restoring: bool = False
     silent: bool = False
     progress: Progress | None = None
+    evidence: WriteEvidence | None = None
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""
@@ -388,13 +404,15 @@ class TurnedAway:
 class InterferenceKind(StrEnum):
     """What a job has met that it did not make, by what shows it.
 
-    ``host-on``: a host that it holds off is on. ``host-reset``: that host was reset since it was read off. ``firmware`` and
+    ``host-on``: a host that it holds off is on. ``host-reset``: that host was reset since it was read off. ``ramdisk-reset``: a
+    host that ran the operator's ramdisk was reset by somebody else, and nobody knows what it runs. ``firmware`` and
     ``function``: a card shows another version than the one that was planned with. ``lock``: a lock is open that was closed, on
     a host that may have run since.
     """
 
     HOST_ON = 'host-on'
     HOST_RESET = 'host-reset'
+    RAMDISK_RESET = 'ramdisk-reset'
     FIRMWARE = 'firmware'
     FUNCTION = 'function'
     LOCK = 'lock'
@@ -423,6 +441,10 @@ class Interference:
                 f'the host was held off, and has run: the last reset of {self.ref} was at {self.expected}, and is at '
                 f'{self.found} now'
             ),
+            InterferenceKind.RAMDISK_RESET: (
+                f"the host ran the operator's ramdisk, and was reset: the last reset of {self.ref} was at {self.expected}, and "
+                f'is at {self.found} now'
+            ),
             InterferenceKind.FIRMWARE: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
             InterferenceKind.FUNCTION: f'{self.ref} shows version {self.found}, and {self.expected} was planned with',
             InterferenceKind.LOCK: f'the lock at {self.ref} is {self.found}, and the host may have run since it was closed',
@@ -436,11 +458,13 @@ class HeldOff:
     """A System that a job holds off, as it was first read off: what tells whether it has run since.
 
     :ivar last_reset: as of :class:`~baremetal_acc.model.inventory.HostReading`; None: only a read that finds it on tells.
+    :ivar once: nobody has read it again to see whether its time of the last reset still changes by that very power-off.
     """
 
     system: Ref
     at: datetime
     last_reset: str | None = None
+    once: bool = False
 
 
 class Flow(StrEnum):
@@ -475,8 +499,11 @@ class Job:
     :ivar off_since: when the end of the job first asked for a host to be powered off that must not run, UTC.
     :ivar turned_away: BMCs that refuse our credentials: they are not asked again before their time.
     :ivar held_off: the hosts that it holds off, as they were first read off.
+    :ivar left_on: the hosts that it leaves on, since they run the operator's ramdisk, with the time of their last reset.
     :ivar shut: cards whose demanded paths were proven closed when the job began, and were not found open since.
     :ivar interferences: what it met and did not make. A job with any of them has failed.
+    :ivar custody: that of the machine's cards, as far as it reaches.
+    :ivar wholly: cards of which it writes every part that the rules name, so that a new chain of custody can begin.
     """
 
     id: str
@@ -503,8 +530,11 @@ class Job:
     off_since: datetime | None = None
     turned_away: tuple[TurnedAway, ...] = ()
     held_off: tuple[HeldOff, ...] = ()
+    left_on: tuple[tuple[Ref, str], ...] = ()
     shut: frozenset[AcceleratorId] = frozenset()
     interferences: tuple[Interference, ...] = ()
+    custody: Custody = NO_CUSTODY
+    wholly: frozenset[AcceleratorId] = frozenset()
 
     @property
     def suspect(self) -> frozenset[AcceleratorId]:
@@ -597,5 +627,6 @@ __all__ = [
     'Verdict',
     'Wait',
     'Withdraw',
+    'WriteEvidence',
     'stage',
 ]

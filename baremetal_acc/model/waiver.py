@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was a demand let go for, by whom and until when? Waivers, and what a rule relaxes, as data that is told and signed."""
 
+import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from baremetal_acc.model.lock import WritePath
@@ -81,6 +82,23 @@ class Relaxation:
     rule: str
     text: str
     accelerators: tuple[AcceleratorId, ...] = ()
+
+
+END_HINT = 'as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
+"""How an end is written, for hints."""
+
+_DATE = re.compile(r'\d{4}-\d{2}-\d{2}')
+
+
+def read_end(text: str) -> datetime | None:
+    """The moment that a text means, UTC: the beginning of a day in UTC, or a time with its offset; None: it means none."""
+    try:
+        found = datetime.fromisoformat(text)
+        if _DATE.fullmatch(text):
+            return found.replace(tzinfo=UTC)
+        return found.astimezone(UTC) if found.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def moment(at: datetime) -> str:

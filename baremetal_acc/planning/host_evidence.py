@@ -11,7 +11,7 @@ Readings of both ends have to be of one and the same System. The page on the wat
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -216,6 +216,14 @@ def evidence(
     return tuple(found)
 
 
+def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
+    """A poll, which does not ask the Manager, with the last reset of the BMC that an earlier reading has found.
+
+    A later reading that finds the same shows that the BMC has not restarted since the earlier one, and so not since the poll.
+    """
+    return reading if reading.bmc_reset is not None else replace(reading, bmc_reset=earlier.bmc_reset)
+
+
 def changed_by_start(off: HostReading, on: HostReading) -> frozenset[Source]:
     """The sources that a BMC has changed when its host was started, among those that may show that a host did not run.
 
@@ -265,4 +273,5 @@ __all__ = [
     'changed_by_start',
     'evidence',
     'host_ran',
+    'with_bmc_reset',
 ]

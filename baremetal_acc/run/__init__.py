@@ -16,6 +16,7 @@ from baremetal_acc.decide.advance import Move, Patience, advance, current, descr
 from baremetal_acc.errors import AccError, BmcNotAuthorised
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
+from baremetal_acc.run import custody_feed
 from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.checking import check_image
 from baremetal_acc.run.credentials import Credentials
@@ -65,11 +66,13 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
 
 def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
     """The same, with BMCs that are asked only when they may be."""
-    at = current(job)
+    at, before = current(job), job
     with sessions(target, tools) as bmcs:
         sight = sight_of(job, bmcs, now, tools.patience)
+        job = custody_feed.after_poll(job, sight.hosts, tools, now)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
-        job = move.job
+        job = custody_feed.after_writes(before, move.job, now)
+        move = replace(move, job=job)
         running = interference.running(job, sight.hosts)
         if running:
             tools.save(job)  # what was seen is stored before it is undone
@@ -83,6 +86,7 @@ def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, O
         except AccError as exc:
             return blind(job, move, exc, tools, now)
         if inventory is not None:
+            job = custody_feed.after_reading(job, inventory, target, tools)
             job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
             if job.interferences != move.job.interferences:
                 move = Move(job=job)  # what is still due is decided by the next turn, which knows of it
@@ -99,14 +103,16 @@ def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, O
             return job, Wait(delay=_NOW, doing=doing(job))
         except AccError as exc:
             return blind(job, move, exc, tools, now)
-        job = sent(job, move.perform, now)
+        planned, job = job, sent(job, move.perform, now)
+        job = custody_feed.after_writes(planned, job, now)
         tools.save(job)
         for position in move.perform:
-            job = perform(job, position, target, tools, bmcs, inventory, now)
+            due, job = job, perform(job, position, target, tools, bmcs, inventory, now)
+            job = custody_feed.after_writes(due, job, now)
             tools.save(job)
     # Never in the tick that saw the last reset come: a reading has to be younger than what it proves.
     if not move.perform and current(job) is Stage.VERIFY and at is Stage.VERIFY:
-        job = final_look(job, target, tools, now)
+        job = custody_feed.after_writes(job, final_look(job, target, tools, now), now)
         tools.save(job)
     if current(job) is None:
         job = replace(job, ended=True)

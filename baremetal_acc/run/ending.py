@@ -33,6 +33,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
@@ -55,6 +56,8 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         if ride_out or (patient and exc.waiting_helps):
             return job
         return _unseen(job, target, tools, exc, now)
+    job = custody_feed.after_reading(job, inventory, target, tools)
+    verdict = custody_feed.judged(verdict, job.custody, inventory, target, tools, now)
     job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
     changed = any(map(_changes, job.items))
     still_open = unprotected(verdict)

@@ -15,7 +15,8 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.run.looking import Bmcs, check, unprotected
+from baremetal_acc.run import custody_feed
+from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
 from baremetal_acc.run.sighting import stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
@@ -35,7 +36,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 _wait_for_updates(bmc, action, stuck_tasks(job))
                 switch(bmc, action.system, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
-            why = _not_given_back(job, action.system, target, tools, now)
+            job, why = _not_given_back(job, action.system, target, tools, now)
             settles = interference.tail(tools.patience.poll)
             # Who died over this may have powered it on.
             if action.system in held(job) and item.since == now:
@@ -69,6 +70,9 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 return job
             if _just_now(last, now):
                 return job
+            if tools.ramdisk:
+                # The locks are engaged, and what the host boots now may be something else than the ramdisk.
+                job = custody_feed.after_reading(job, observe(target, tools, now + timedelta(microseconds=1)), target, tools)
             item = _asked(job, position, action, tools, bmc, last)
     return with_item(job, position, item.to(ItemState.RUNNING, now))
 
@@ -150,7 +154,7 @@ def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
         raise BmcBusy(bmc=action.system.bmc, what=what)
 
 
-def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: datetime) -> list[str]:
+def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: datetime) -> tuple[Job, list[str]]:
     """Why the host must not run: locks that do not hold, read over fresh sessions, accounts of BMCs that nobody expects, which
     may open them, and devices that nobody may use.
 
@@ -159,12 +163,13 @@ def _not_given_back(job: Job, system: Ref, target: Target, tools: Tools, now: da
     later = now + timedelta(microseconds=1)
     # What is asked here is whether it is closed: what it runs the final look asks.
     inventory, verdict = check(target, tools, job.engagements, later, lifecycle=job.lifecycle, starting=system, measure=False)
+    job = custody_feed.after_reading(job, inventory, target, tools, starting=system)
     lost = restore.lost(job)
     why = [str(f) for f in unprotected(verdict)]
     why += [str(f) for f in verdict.unmet if f.subject.startswith('users ')]
     why += [f'{device} could be neither written nor put back' for device in lost]
     why += [f'{device} is quarantined' for device in sorted(tools.unusable(job, inventory).difference(lost))]
-    return why
+    return job, why
 
 
 def host_woke(job: Job, bmcs: Bmcs) -> str | None:

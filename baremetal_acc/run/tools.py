@@ -83,6 +83,7 @@ class Tools:
     :ivar ways: to the BMCs that were shown before; one that has vanished may be open.
     :ivar unusable: devices of an inventory that were quarantined before the job, and that it has not written well since.
     :ivar left: slots that somebody has had who is gone, and that were not programmed before the job.
+    :ivar ramdisk: only the operator's own ramdisk runs on the host while the job works.
     :ivar placement: None where nothing is published.
     :ivar attestor: None where no root is pinned: then no device proves what it runs.
     :ivar papers: the files that baseline and catalogue were read from, for certificates; None where none was.
@@ -103,6 +104,7 @@ class Tools:
     ways: frozenset[Way] = frozenset()
     unusable: Callable[[Job, Inventory], frozenset[AcceleratorId]] = lambda _job, _inventory: frozenset()
     left: frozenset[Place] = frozenset()
+    ramdisk: bool = False
     patience: Patience = field(default_factory=Patience)
     papers: tuple[Paper, Paper] | None = None
 

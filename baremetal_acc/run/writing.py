@@ -24,7 +24,7 @@ from baremetal_acc.errors import (
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
 from baremetal_acc.model.inventory import Inventory, TaskReading
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program
+from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.power import host_runs, host_woke
@@ -108,7 +108,9 @@ def _accepted(job: Job, position: int, action: Flash | Program, answer: TaskRead
     LOG.info('%s: %s: sent, task %s', job.target, describe(action), None if answer is None else answer.ref)
     # That it was sent in turns says nothing of when its task moves.
     moved = None if item.progress is not None else item.moved
-    running = replace(item.to(ItemState.RUNNING, now), task=None if answer is None else answer.ref, progress=None, moved=moved)
+    blocks = WriteEvidence.BLOCKS if item.progress is not None and item.progress.whole else item.evidence
+    task = None if answer is None else answer.ref
+    running = replace(item.to(ItemState.RUNNING, now), task=task, progress=None, moved=moved, evidence=blocks)
     return with_item(job, position, running)
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from oslo_log import log
 
-from baremetal_acc.errors import UsageError
-from baremetal_acc.model.waiver import LONGEST, moment
+from baremetal_acc.model.waiver import moment
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import outcome, requester, rights, steps, waivers, work
+from baremetal_acc_ironic import outcome, statement, steps, work
 from baremetal_acc_ironic.node import StartAllowed
 
 LOG = log.getLogger(__name__)
@@ -31,13 +30,7 @@ def allow(task: Any, given: Mapping[str, Any]) -> None:
         flow = work.flow_of(task)
         arguments = step.arguments(given)
         mind = work.returned(task, memory.load(task.node), flow, step)
-        who = rights.begun_by(task, mind, flow)
-        if not rights.by_hand(task.node, flow) or not requester.is_operator(who.requester):
-            raise UsageError(
-                argument=step.name,
-                what=f'{who.by} may not give it',
-                hint='let an administrator with the scope of the system run it in manual cleaning',
-            )
+        who = statement.made_by(task, mind, flow, step)
         allowed = _allowed(arguments, who.by)
         if allowed is None:
             text = f'{step.name}: what was allowed ends now, by {who.by}'
@@ -58,15 +51,6 @@ def _allowed(arguments: Mapping[str, Any], by: str) -> StartAllowed | None:
     """
     if not arguments:
         return None
-    name = steps.ALLOW_START.name
-    for key in ('reason', 'expires'):
-        if not str(arguments.get(key, '')).strip():
-            raise UsageError(argument=f'argument {key}', what='is missing', hint=f'{name} needs reason and expires')
-    reason = str(arguments['reason']).strip()
-    if not reason.isprintable():
-        raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
-    now, until = work.now(), waivers.end(arguments['expires'])
-    if until <= now or until - now > LONGEST:
-        what = f'{moment(until)} is {"over" if until <= now else "too far ahead"}'
-        raise UsageError(argument='argument expires', what=what, hint=f'at most {LONGEST.days} days from now')
+    now = work.now()
+    reason, until = statement.reason_and_end(arguments, steps.ALLOW_START, now, end='expires')
     return StartAllowed(since=now, until=until, by=by, why=reason, vouched=bool(arguments.get('vouched')))

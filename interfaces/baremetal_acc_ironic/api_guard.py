@@ -19,14 +19,16 @@ from typing import Any, assert_never
 
 from ironic.api import method
 from ironic.api.controllers.v1 import utils as api_utils
-from ironic.common import exception
+from ironic.common import exception, states
 from ironic.conf import CONF
 from oslo_log import log
 from pecan import Pecan, hooks
 
 from baremetal_acc import conf as core
-from baremetal_acc_ironic import api_routes, host_start, interface_overrides, opts, policy, requester
+from baremetal_acc_ironic import api_routes, gate, host_start, interface_overrides, opts, policy, requester
+from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.api_routes import Check
+from baremetal_acc_ironic.gate import Reason
 from baremetal_acc_ironic.patch_document import DEPLOY_INTERFACE, Finding, InterfaceOverride, UnknownContent, find_overrides
 
 LOG = log.getLogger(__name__)
@@ -105,6 +107,8 @@ def _run(check: Check, state: Any) -> None:
             _check_document(state)
         case Check.START:
             _check_start(state)
+        case Check.ADOPT:
+            _check_adoption(state)
         case Check.ATTACH_MEDIA:
             _check_rule(state, 'baremetal:node:vmedia:attach', policy.ATTACH_RULE)
         case Check.DETACH_MEDIA:
@@ -195,6 +199,24 @@ def _check_start(state: Any) -> None:
     if why is not None:
         LOG.warning('node %s: %s is refused: %s', node.uuid, target, why)
         raise exception.ClientSideError(why, status_code=409)
+
+
+def _check_adoption(state: Any) -> None:
+    """An adoption asks nothing of ours in the conductor, so it would go on with what was proven before it."""
+    if _arguments(state).get('target') != states.VERBS['adopt']:
+        return
+    node = _find_node(state, 'baremetal:node:set_provision_state')
+    if node.driver in opts.HARDWARE_TYPES and not gate.counts(Reason.PROVEN, node.provision_state) and _is_proven(node):
+        why = (
+            f'node {node.name or node.uuid}: adopt is refused: what was proven for its last deployment is not forgotten yet '
+            '(the conductor does so in a moment: ask again)'
+        )
+        LOG.warning('%s', why)
+        raise exception.ClientSideError(why, status_code=409)
+
+
+def _is_proven(node: Any) -> bool:
+    return memory.proven(node.driver_internal_info)
 
 
 def _check_rule(state: Any, theirs: str, ours: str) -> None:

@@ -27,6 +27,7 @@ class Check(enum.Enum):
 
     NODE_DOCUMENT = 'the body may write instance_info'
     START = 'the host may start'
+    ADOPT = 'nothing is left of an earlier deployment'
     ATTACH_MEDIA = 'virtual media is attached'
     DETACH_MEDIA = 'virtual media is detached'
     VENDOR_PASSTHRU = 'a method of the vendor interface is called'
@@ -37,6 +38,9 @@ CHECKED: Mapping[str, Check] = {
     'v1.node.NodesController.patch': Check.NODE_DOCUMENT,
     'v1.node.NodesController.post': Check.NODE_DOCUMENT,
     'v1.node.NodeStatesController.power': Check.START,
+    # What starts a host in a flow is for the conductor to ask. Of a body Ironic writes to instance_info the keys configdrive,
+    # rescue_password and hashed_rescue_password only, and it drops parameters that it does not know.
+    'v1.node.NodeStatesController.provision': Check.ADOPT,
     'v1.node.NodeVmediaController.post': Check.ATTACH_MEDIA,
     'v1.node.NodeVmediaController.delete': Check.DETACH_MEDIA,
     'v1.node.NodeVendorPassthruController._default': Check.VENDOR_PASSTHRU,
@@ -66,9 +70,6 @@ HARMLESS: Mapping[str, str] = {
     'v1.node.NodeMaintenanceController.delete': 'no body',
     'v1.node.NodeMaintenanceController.put': 'a reason',
     'v1.node.NodeStatesController.boot_mode': 'a boot mode',
-    # What starts a host in a flow is for the conductor to ask. Of a body Ironic writes to instance_info the keys configdrive,
-    # rescue_password and hashed_rescue_password only, and it drops parameters that it does not know.
-    'v1.node.NodeStatesController.provision': 'a verb, steps, a config drive, a password, a runbook',
     'v1.node.NodeStatesController.raid': 'logical disks',
     'v1.node.NodeStatesController.secure_boot': 'on or off',
     'v1.node.NodeTraitsController.delete': 'no body',

@@ -239,6 +239,7 @@ def _occasion(task: Any, mind: Memory, tools: Tools, by: Sealer, lifecycle: int)
         baseline=baseline,
         catalogue=catalogue,
         known=mind.known,
+        custody=mind.custody,
     )
 
 

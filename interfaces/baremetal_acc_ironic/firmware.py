@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from importlib import metadata
 from typing import Any, ClassVar, TypeVar, cast
 
 from ironic.common import exception, metrics_utils, states
@@ -27,6 +28,7 @@ from baremetal_acc.decide.verify import judged
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
+    acceptance,
     allowance,
     drift,
     fitness,
@@ -40,6 +42,7 @@ from baremetal_acc_ironic import (
     recovery,
     rights,
     steps,
+    taking,
     vocabulary,
     waivers,
     watch,
@@ -103,6 +106,16 @@ class AccFirmware(base.FirmwareInterface):
                     reason=f'{text} (or accept that in the open: add {name} to [{GROUP}] known_shortcomings)',
                 )
             LOG.warning('%s; [%s] known_shortcomings accepts that', text, GROUP)
+        installed = {e.name for e in metadata.entry_points(group='ironic.hardware.interfaces.deploy')}
+        unknown = sorted(set(CONF[GROUP].tenant_deploy_interfaces) - installed)
+        if unknown:
+            raise exception.DriverLoadError(
+                driver=self.hardware_type,
+                reason=(
+                    f'[{GROUP}] tenant_deploy_interfaces: {", ".join(map(repr, unknown))} is no deploy interface of Ironic '
+                    f'(there are: {", ".join(sorted(installed))})'
+                ),
+            )
         if not CONF[GROUP].certificate_key:
             LOG.warning('[%s] certificate_key is not set: no node will be deployed for a tenant', GROUP)
 
@@ -199,6 +212,12 @@ class AccFirmware(base.FirmwareInterface):
     def allow_host_start(self, task: Any, **arguments: Any) -> None:
         """Allow the host of a node that nobody has to be started though nothing is proven, until a day."""
         allowance.allow(task, arguments)
+
+    @timed
+    @base.clean_step(priority=0, abortable=False, argsinfo=steps.ACCEPT.argsinfo, requires_ramdisk=False)
+    def accept_accelerator_custody(self, task: Any, **arguments: Any) -> None:
+        """Begin the chains of custody of cards by the word of an operator, until a day."""
+        acceptance.accept(task, arguments)
 
     def get_clean_steps(self, task: Any) -> list[Any]:
         """Our steps; a cleaning by steps that are not for whoever has asked ends here.
@@ -313,6 +332,14 @@ class AccFirmware(base.FirmwareInterface):
         ours = workers(manager)
         if ours.led_by(self):
             ours.hand_out(manager, context, proof.over(manager), proof.end, 'forgetting what was proven')
+
+    @timed
+    @periodics.periodic(spacing=_poll_interval)
+    def keep_projects(self, manager: Any, context: Any) -> None:
+        """Keep that a project owns or leases a node: what it may have written then is an operator's only by hand."""
+        ours = workers(manager)
+        if ours.led_by(self):
+            ours.hand_out(manager, context, taking.unmet(manager), taking.keep, 'keeping that a project has a node')
 
     # ------------------------------------------------------------------------------------------------------------- cache
 

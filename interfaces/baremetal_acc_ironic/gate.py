@@ -42,6 +42,7 @@ class Obstacle(StrEnum):
     STATE = 'state'
     UNPROVEN = 'unproven'
     UNVERIFIED = 'unverified'
+    UNWRITTEN = 'unwritten'
     OPENED = 'opened'
     QUARANTINED = 'quarantined'
     LOCK_LOST = 'lock-lost'
@@ -146,6 +147,11 @@ def decide(situation: Situation) -> Reason | Refused:
     return Refused(obstacles=tuple(found) or (Obstacle.STATE,))
 
 
+def counts(reason: Reason, state: str | None) -> bool:
+    """A reason may allow a start in a provision state."""
+    return reason in MAY_START.get(state or '', _NONE)
+
+
 def _unproven(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
     if mind.opened is not None:
         yield Obstacle.OPENED
@@ -157,6 +163,8 @@ def _unproven(situation: Situation, mind: Memory) -> Iterator[Obstacle]:
         yield Obstacle.UNVERIFIED
     elif mind.proven is None:
         yield Obstacle.UNPROVEN
+        if mind.exposed:
+            yield Obstacle.UNWRITTEN
 
 
 def _lost(mind: Memory) -> bool:

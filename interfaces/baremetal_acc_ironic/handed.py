@@ -20,14 +20,14 @@ from baremetal_acc.decide.drift import remembered
 from baremetal_acc.decide.offer import Place
 from baremetal_acc.decide.verify import judged
 from baremetal_acc.model.inventory import Inventory, PowerState
-from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job
+from baremetal_acc.model.job import Flash, Flow, Interference, Item, Job, Verdict
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.run import Tools
 from baremetal_acc.run.looking import sessions
 from baremetal_acc_ironic import alarm, outcome
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic.node import Memory, Quarantine
+from baremetal_acc_ironic.node import Memory, Opened, Quarantine
 from baremetal_acc_ironic.target import target as target_of
 
 LOG = log.getLogger(__name__)
@@ -133,32 +133,54 @@ def tell_interference(task: Any, before: Iterable[Interference], job: Job) -> No
             outcome.told(task.node, f'{one}: they are written again before anybody gets the node')
 
 
-def meanwhile(task: Any, mind: Memory, inventory: Inventory) -> Memory:
-    """What is remembered, with the cards that were left open by a step of ours on a host that has run since. Stored at once.
+def meanwhile(task: Any, mind: Memory, inventory: Inventory, tools: Tools, *, ramdisk: bool = False) -> Memory:
+    """What is remembered, with the cards that stood open to a host that has run since. Stored at once.
 
     :param inventory: a look of now.
+    :param ramdisk: the operator's own ramdisk runs on the host. An operator who has allowed a start may vouch for it, too.
     """
     left = mind.opened
-    ran = () if left is None else interference.ran_meanwhile(left.held_off, left.accelerators, inventory)
-    if left is None or not ran:
+    if left is None:
+        return mind
+    ran = interference.ran_meanwhile(left.held_off, left.accelerators, inventory, interference.tail(tools.patience.poll))
+    told = [str(one) for one in ran]
+    cards = frozenset(card for one in ran for card in one.accelerators)
+    answered_for = ramdisk or (mind.start_allowed is not None and mind.start_allowed.vouched)
+    if left.started and not left.held_off and not answered_for and not left.accelerators <= mind.exposed:
+        cards = left.accelerators
+        told = [
+            f'{", ".join(sorted(cards))} stood open since {left.since:%Y-%m-%d %H:%M:%S} UTC ({left.why}) to a host that '
+            'was started meanwhile, and nobody can say what it has run since'
+        ]
+    if not cards:
         return mind
     stored = memory.load(task.node)
-    new = replace(
-        mind,
-        exposed=mind.exposed | frozenset(card for one in ran for card in one.accelerators),
-        opened=replace(left, held_off=()),
-    )
+    new = replace(mind, exposed=mind.exposed | cards, opened=replace(left, held_off=()))
     memory.store(task.node, replace(stored, exposed=stored.exposed | new.exposed, opened=new.opened))
-    for one in ran:
+    for one in told:
         LOG.error('Node %s: %s', task.node.uuid, one)
         METRICS.send_counter(METRICS.get_metric_name('baremetal_acc.interference'), 1)
         outcome.told(task.node, f'{one}: they are written again before anybody gets the node')
     return new
 
 
+def found_open(mind: Memory, flow: Flow, step: str, inventory: Inventory, verdict: Verdict, now: datetime) -> Memory:
+    """What is remembered, with the mark that locks are open which a step wanted closed, if there is no mark yet.
+
+    A host that is off is off from this read on. One that runs in a cleaning or a deploy has run before, too, as with every node
+    that nobody has looked at yet. One of a node that is somebody's has met the cards open, and is not started any more.
+    """
+    cards = interference.not_closed(verdict)
+    off = interference.off_now(inventory, now)
+    if mind.opened is not None or not cards or not (off or flow is Flow.SERVICE):
+        return mind
+    mark = Opened(since=now, why=f'{step} has found them open', held_off=off, accelerators=cards, found=True)
+    return replace(mind, opened=mark, exposed=mind.exposed if off else mind.exposed | cards)
+
+
 def opened_by_us(mind: Memory) -> bool:
     """A step of ours has opened locks, with the host held off: that they are open then exposes no card."""
-    return mind.opened is not None or (mind.job is not None and mind.job.opened)
+    return (mind.opened is not None and not mind.opened.found) or (mind.job is not None and mind.job.opened)
 
 
 def not_written(mind: Memory, job: Job, inventory: Inventory, now: datetime) -> tuple[Quarantine, ...]:
@@ -212,6 +234,15 @@ def locked_out(task: Any, tools: Tools, system: Ref) -> bool:
     if power is PowerState.OFF:
         tools.power_changed(system, PowerState.OFF)
     return power is PowerState.OFF
+
+
+def proven(mind: Memory, now: datetime) -> Memory:
+    """What is remembered after a step on a node that is somebody's has proven its locks closed.
+
+    A node that no verification of a deploy has handed over, such as one that was adopted, is not proven while nobody can say
+    what its cards run.
+    """
+    return mind if mind.proven is None and mind.exposed else replace(mind, proven=now)
 
 
 def unwritten(mind: Memory) -> list[str]:

@@ -126,6 +126,7 @@ _SAYS: Mapping[Obstacle, Callable[[Any, Situation], str]] = {
     Obstacle.STATE: lambda _n, s: f'nothing starts the host of a node that is {s.state}',
     Obstacle.UNPROVEN: lambda _n, _s: 'no verification has proven the locks of its accelerators closed for this deployment',
     Obstacle.UNVERIFIED: lambda _n, _s: f'this deploy has not passed {steps.VERIFY.name}',
+    Obstacle.UNWRITTEN: lambda _n, s: f'nobody can say what {", ".join(sorted(_mind(s).exposed))} runs',
     Obstacle.OPENED: _opened,
     Obstacle.QUARANTINED: lambda _n, s: '; '.join(quarantine.reasons(_mind(s))),
     Obstacle.LOCK_LOST: _lost,
@@ -146,6 +147,8 @@ def _way_back(situation: Situation, refused: Refused) -> str:
         return f' (first {quarantine.WAY_BACK[Flow.SERVICE]})'
     if situation.state == states.DEPLOYFAIL:
         return ' (deploy the node again, or undeploy it)'
+    if Obstacle.UNWRITTEN in found:
+        return f' (service the node with {steps.RECONCILE.name} first, which writes these again, or undeploy and clean it)'
     if found & _TENANTS:
         return f' (service the node with {steps.LOCK.name} first)'
     if found & _FREE:

@@ -32,12 +32,14 @@ from baremetal_acc.errors import AccError, StaleJob
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.attach import Attached
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, HeldOff, Job
 from baremetal_acc.model.lock import Engagement, Scope, Undo, Way, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.model.waiver import Waiver
 from baremetal_acc.model.witness import Witness
+from baremetal_acc.planning import custody
 from baremetal_acc_ironic.requester import Asked
 
 LOG = log.getLogger(__name__)
@@ -71,6 +73,7 @@ _BESIDE = (
     'attached',
     'proven',
     'start_allowed',
+    'custody',
 )
 """Of a memory: what is stored beside the state, where older versions pass over it."""
 
@@ -86,12 +89,16 @@ class Opened:
     :ivar why: by whom, or by what failure.
     :ivar held_off: the hosts that were left off with these locks open, as they were when they were read off.
     :ivar accelerators: the cards that were not known to be closed then.
+    :ivar found: no step has opened them; one that wanted them closed has found them open.
+    :ivar started: the operator's ramdisk ran on the host, or what an operator vouches for, and nobody has read it off since.
     """
 
     since: datetime
     why: str
     held_off: tuple[HeldOff, ...] = ()
     accelerators: frozenset[AcceleratorId] = frozenset()
+    found: bool = False
+    started: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +264,7 @@ class Memory:
     :ivar taken: traits that rules go by besides ours, whatever the node shows now; None until an operator has taken them.
     :ivar ramdisk: digest of what ``driver_info`` said of Ironic's ramdisk when an operator took it last; None: nobody did.
     :ivar bmcs: likewise of where the node's BMCs are.
-    :ivar owned: a flow of ours has met the node with an owner; ``leased`` with a lessee.
+    :ivar owned: a flow or periodic of ours has met the node with an owner; ``leased`` with a lessee.
     :ivar digest: of the last inventory that was stored.
     :ivar looked: when Ironic's own tables were last made to agree with the cards.
     :ivar traits: those of the node that we set, and may take away again.
@@ -278,6 +285,7 @@ class Memory:
     :ivar proven: when the locks that the rules demand were last proven closed for the deployment that the node is in; None:
         they were not, and nothing of Ironic starts the host for whoever has the node.
     :ivar start_allowed: an operator has allowed the host to be started all the same.
+    :ivar custody: of its cards, as far as it reaches. While there is a job, the job knows it better.
     """
 
     format: int = FORMAT
@@ -318,6 +326,7 @@ class Memory:
     undos: tuple[Undo, ...] = ()
     proven: datetime | None = None
     start_allowed: StartAllowed | None = None
+    custody: Custody = NO_CUSTODY
 
     @property
     def writing(self) -> bool:
@@ -388,7 +397,7 @@ def load(node: Any) -> Memory:
     attached, met = stored.get('attached'), stored.get('met') or []
     if isinstance(attached, str):
         attached = _unpack(node, attached)
-    return replace(
+    found = replace(
         decode(Memory, state),
         drift=None if told is None else decode(Told, told),
         certificate=None if kept is None else decode(Kept, kept),
@@ -396,6 +405,7 @@ def load(node: Any) -> Memory:
         taken=None if taken is None else decode(frozenset[str], taken),
         proven=_proven(stored),
         start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
+        custody=_custody(node, stored.get('custody')),
         ramdisk=stored.get('ramdisk'),
         bmcs=stored.get('bmcs'),
         owned='owned' in met,
@@ -406,6 +416,9 @@ def load(node: Any) -> Memory:
         regions=_regions(node, stored.get('regions')),
         shelf=Shelf() if stored.get('shelf') is None else decode(Shelf, stored['shelf']),
     )
+    if found.job is None or found.job.ended:
+        return found
+    return replace(found, job=replace(found.job, custody=found.custody))
 
 
 def _proven(stored: Mapping[str, Any]) -> datetime | None:
@@ -426,6 +439,17 @@ def _regions(node: Any, found: object) -> Regions | None:
         return None
 
 
+def _custody(node: Any, packed: object) -> Custody:
+    """That of the node's cards. What cannot be read is none: every card is written again."""
+    if packed is None:
+        return NO_CUSTODY
+    try:
+        return decode(Custody, _unpack(node, packed))
+    except StaleJob as exc:
+        LOG.warning('Node %s: the custody of its cards is lost: %s', node.uuid, exc)
+        return NO_CUSTODY
+
+
 def store(node: Any, memory: Memory) -> None:
     """Put it into the node's fields and save the node.
 
@@ -433,9 +457,16 @@ def store(node: Any, memory: Memory) -> None:
     :raises NodeLocked: see :func:`held`.
     """
     held(node)
-    if memory.job is not None and not memory.job.ended:
-        memory = replace(memory, undos=memory.job.undos)
-    beside = replace(memory, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf())
+    job = memory.job
+    if job is not None and not job.ended:
+        memory = replace(memory, undos=job.undos, custody=job.custody)
+        job = replace(job, custody=NO_CUSTODY)  # stored once, beside the job
+    else:
+        exposed = custody.broken(memory.custody, memory.exposed, BreakCause.EXPOSED, datetime.now(UTC))
+        memory = replace(memory, custody=exposed)
+    beside = replace(
+        memory, job=job, seen=None, drift=None, certificate=None, handed=None, attached=None, regions=None, shelf=Shelf()
+    )
     state = encode(beside)
     for name in _BESIDE:
         del state[name]
@@ -456,6 +487,8 @@ def store(node: Any, memory: Memory) -> None:
     value['proven'] = encode(memory.proven)
     if memory.start_allowed is not None:
         value['start_allowed'] = encode(memory.start_allowed)
+    if memory.custody != NO_CUSTODY:
+        value['custody'] = _pack(json.dumps(encode(memory.custody)))
     if memory.ramdisk is not None:
         value['ramdisk'] = memory.ramdisk
     if memory.bmcs is not None:
@@ -543,6 +576,13 @@ def proven(driver_internal_info: Any) -> bool:
     """Whether locks were proven closed for a deployment; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     return isinstance(stored, dict) and _proven(stored) is not None
+
+
+def projects_met(driver_internal_info: Any) -> frozenset[str]:
+    """Whether the node is known to have had an owner (``owned``), or a lessee (``leased``); cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    found = stored.get('met') if isinstance(stored, dict) else None
+    return frozenset(found) if isinstance(found, list) else frozenset()
 
 
 def withdrawn(driver_internal_info: Any) -> tuple[bool, bool]:

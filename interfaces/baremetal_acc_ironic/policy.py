@@ -93,6 +93,11 @@ _RULES = (
         _WRITE,
         'Allow the host of a node that nobody has to be started though nothing is proven, until a day.',
     ),
+    (
+        'firmware.accept_accelerator_custody',
+        _WRITE,
+        'Answer for what accelerators of a node that nobody has run, until a day, though nobody is known to have written it.',
+    ),
     ('firmware.update', _WRITE, "Ironic's own firmware update. It goes round the rules of the baseline."),
     ('management.update_firmware', _WRITE, "Ironic's own older firmware update. It goes round the rules of the baseline."),
     ('vendor.send_raw', _WRITE, "Ironic's own raw commands over IPMI. They can write firmware and open locks."),

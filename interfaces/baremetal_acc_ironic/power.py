@@ -18,7 +18,7 @@ from ironic.drivers.modules.ipmitool import IPMIPower
 from ironic.drivers.modules.redfish.power import RedfishPower
 from oslo_log import log
 
-from baremetal_acc_ironic import gate, host_start, interface_overrides, outcome, ramdisk_source, requester
+from baremetal_acc_ironic import gate, host_start, interface_overrides, left_off, outcome, ramdisk_source, requester
 from baremetal_acc_ironic.gate import Obstacle, Reason, Refused
 from baremetal_acc_ironic.host_start import STARTING
 
@@ -90,12 +90,15 @@ class AccPower(base.PowerInterface):
             if _held_off(task):
                 return
             _refuse_while_writing(task, power_state)
+            left_off.woke(task, super().get_power_state(task))
         else:
             raise PowerRefused(f'node {task.node.uuid}: {power_state!r} is no power state that is known here')
         if reason is not None:
-            host_start.note(task, power_state, reason)
+            _note(task, power_state, reason)
             outcome.host_starts(task.node)
         super().set_power_state(task, power_state, timeout=timeout)
+        if power_state in _OFF:
+            left_off.note(task)
 
     @task_manager.require_exclusive_lock
     def reboot(self, task: Any, timeout: int | None = None) -> None:
@@ -104,7 +107,7 @@ class AccPower(base.PowerInterface):
         :raises PowerRefused: not now; says why and what to do.
         """
         reason = _reason(task, states.REBOOT)
-        host_start.note(task, states.REBOOT, reason)
+        _note(task, states.REBOOT, reason)
         outcome.host_starts(task.node)
         super().reboot(task, timeout=timeout)
 
@@ -175,6 +178,13 @@ def _reason(task: Any, power_state: str) -> Reason:
         raise PowerRefused(host_start.text(task.node, power_state, situation, found))
     LOG.info('Node %s: %s: %s', task.node.uuid, power_state, found)
     return found
+
+
+def _note(task: Any, power_state: str, reason: Reason) -> None:
+    """Keep what follows from a start before it is done."""
+    if reason is not Reason.PROVEN:
+        left_off.starts(task)
+    host_start.note(task, power_state, reason)
 
 
 def _held_off(task: Any) -> bool:

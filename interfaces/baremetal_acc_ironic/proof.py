@@ -14,16 +14,16 @@ from ironic.common import exception
 from oslo_log import log
 
 from baremetal_acc.errors import AccError
+from baremetal_acc_ironic import gate, opts
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import opts
-from baremetal_acc_ironic.gate import MAY_START, Reason
+from baremetal_acc_ironic.gate import Reason
 
 LOG = log.getLogger(__name__)
 
 
 def lasts(state: str | None) -> bool:
     """What is proven for a deployment counts in a provision state."""
-    return Reason.PROVEN in MAY_START.get(state or '', frozenset())
+    return gate.counts(Reason.PROVEN, state)
 
 
 def over(manager: Any) -> Iterator[str]:

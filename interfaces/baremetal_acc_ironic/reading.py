@@ -14,6 +14,7 @@ from baremetal_acc.decide.offer import supply
 from baremetal_acc.errors import NotMet
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
+from baremetal_acc.run import custody_feed
 from baremetal_acc_ironic import (
     attach,
     certificate,
@@ -51,6 +52,7 @@ def take_stock(task: Any, by: str) -> Inventory:
         # Taking stock is quick: what devices sign is for those who verify.
         inventory, verdict = run.check(target_of(task), tools, evidence, work.now(), lifecycle=mind.lifecycle, measure=False)
         mind, known = drift.tell(task, mind, inventory, by, work.done(mind))
+        mind = work.with_custody(mind, inventory, target_of(task), tools, evidence)
         memory.store(task.node, mind)
         mind = counted(task, mind, tools, inventory, verdict)
         memory.store(task.node, show(task, mind, tools, inventory, known, verdict, evidence))
@@ -117,13 +119,15 @@ def verify(task: Any) -> None:
         except Exception:
             # A second attempt to deploy has to collect its own evidence.
             mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
+            stored = memory.load(task.node)
+            mind = replace(mind, opened=stored.opened, exposed=mind.exposed | stored.exposed)
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
             outcome.told(task.node, 'accelerators are as they should be, and every lock was read back: ready to be handed over')
             mind = replace(mind.given_away(work.now()), job=None)
         elif flow is Flow.SERVICE:
-            mind = replace(mind, proven=work.now())
+            mind = handed.proven(mind, work.now())
         memory.store(task.node, mind)
 
 
@@ -141,6 +145,8 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
     )
     mind = drift.looked(task, mind, inventory, steps.VERIFY.name, work.done(mind))
+    mind = work.with_custody(mind, inventory, target, tools, evidence)
+    verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)
     reasons = [str(finding) for finding in verdict.unmet]
     if mind.opened is not None:
         reasons.append(f'locks were opened at {mind.opened.since:%Y-%m-%d %H:%M:%S} UTC ({mind.opened.why})')
@@ -152,6 +158,9 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         mind, wrong = attach.plugged(task, mind, inventory, verdict)
         reasons += wrong
     if reasons:
+        if flow is not Flow.CLEAN:
+            left = handed.found_open(mind, flow, steps.VERIFY.name, inventory, verdict, work.now())
+            memory.store(task.node, replace(memory.load(task.node), opened=left.opened, exposed=left.exposed))
         raise NotMet(reasons, hint=f'{steps.LOCK.name} closes locks, {steps.RECONCILE.name} brings everything to the baseline')
     if flow is Flow.DEPLOY:
         if tools.placement is not None:

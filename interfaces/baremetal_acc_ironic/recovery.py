@@ -26,7 +26,7 @@ from baremetal_acc.model.inventory import Inventory, PowerState
 from baremetal_acc.model.job import Action, Engage, Flow, ItemState, Job, Plan, Reset, ResetPurpose, Wait
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST
-from baremetal_acc.run import Tools
+from baremetal_acc.run import Tools, custody_feed
 from baremetal_acc.run.credentials import Credentials
 from baremetal_acc_ironic import drift, handed, outcome, quarantine, steps, work
 from baremetal_acc_ironic import node as memory
@@ -117,7 +117,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     tools = tools_of(task, marked, images=False)  # a catalogue that is refused keeps no lock open
     inventory = _seen(task, marked, job, tools)
     marked = drift.looked(task, marked, inventory, NAME, job.items)
-    marked = handed.meanwhile(task, marked, inventory)
+    marked = handed.meanwhile(task, marked, inventory, tools)
     met = interference.looked(job, inventory, tools.baseline, target.node, work.now(), interference.tail(tools.patience.poll))
     marked = handed.interfered(marked, met)
     handed.tell_interference(task, job.interferences, met)
@@ -157,6 +157,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     held_off = () if met.interferences else job.held_off
     shut = interference.closed(inventory, tools.baseline, target.node)
     new = replace(new, held_off=held_off, shut=shut)
+    new = custody_feed.begun_with(new, job.custody, made, inventory, target, tools, work.evidence(marked, new.flow))
     memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 
 
@@ -215,7 +216,7 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
         hint = 'the host must stay off; service the node with lock_accelerators, or undeploy and clean it'
         outcome.told(node, text)
         _maintain(node, f'{text[:2000]} ({hint})')
-        memory.store(node, replace(mind, job=None, undos=job.undos))
+        memory.store(node, replace(mind, job=None, undos=job.undos, custody=job.custody))
         return
     outcome.told(node, 'all locks are engaged again and were read back')
     _maintain(
@@ -224,7 +225,7 @@ def _end(task: Any, mind: Memory, job: Job) -> None:
         'and run the step again, or undeploy and clean the node' + ''.join(f'. {q.why}' for q in mind.quarantined) + _off(job),
     )
     proven = work.proven(mind, job, failed=False, lasting=True)
-    memory.store(node, replace(proven, job=None, opened=None, undos=job.undos))
+    memory.store(node, replace(proven, job=None, opened=None, undos=job.undos, custody=job.custody))
 
 
 def _off(job: Job) -> str:

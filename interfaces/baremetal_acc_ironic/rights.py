@@ -25,8 +25,9 @@ from baremetal_acc.decide.baseline import Baseline, NodeFacts
 from baremetal_acc.errors import Refused, StaleJob
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Plan
-from baremetal_acc_ironic import bmc_source, outcome, ramdisk, ramdisk_source, requester, steps
+from baremetal_acc_ironic import bmc_source, gate, outcome, ramdisk, ramdisk_source, requester, steps
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.gate import Reason
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.requester import Asked, Requester
 
@@ -97,6 +98,9 @@ def _keep(task: Any, flow: Flow) -> None:
         return
     if flow is Flow.CLEAN and not by_hand(task.node, flow):
         mind = replace(mind, start_allowed=None)
+    if not gate.counts(Reason.PROVEN, task.node.provision_state):
+        # The node was nobody's: the deployment that this was proven for is over, however this one ends.
+        mind = replace(mind, proven=None)
     asked = requester.asked(task.context, flow, _what(task.node, flow))
     begun = _with_sources(task.node, replace(_anew(mind, flow), asked=asked), flow)
     if begun != mind:

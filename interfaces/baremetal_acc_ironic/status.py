@@ -14,6 +14,7 @@ from typing import Any
 import ironic.conf
 from ironic.common import states
 from ironic.db.sqlalchemy import models
+from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 from oslo_upgradecheck import upgradecheck
 from sqlalchemy import select
@@ -130,7 +131,12 @@ class Checks(upgradecheck.UpgradeCommands):
 
 
 def _result(code: Any, commands: Iterable[str | None], what: str) -> Any:
-    found = [command for command in commands if command is not None]
+    try:
+        found = [command for command in commands if command is not None]
+    except db_exception.DBError as exc:
+        said = str(exc).splitlines()[0]
+        where = '[database] connection of ironic.conf says which it is; --config-file, before "upgrade check", names that file'
+        return upgradecheck.Result(upgradecheck.Code.FAILURE, f"Ironic's database cannot be read: {said} ({where})")
     if not found:
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
     more = [f'and {len(found) - MOST} more'] if len(found) > MOST else []

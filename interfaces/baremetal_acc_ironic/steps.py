@@ -103,6 +103,18 @@ _ALLOW_START_INFO = {
 }
 
 
+_ACCEPT_INFO = {
+    'reason': {'description': 'Why you answer for what the cards run.', 'required': True},
+    'until': {
+        'description': (
+            'When that ends: an ISO 8601 date, which ends it as that day begins in UTC, or a date and time with its offset, at '
+            f'most {LONGEST.days} days ahead.'
+        ),
+        'required': True,
+    },
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step.
@@ -229,7 +241,18 @@ ALLOW_START = Step(
     argsinfo=_ALLOW_START_INFO,
 )
 
-STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH, WAIVE, ALLOW_START)}
+ACCEPT = Step(
+    name='accept_accelerator_custody',
+    parts=frozenset(),
+    schema={
+        'reason': {'type': 'string', 'minLength': 1, 'maxLength': LONGEST_TEXT},
+        'until': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+        'devices': _DEVICES,
+    },
+    argsinfo=_ACCEPT_INFO | _DEVICES_INFO,
+)
+
+STEPS = {s.name: s for s in (RECONCILE, INVENTORY, VERIFY, UNLOCK, LOCK, UPDATE, PROGRAM, PUBLISH, WAIVE, ALLOW_START, ACCEPT)}
 
 
 def chosen(inventory: Inventory, names: Iterable[str] | None) -> frozenset[AcceleratorId] | None:

@@ -8,7 +8,7 @@ meets it is an operator's: Nova deploys, and automated cleaning runs, whoever wr
 - **by hand**: an operator who asks for ``reconcile_accelerators`` in manual cleaning or service takes what the node shows, at
   any time (:func:`~baremetal_acc_ironic.exposure.by_hand_of_an_operator`);
 - **at first**: any flow that an operator has begun takes what nobody has taken yet, if no tenant can have written it: no
-  project owns or leases the node, and none did when a flow of ours met the node before (:attr:`Memory.owned`,
+  project owns or leases the node, and none did when a flow or periodic of ours met the node before (:attr:`Memory.owned`,
   :attr:`Memory.leased`).
 
 That is the ordinary life: enrol, manage, provide; the automated cleaning takes the class, and a project that leases the node
@@ -16,21 +16,28 @@ later changes nothing. A node that has an owner or a lessee from the start needs
 class or a trait. An operator is who belongs to neither project (:func:`~baremetal_acc_ironic.exposure.operator`).
 
 While nothing was taken, rules go by no class and by no trait, and a node that rules could tell from that does not verify.
-A lease that began and ended before any flow of ours is not known to anybody.
+A periodic keeps that a node has an owner or a lessee, so that a lease which has ended before any flow of ours is known, too.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ironic.common import exception
+from oslo_log import log
+
 from baremetal_acc.decide.baseline import Rule
+from baremetal_acc.errors import AccError
 from baremetal_acc.model.job import Flow
-from baremetal_acc_ironic import bmc_source, exposure, ramdisk_source
+from baremetal_acc_ironic import bmc_source, exposure, opts, ramdisk_source
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.steps import Step
 
+LOG = log.getLogger(__name__)
+
 EMPTY_ASKS_FOR_NOTHING = frozenset({'firmware', 'revocations', 'functions', 'block', 'count', 'security_floor'})
-ASKS = frozenset({'accept', 'on_missing', 'on_drift', 'measure', 'takes', 'bmc_users'})
+ASKS = frozenset({'accept', 'on_missing', 'on_drift', 'measure', 'custody', 'takes', 'bmc_users'})
 LESSENS = frozenset({'downgrade', 'waiver', 'tenants_program', 'offer', 'offer_class', 'on_leave'})
 """The keys of a rule by what they may do to a node that escapes the rule; ``name`` and ``match`` are left out."""
 
@@ -91,3 +98,26 @@ def noted(node: Any, mind: Memory) -> Memory:
 def asks_for_more(rule: Rule) -> bool:
     """A node that does not match the rule may have less asked of it for that."""
     return any(getattr(rule, key) for key in EMPTY_ASKS_FOR_NOTHING) or any(getattr(rule, key) is not None for key in ASKS)
+
+
+# ------------------------------------------------------------------------------------------------------------ the periodic
+
+
+def unmet(manager: Any) -> Iterator[str]:
+    """Nodes of this conductor of which it is not kept yet that a project owns or leases them."""
+    for uuid, _driver, _group, name, info, owner, lessee in manager.iter_nodes(
+        fields=['firmware_interface', 'driver_internal_info', 'owner', 'lessee']
+    ):
+        now = {what for what, project in (('owned', owner), ('leased', lessee)) if project is not None}
+        if name in opts.HARDWARE_TYPES and now and not now <= memory.projects_met(info):
+            yield uuid
+
+
+def keep(task: Any) -> None:
+    """Keep it. The task holds the node exclusively."""
+    try:
+        noted(task.node, memory.load(task.node))
+    except exception.NodeNotFound:
+        LOG.info('A node was deleted')
+    except AccError as exc:
+        LOG.warning('Node %s: %s', task.node.uuid, exc)

@@ -7,10 +7,9 @@ mechanism blocks, with a reason and an end. It holds until the node comes back, 
 step answers for it. No automated flow gives one.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from oslo_log import log
@@ -21,9 +20,9 @@ from baremetal_acc.errors import UsageError
 from baremetal_acc.model.job import Verdict
 from baremetal_acc.model.lock import WritePath
 from baremetal_acc.model.ref import AcceleratorId
-from baremetal_acc.model.waiver import LONGEST, Waived, Waiver, moment
+from baremetal_acc.model.waiver import Waived, Waiver, moment
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import notification, outcome, rights, steps, work
+from baremetal_acc_ironic import notification, outcome, rights, statement, steps, work
 from baremetal_acc_ironic.node import Granted, Memory
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
@@ -32,8 +31,6 @@ LOG = log.getLogger(__name__)
 
 MOST = 16
 """Waivers of one node: they share the room that Ironic has for what is remembered of it."""
-
-_DATE = re.compile(r'\d{4}-\d{2}-\d{2}')
 
 _ARGUMENTS = ('reason', 'expires')
 
@@ -98,36 +95,8 @@ def _waiver(arguments: Mapping[str, Any], role: str, now: datetime) -> Waiver | 
             if key in arguments:
                 raise UsageError(argument=f'argument {key}', what='is for what is waived, and paths is empty')
         return None
-    for key in _ARGUMENTS:
-        if not str(arguments.get(key, '')).strip():
-            raise UsageError(argument=f'argument {key}', what='is missing', hint=f'{name} needs reason and expires with paths')
-    reason = str(arguments['reason']).strip()
-    if not reason.isprintable():
-        raise UsageError(argument='argument reason', what='holds characters that cannot be printed')
-    found = Waiver(role=role, reason=reason, expires=end(arguments['expires']), paths=paths)
-    if found.ended(now):
-        raise UsageError(argument='argument expires', what=f'{moment(found.expires)} is over')
-    if found.too_long(now):
-        hint = f'let it end within {LONGEST.days} days, and look at it again then'
-        raise UsageError(argument='argument expires', what=f'{moment(found.expires)} is too far away', hint=hint)
-    return found
-
-
-def end(text: str) -> datetime:
-    """The moment that an argument ``expires`` means.
-
-    :raises UsageError: it means none.
-    """
-    hint = 'as 2027-01-31 (it ends as that day begins, UTC) or 2027-01-31T18:00:00Z'
-    try:
-        found = datetime.fromisoformat(text)
-        if _DATE.fullmatch(text):
-            return found.replace(tzinfo=UTC)
-        if found.tzinfo is not None:
-            return found.astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    raise UsageError(argument='argument expires', what=f'{text!r} is no date, and no date and time with its offset', hint=hint)
+    reason, expires = statement.reason_and_end(arguments, steps.WAIVE, now, end='expires', beside=' with paths')
+    return Waiver(role=role, reason=reason, expires=expires, paths=paths)
 
 
 def _devices(task: Any, mind: Memory, names: Iterable[str] | None, now: datetime) -> frozenset[AcceleratorId]:

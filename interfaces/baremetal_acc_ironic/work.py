@@ -29,6 +29,7 @@ from baremetal_acc.decide.offer import programmed, removed
 from baremetal_acc.decide.plan import Part, plan, raise_if_unsafe
 from baremetal_acc.errors import AccError, StaleJob, UsageError
 from baremetal_acc.model.attach import Give
+from baremetal_acc.model.custody import NO_CUSTODY
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import (
     Done,
@@ -48,7 +49,8 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement
 from baremetal_acc.model.ref import Ref
-from baremetal_acc.run import Tools
+from baremetal_acc.planning import custody
+from baremetal_acc.run import Target, Tools, custody_feed
 from baremetal_acc_ironic import (
     attach,
     certificate,
@@ -130,7 +132,7 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         inventory = run.observe(target_of(task), tools, now(), tasks=step.writes_images)
         mind = drift.looked(task, mind, inventory, step.name, done(mind))
         mind = handed.back(task, mind, inventory, tools, step.name)
-        mind = handed.meanwhile(task, mind, inventory)
+        mind = handed.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, flow))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
             mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
@@ -191,6 +193,9 @@ def _planned(
         mind = replace(mind, overrides=(*asked, *others))
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
+    kept = with_custody(replace(mind, job=None), inventory, target, tools, evidence(mind, flow))
+    mind = replace(mind, custody=kept.custody)
+    doubted = custody.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
     suspects = quarantine.suspects(mind.quarantined, inventory)
     made = plan(
         inventory,
@@ -201,8 +206,9 @@ def _planned(
         parts=step.parts | {Part.PUBLISH} if flow is Flow.DEPLOY and step.parts else step.parts,
         hold=hold,
         only=only,
-        again=suspects | mind.exposed | (frozenset() if flow is Flow.SERVICE else mind.anew),
+        again=suspects | mind.exposed | doubted | (frozenset() if flow is Flow.SERVICE else mind.anew),
         anew=attach.doubtful(mind)
+        | custody.slots_in_doubt(doubted, inventory, tools.baseline, target.node)
         | (removed(inventory, tools.baseline, target.node, tools.left) if flow is Flow.CLEAN else frozenset()),
         spoilt=suspects,
         blockable=tools.blockable,
@@ -219,8 +225,10 @@ def _planned(
     if not step.operators and not back:  # to bring back what was there is nobody's wish but ours
         rights.permit_plan(task, who, made, inventory, tools.baseline, target.node)
     shut = interference.closed(inventory, tools.baseline, target.node)
-    left = mind.opened.held_off if mind.opened is not None else ()
-    job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left)
+    left = () if mind.opened is None else tuple(mark for mark in mind.opened.held_off if not mark.once)
+    on = interference.on_now(inventory) if flow is Flow.CLEAN and not hold else ()
+    job = replace(_job(task, step, made, mind, flow), shut=shut, held_off=left, left_on=on)
+    job = custody_feed.begun_with(job, mind.custody, made, inventory, target, tools, evidence(mind, flow))
     if arguments.get('claimed') and not back:
         mind = attach.begun(mind, made, job)
     elif back or (step is steps.RECONCILE and flow is Flow.CLEAN):
@@ -337,7 +345,8 @@ def _job(task: Any, step: Step, made: Plan, mind: Memory, flow: Flow) -> Job:
         demands_met=_demands(task, step, flow),
     )
     job = run.bound(job, target_of(task))  # before anybody can edit where its BMCs are
-    return replace(job, engagements=evidence(mind, flow) if step is steps.PUBLISH else (), undos=mind.undos)
+    proof = evidence(mind, flow) if step is steps.PUBLISH else ()
+    return replace(job, engagements=proof, undos=mind.undos, custody=mind.custody)
 
 
 def _demands(task: Any, step: Step, flow: Flow) -> bool:
@@ -353,6 +362,17 @@ def evidence(mind: Memory, flow: Flow) -> tuple[Engagement, ...]:
     if flow is not Flow.SERVICE:
         return mind.evidence
     return tuple(replace(e, lifecycle=mind.lifecycle) for e in mind.evidence)
+
+
+def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]) -> Memory:
+    """What is remembered, with the custody of the cards after a whole reading of the machine by no job of ours.
+
+    While a job works, its own readings count.
+    """
+    if mind.job is not None and not mind.job.ended:
+        return mind
+    kept = custody_feed.looked(mind.custody, inventory, target, with_tools, proof, lifecycle=mind.lifecycle)
+    return replace(mind, custody=kept)
 
 
 def _identity(node: Any, name: str, flow: Flow) -> str:
@@ -485,6 +505,7 @@ def _turn(task: Any, mind: Memory, job: Job, *, resume: bool) -> bool:
         save=lambda changed: memory.store(task.node, handed.interfered(replace(mind, job=changed), changed)),
         observed=lambda inventory, verdict: final.append((inventory, verdict)),
     )
+    tools = replace(tools, ramdisk=not _hold(task, job.flow))
     target = target_of(task)
     for _ in range(TURNS):
         before = job.interferences
@@ -524,7 +545,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
         return None
     mind = drift.looked(task, mind, inventory, step.name)
     mind = handed.back(task, mind, inventory, tools, step.name)
-    mind = handed.meanwhile(task, mind, inventory)
+    mind = handed.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, job.flow))
     return _planned(task, mind, step, _arguments(task, job.flow), job.flow, inventory, back=attach.is_going_back(mind))
 
 
@@ -548,7 +569,7 @@ def _end(
     :raises StepFailed: as :func:`_turn`.
     """
     memory.held(task.node)
-    mind = replace(mind, undos=job.undos)
+    mind = replace(mind, undos=job.undos, custody=job.custody)
     mind = handed.interfered(mind, job)
     step = steps.STEPS[_name(job)]
     reasons = came.reasons if isinstance(came, Failed) else tuple(_unmet(task, step, job, look))
@@ -576,11 +597,13 @@ def _end(
         mind = _changed(show(task, mind, tools, *look, proof, by=step.name, done=job.items), job, step)
     mind = replace(
         proven(mind, job, failed=bool(reasons), lasting=_lasts(task, job)),
-        opened=opened(mind, job, step, failed=bool(reasons)),
+        opened=opened(mind, job, step, None if look is None else look[0], failed=bool(reasons)),
         digest=mind.digest if look is None else record.digest(look[0]),
     )
+    if look is not None and job.verdict is not None and reasons and step.parts & {Part.LOCK}:
+        mind = handed.found_open(mind, job.flow, step.name, look[0], job.verdict, now())
     if job.flow is Flow.SERVICE and look is not None and not reasons and not open_locks(job) and step.parts & {Part.LOCK}:
-        mind = replace(mind, proven=now())
+        mind = handed.proven(mind, now())
     if step is steps.RECONCILE and not reasons and look is not None:
         mind = replace(mind, known=frozenset(a.id for a in look[0].accelerators)).shown(look[0].accelerators)
     if attach.must_go_back(mind, job):
@@ -593,7 +616,9 @@ def _end(
         task.node, told if reasons else f'{step.name} is done: {_results(job)}', user=rights.begun_by(task, mind, job.flow).user
     )
     # The job stays until the next step begins: if we die before the flow was told, it is told again.
-    small = replace(job, items=(), verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ())
+    small = replace(
+        job, items=(), custody=NO_CUSTODY, verdict=None, engagements=(), ended=True, reasons=(told,) if reasons else ()
+    )
     memory.store(task.node, replace(mind, job=small))
     _say(task, small, resume=resume)
 
@@ -655,12 +680,23 @@ def _changed(mind: Memory, job: Job, step: Step) -> Memory:
     return replace(mind, regions=regions.changed(mind.regions, places, now()))
 
 
-def opened(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:
-    """The mark that locks are open, after a job."""
+def opened(mind: Memory, job: Job, step: Step, inventory: Inventory | None, *, failed: bool) -> Opened | None:
+    """The mark that locks are open, after a job.
+
+    :param inventory: its final look; None if there was none.
+    """
     left = _left_open(mind, job, step, failed=failed)
-    if left is None or not job.held_off:
+    if left is None or left.found:
         return left
-    return replace(left, held_off=job.held_off, accelerators=left.accelerators | interference.open_cards(job))
+    if job.held_off:
+        cards = left.accelerators | interference.open_cards(job)
+        return replace(left, held_off=job.held_off, accelerators=cards, started=False)
+    if inventory is None or job.verdict is None:
+        return left
+    off = left.held_off or interference.off_now(inventory, now())
+    cards = left.accelerators | interference.not_closed(job.verdict)
+    # Where it is on, the operator's ramdisk runs there.
+    return replace(left, held_off=off, accelerators=cards, started=not off)
 
 
 def _left_open(mind: Memory, job: Job, step: Step, *, failed: bool) -> Opened | None:

@@ -47,6 +47,7 @@ def test_documents_validate(desk: Desk, emulated_machine, validate):
 
     validate('inventory', printed('inventory'))
     validate('verify', printed('verify', *desk.options))
+    validate('custody', printed('custody', 'show', *desk.options))
     validate('plan', printed('plan', *desk.options))
     validate('plan', printed('program', 'node-1', '--slot', 'Slot0=gzip', *desk.options))
     validate('plan', printed('lock', 'node-1', *desk.options))
@@ -55,6 +56,7 @@ def test_documents_validate(desk: Desk, emulated_machine, validate):
     validate('plan', printed('plan', 'node-1', *desk.options))
     validate('plan', printed('unlock', 'node-1', *desk.options))
     validate('verify', printed('verify', 'node-1', *desk.options))
+    validate('custody', printed('custody', 'show', 'node-1', *desk.options))
     validate('inventory', printed('inventory', 'node-1'))
     for line in desk.run('inventory', 'node-1', '--stream').out.splitlines():
         validate('inventory', {'format': 1, 'targets': [json.loads(line)]})

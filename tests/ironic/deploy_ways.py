@@ -360,6 +360,13 @@ FLOWS = (
         safe='Adoption starts nothing and proves nothing: the host stays as it is until the node was serviced.',
     ),
     Way(
+        key='adopt_unwritten',
+        title='``adopt`` of a node whose cards somebody else may have written, and steps of a service that prove its locks',
+        rules=(PROVISION, SERVICE_STEPS),
+        end=_refused(states.ACTIVE, _UNPROVEN, 'nobody can say what', 'reconcile_accelerators'),
+        safe='Closed locks do not say what the cards run. They are written again by ``reconcile_accelerators``.',
+    ),
+    Way(
         key='rescue',
         title='Rescue and unrescue',
         rules=(PROVISION,),
@@ -386,6 +393,20 @@ FLOWS = (
         rules=(PROVISION, SERVICE_STEPS),
         end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', _LOCK),
         safe='The mark stands against every start, whatever the flow.',
+    ),
+    Way(
+        key='service_lock_fails',
+        title='Service with ``lock_accelerators``, which finds a lock open that does not close; the tenant powers the host on',
+        rules=(PROVISION, SERVICE_STEPS, POWER),
+        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'has found them open', _LOCK),
+        safe='What a step of ours has found open stands against every start until a step has closed it.',
+    ),
+    Way(
+        key='service_verify_fails',
+        title='The same with ``verify_accelerators``',
+        rules=(PROVISION, SERVICE_STEPS, POWER),
+        end=_refused(states.SERVICEFAIL, 'locks of its accelerators are open since', 'has found them open', _LOCK),
+        safe='As before: whoever only reads has seen it, too.',
     ),
     Way(
         key='service_aborted',
@@ -424,6 +445,20 @@ FLOWS = (
         'Clean out of band, or clear ``disable_power_off``.',
     ),
     Way(
+        key='undeploy_refused',
+        title='Undeploy, after a deploy that was refused since a lock did not close, with automated cleaning by the ramdisk',
+        rules=(PROVISION,),
+        end=_done(states.AVAILABLE, Host.OFF),
+        safe="The host was off until Ironic started the operator's ramdisk, which is seen before it is started.",
+    ),
+    Way(
+        key='undeploy_refused_woke',
+        title='The same, of a host that starts by itself before that',
+        rules=(PROVISION,),
+        end=_refused(states.CLEANFAIL, 'is quarantined', 'so that it could not be written anew', host=Host.ON),
+        safe="The cards are written again, or quarantined where no rule says what they run; only the operator's ramdisk runs.",
+    ),
+    Way(
         key='automated_clean_off',
         title='Undeploy with ``[conductor] automated_clean = False``, and the next tenant deploys',
         rules=(PROVISION,),
@@ -438,8 +473,22 @@ FLOWS = (
         safe='The first look at the node is compared with how it was handed over; what cannot be trusted has to be written.',
     ),
     Way(
+        key='automated_clean_off_failed',
+        title='The same, and the next deploy fails before its steps are gathered; the tenant powers the host on',
+        rules=(PROVISION, POWER),
+        end=_refused(states.DEPLOYFAIL, _UNPROVEN, 'deploy the node again'),
+        safe='A deploy forgets what was proven for an earlier one as its first act.',
+    ),
+    Way(
+        key='automated_clean_off_adopt',
+        title='The same, and the next tenant adopts the node at once',
+        rules=(PROVISION,),
+        end=_refused(states.MANAGEABLE, 'what was proven for its last deployment is not forgotten yet', 'ask again'),
+        safe='Adoption waits until the conductor has forgotten it, and proves nothing itself.',
+    ),
+    Way(
         key='automated_clean_off_node',
-        title="The same with the node's own ``automated_clean = False``; a tenant powers it on in ``available``",
+        title="Undeploy with the node's own ``automated_clean = False``; a tenant powers it on in ``available``",
         rules=(POWER,),
         end=_refused(states.AVAILABLE, 'nothing is proven of it, and no operator has allowed it', 'allow_host_start'),
         safe='Between deployments only an operator can allow a start.',
@@ -457,6 +506,14 @@ FLOWS = (
         rules=(PROVISION, CLEAN_STEPS),
         end=_done(states.MANAGEABLE, Host.OFF),
         safe='Nothing is booted; Ironic drops its reserved steps, and would meet a refusal if it did not.',
+    ),
+    Way(
+        key='unlocked_in_ramdisk',
+        title='Cleaning by the ramdisk that leaves locks open; the host starts by itself before they are closed, and a tenant '
+        'deploys',
+        rules=(PROVISION, CLEAN_STEPS),
+        end=_refused(states.DEPLOYFAIL, 'was not written anew', 'clean the node'),
+        safe='How the host was off after the ramdisk is kept. Where it has run since, only cleaning mends the cards.',
     ),
     Way(
         key='clean_settings',

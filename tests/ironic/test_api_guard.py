@@ -568,6 +568,7 @@ class TestRoutes(GuardCase):
     def setUp(self) -> None:
         super().setUp()
         self.called: list[str] = []
+        self.undeployed_now = False
         for name in CALLS:
             self._monkeypatch.setattr(rpcapi.ConductorAPI, name, lambda *_, _name=name, **__: self._record(_name))
         self._monkeypatch.setattr(host_start, 'refusal', lambda *_: 'no')
@@ -583,7 +584,14 @@ class TestRoutes(GuardCase):
     def came_through(self) -> bool:
         """Something that the guard is against has happened: in the database, on the machine, or at the conductor's door."""
         on = 'On' == self.machine.truth()['systems']['host']['power']
-        return on or bool(self.overrides()) or bool(self.called)
+        self.node.refresh()
+        adopted = self.undeployed_now and states.MANAGEABLE != self.node.provision_state
+        return on or adopted or bool(self.overrides()) or bool(self.called)
+
+    def undeployed(self) -> None:
+        """Without cleaning, and manageable: the conductor has not forgotten yet what was proven."""
+        self.node.provision_state, self.undeployed_now = states.MANAGEABLE, True
+        self.node.save()
 
     def test_each_route_is_needed(self) -> None:
         """Taken out of the list, an attack by that route comes through, and by that route only."""
@@ -593,6 +601,10 @@ class TestRoutes(GuardCase):
             'v1.node.NodeStatesController.power': (
                 Form(method='PUT', path=f'{NODE}/states/power', body={'target': 'power on'}),
                 LESSEE_MEMBER,
+            ),
+            'v1.node.NodeStatesController.provision': (
+                Form(method='PUT', path=f'{NODE}/states/provision', body={'target': 'adopt'}),
+                LESSEE_ADMIN,
             ),
             'v1.node.NodeVmediaController.post': (ATTACH, LESSEE_MEMBER),
             'v1.node.NodeVmediaController.delete': (DETACH, LESSEE_MEMBER),
@@ -604,6 +616,8 @@ class TestRoutes(GuardCase):
             for taken_out in attacks:
                 self._monkeypatch.setattr(api_routes, 'find_routes', lambda gone=taken_out: complete | {gone: Check.NOTHING})
                 self.app = with_api(self)
+                if name == 'v1.node.NodeStatesController.provision':
+                    self.undeployed()
                 self.send(form, headers)
                 assert (name == taken_out) == self.came_through(), (name, taken_out)
                 self.reset()
@@ -613,6 +627,8 @@ class TestRoutes(GuardCase):
         self.forget()
         self.called.clear()
         self.node.refresh()
+        self.node.provision_state, self.undeployed_now = states.ACTIVE, False
+        self.node.save()
         self.service.change_node_power_state(self.context, self.node.uuid, states.POWER_OFF)
 
 

@@ -220,3 +220,5 @@ def test_whoever_forgets_a_fact_is_refused() -> None:
     assert (Obstacle.NO_RAMDISK,) == against(at('cleaning', PROVEN))
     assert (Obstacle.UNVERIFIED,) == against(at('deploying', PROVEN))
     assert (Obstacle.UNPROVEN,) == against(at('active', Memory()))
+    assert (Obstacle.UNPROVEN, Obstacle.UNWRITTEN) == against(at('active', Memory(exposed=frozenset({CARD}))))
+    assert Reason.PROVEN is decide(at('active', replace(PROVEN, exposed=frozenset({CARD}))))

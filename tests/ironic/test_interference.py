@@ -8,16 +8,22 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from ironic.common import states
+from ironic.conductor import task_manager
+from ironic.conductor.manager import do_sync_power_state
+from ironic.conductor.utils import node_power_action
 
 from baremetal_acc.emulator.image import build_image
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.job import Job
+from baremetal_acc.model.job import Flow, Job
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import work
+from baremetal_acc_ironic.node import StartAllowed
 from tests.ironic.case import GPU_NEW, IronicCase
 
 EVIL = build_image(model='h100', component='gpu', version=GPU_NEW, seed='evil')
@@ -228,6 +234,44 @@ class TestUnlocked(InterferenceCase):
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
 
+    def test_a_host_that_the_power_sync_finds_on_exposes_the_cards(self) -> None:
+        """It is off again when a step of ours looks, and the BMC shows no time of its last reset."""
+        left = self.mind.opened
+        assert left is not None
+        marks = tuple(replace(mark, last_reset=None) for mark in left.held_off)
+        memory.store(self.node, replace(self.mind, opened=replace(left, held_off=marks)))
+        self.sync()
+        assert frozenset() == self.mind.exposed
+        self.switch('On')
+        self.write_evil()
+        self.sync()
+        assert ('Off', self.gpus()) == (self.host(), self.mind.exposed)
+        assert any('the host was left off, and is power on' in event for event in self.history())
+        self.cleaned_again()
+
+    def sync(self) -> None:
+        """One round of Ironic's power synchronisation, which powers off what it has recorded as off."""
+        self.node.power_state = states.POWER_OFF
+        self.node.save()
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            do_sync_power_state(task, 0)
+        self.node.refresh()
+
+    def test_a_start_that_an_operator_vouches_for_exposes_nothing(self) -> None:
+        """And from its end on the host is off as before."""
+        until = datetime.now(UTC) + timedelta(hours=1)
+        word = StartAllowed(since=datetime.now(UTC), until=until, by='root', why='to look at it', vouched=True)
+        memory.store(self.node, replace(self.mind, start_allowed=word))
+        for power in (states.POWER_ON, states.POWER_OFF):
+            with task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+                node_power_action(task, power)
+        self.node.refresh()
+        memory.store(self.node, replace(self.mind, start_allowed=None))
+        assert 1 == len(self.mind.opened.held_off)
+        self.clean({'step': 'lock_accelerators'})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+
     def test_a_second_unlock_forgets_nothing_of_the_first(self) -> None:
         """The cards that were open then, and the host as it was off then."""
         self.clean({'step': 'unlock_accelerators', 'args': {'devices': [self.gpu(0)]}})
@@ -238,6 +282,131 @@ class TestUnlocked(InterferenceCase):
         self.clean({'step': 'lock_accelerators'})
         assert states.MANAGEABLE == self.settle(), self.node.last_error
         assert self.gpus() == self.mind.exposed
+
+
+class TestRamdisk(InterferenceCase):
+    """The operator's ramdisk runs on the host while cards are open: nothing holds the host off."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.in_ramdisk(True)
+        self.switch('On')
+
+    def in_ramdisk(self, runs: bool) -> None:
+        """Whether Ironic's ramdisk answers from the host."""
+        self._patch.setattr(work, '_hold', lambda _task, flow: not (runs and flow is Flow.CLEAN))
+
+    def unlocked(self) -> None:
+        """At the baseline, and unlocked in the ramdisk, which runs still."""
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.switch('On')
+        self.clean({'step': 'unlock_accelerators'})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert 'On' == self.host()
+
+    def test_a_host_that_restarts_while_cards_are_written_exposes_both(self) -> None:
+        """It left the ramdisk for something that nobody knows: the card that was written before it counts for nothing."""
+        self.clean()
+        job = self.mind.job
+        assert job is not None
+        assert 1 == len(job.left_on)
+        self.until(lambda: any(i.task is not None for i in self.mind.job.items))
+        self.switch('Off')
+        self.switch('On')
+        self.write_evil()
+        assert states.CLEANFAIL == self.settle()
+        assert "the host ran the operator's ramdisk, and was reset" in self.node.last_error
+        assert self.gpus() == self.mind.exposed
+        self.in_ramdisk(False)
+        self.cleaned_again()
+        assert "the operator's" == self.cards_run()
+
+    def test_a_host_that_the_job_itself_resets_exposes_nothing(self) -> None:
+        """To bring firmware in force."""
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert frozenset() == self.mind.exposed
+
+    def test_what_was_unlocked_in_the_ramdisk_is_exposed_once_that_is_gone(self) -> None:
+        """Nobody has kept how the host was off since, so nobody can say that it was."""
+        self.unlocked()
+        self.in_ramdisk(False)
+        self.switch('Off')
+        self.clean({'step': 'lock_accelerators'})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
+        assert any('to a host that was started meanwhile' in event for event in self.history())
+        self.cleaned_again()
+
+    def test_what_is_locked_again_in_the_ramdisk_is_not(self) -> None:
+        """One cleaning unlocks, writes and locks."""
+        self.unlocked()
+        self.clean({'step': 'lock_accelerators'})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+
+
+class TestFailed(InterferenceCase):
+    """A deploy that fails since locks do not close leaves the host off, and nobody looks before the next one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        self.clean({'step': 'unlock_accelerators'})
+        assert states.MANAGEABLE == self.settle(), self.node.last_error
+        # As if the BMC had lost them: no step of ours has opened them.
+        memory.store(self.node, replace(self.mind, opened=None))
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        self.machine.fault('lock-ignored')
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert ('Off', frozenset()) == (self.host(), self.mind.exposed)
+        self.machine.clear_faults()
+        time.sleep(1.5)  # what a BMC says of the host's last reset is in whole seconds
+
+    def test_a_host_that_wakes_after_it_exposes_the_cards(self) -> None:
+        """The next deploy finds every version and lock as it wants them."""
+        self.switch('On')
+        self.write_evil()
+        self.switch('Off')
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert 'was not written anew' in self.node.last_error
+        assert self.gpus() == self.mind.exposed
+        self.cleaned_again()
+        assert "the operator's" == self.cards_run()
+
+    def test_a_host_that_stays_off_may_be_deployed_again(self) -> None:
+        """The cause is repaired."""
+        self.deploy()
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (frozenset(), None) == (self.mind.exposed, self.mind.opened)
+
+
+class TestServed(InterferenceCase):
+    """A service of a node that a tenant has finds locks open that a restart of its host has lost."""
+
+    def test_cards_that_are_found_open_to_a_running_host_are_exposed(self) -> None:
+        """They are closed later; the host is not started before, and the cards are written again once the node is ours."""
+        self.to_active()
+        self.machine.fault('lock-lost-on-reset')
+        self.switch('Off')
+        self.switch('On')
+        self.machine.clear_faults()
+        self.machine.fault('lock-ignored')
+        self.serve('lock_accelerators')
+        assert states.SERVICEFAIL == self.settle()
+        assert self.gpus() == self.mind.exposed
+        assert self.mind.opened.found
+        self.machine.clear_faults()
+        self.node.maintenance, self.node.fault = False, None
+        self.node.save()
+        self.serve('lock_accelerators')
+        assert states.ACTIVE == self.settle(), self.node.last_error
+        assert (self.gpus(), None) == (self.mind.exposed, self.mind.opened)
 
 
 class TestRecovery(InterferenceCase):
@@ -316,10 +485,10 @@ class TestMemory(InterferenceCase):
         assert job is not None
         assert ('host', 1) == (job.held_off[0].system.bmc, len(job.held_off))
         old = encode(job)
-        for name in ('held_off', 'shut', 'interferences'):
+        for name in ('held_off', 'left_on', 'shut', 'interferences'):
             del old[name]
         read = decode(Job, old)
-        assert ((), frozenset(), ()) == (read.held_off, read.shut, read.interferences)
+        assert ((), (), frozenset(), ()) == (read.held_off, read.left_on, read.shut, read.interferences)
         assert job == decode(Job, encode(job))
         mind = memory.load(self.node)
         assert mind == decode(memory.Memory, encode(mind))

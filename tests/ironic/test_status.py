@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The upgrade check names nodes that do not go with this version, and commands that mend them."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ironic.common import states
@@ -98,3 +101,16 @@ class TestStatus(IronicCase):
         commands = [f'c{n}' for n in range(status.MOST + 7)]
         lines = str(status._result(Code.FAILURE, [*commands, None], 'nodes').details).splitlines()
         assert ('57 nodes:', 'c0', 'and 7 more', status.MOST + 2) == (lines[0], lines[1], lines[-1], len(lines))
+
+
+def test_a_database_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Not by a traceback: what it is, and where its address comes from."""
+    config = tmp_path / 'ironic.conf'
+    config.write_text(f'[database]\nconnection = sqlite:///{tmp_path}/none.db\n')
+    command = [sys.executable, '-m', 'baremetal_acc_ironic.status', '--config-file', str(config), 'upgrade', 'check']
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    text = ' '.join(ran.stdout.replace('|', ' ').split())
+    assert 2 == ran.returncode
+    for words in ("Ironic's database cannot be read: ", 'no such table: nodes', '[database] connection', '--config-file'):
+        assert words in text
+    assert 'Traceback' not in text + ran.stderr

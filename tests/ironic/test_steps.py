@@ -24,6 +24,7 @@ NAMES = {
     'publish_accelerators',
     'waive_accelerator_locks',
     'allow_host_start',
+    'accept_accelerator_custody',
 }
 
 
@@ -39,7 +40,10 @@ class TestDiscovery(IronicCase):
             in_order = [s['step'] for s in conductor_steps._get_deployment_steps(task, enabled=True)]
         assert {'reconcile_accelerators': 90} == {n: p for n, p in clean.items() if n in NAMES and p}
         assert {'lock_accelerators': 120, 'verify_accelerators': 110} == {n: p for n, p in deploy.items() if n in NAMES and p}
-        assert (NAMES, NAMES - {'allow_host_start'}) == (NAMES & clean.keys(), NAMES & service.keys())
+        assert (NAMES, NAMES - {'allow_host_start', 'accept_accelerator_custody'}) == (
+            NAMES & clean.keys(),
+            NAMES & service.keys(),
+        )
         assert {'update_accelerator_firmware', 'program_accelerators'} == (NAMES & deploy.keys()) - {
             'lock_accelerators',
             'verify_accelerators',
@@ -51,7 +55,7 @@ class TestDiscovery(IronicCase):
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             found = [s for s in task.driver.firmware.get_clean_steps(task) if s['step'] in NAMES]
             found += [s for s in task.driver.firmware.get_service_steps(task) if s['step'] in NAMES]
-        assert 2 * len(NAMES) - 1 == len(found)
+        assert 2 * len(NAMES) - 2 == len(found)
         assert {(False, False)} == {(s['requires_ramdisk'], s['abortable']) for s in found}
 
     def test_every_step_has_a_rule(self) -> None:
@@ -94,6 +98,17 @@ class TestDiscovery(IronicCase):
         self.config(group='api', middleware=[])
         with pytest.raises(exception.DriverLoadError, match=r'\[api\] middleware does not name baremetal-acc-policy'):
             RedfishAccFirmware()
+
+    def test_a_conductor_does_not_start_with_a_deploy_interface_for_tenants_that_ironic_does_not_have(self) -> None:
+        """The error names the option, what is wrong in it, and what there is; one that is not enabled here may be."""
+        self.config(group='baremetal_acc', tenant_deploy_interfaces=['ansible', 'drect'])
+        with pytest.raises(
+            exception.DriverLoadError, match=r"\[baremetal_acc\] tenant_deploy_interfaces: 'drect' is no"
+        ) as caught:
+            RedfishAccFirmware()
+        assert 'direct' in str(caught.value).partition('there are: ')[2]
+        self.config(group='baremetal_acc', tenant_deploy_interfaces=['ansible', 'direct'])
+        RedfishAccFirmware()
 
     def test_a_wrong_argument_fails_the_step_before_any_bmc_is_asked(self) -> None:
         """The node's error names step, argument, value and what to do."""

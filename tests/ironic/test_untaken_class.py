@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from ironic.common import states
+from ironic.conductor import task_manager
 
 from baremetal_acc.decide.baseline import Downgrade, Match, Offering, OnLeave, Rule
 from baremetal_acc_ironic import taking
@@ -47,6 +48,41 @@ class UntakenCase(ApiCase):
         assert state == self.node.provision_state
         assert [] == [word for word in words if word not in self.node.last_error], self.node.last_error
         assert (None, None) == (self.mind.resource_class, self.mind.certificate)
+
+
+class TestEndedLease(UntakenCase):
+    """A lease that ends before any flow of ours has met the node."""
+
+    def poll_projects(self) -> None:
+        """A round of the periodic."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            task.driver.firmware.keep_projects(self.service, self.context)
+        self.node.refresh()
+
+    def test_the_class_that_it_has_left_is_not_taken_by_itself(self) -> None:
+        """The operator makes the node manageable and available afterwards, which is the first cleaning of all."""
+        self.poll_projects()
+        before = self.node.updated_at
+        self.poll_projects()
+        assert before == self.node.updated_at
+        self.write(LESSEE_MEMBER, 'lab')
+        self.node.owner = self.node.lessee = None
+        self.node.save()
+        self.config(automated_clean=True, group='conductor')
+        assert states.MANAGEABLE == self.ask(SYSTEM_ADMIN, 'manage')
+        assert states.CLEANFAIL == self.ask(SYSTEM_ADMIN, 'provide')
+        self.refused(states.CLEANFAIL)
+
+    def test_a_node_that_no_project_has_is_left_alone(self) -> None:
+        """Nothing is written, and its class is taken as ever."""
+        self.node.owner = self.node.lessee = None
+        self.node.save()
+        self.poll_projects()
+        assert {} == self.node.driver_internal_info
+        self.config(automated_clean=True, group='conductor')
+        assert states.MANAGEABLE == self.ask(SYSTEM_ADMIN, 'manage')
+        assert states.AVAILABLE == self.ask(SYSTEM_ADMIN, 'provide'), self.node.last_error
+        assert 'gold' == self.mind.resource_class
 
 
 class TestUntaken(UntakenCase):

@@ -164,7 +164,7 @@ class TestByStep(WaiverCase):
             ({'expires': '2027-01-31T00:00:00'}, 'no date and time with its offset'),
             ({'expires': '9999-12-31T23:59:59-12:00'}, 'argument expires: '),
             ({'expires': until(-1)}, 'is over'),
-            ({'expires': until(367)}, 'is too far away (let it end within 366 days'),
+            ({'expires': until(367)}, 'is too far ahead (at most 366 days from now'),
         ):
             assert states.CLEANFAIL == self.waive(**(good | wrong)), wrong
             assert f'{WAIVE}: ' in self.node.last_error

@@ -6,6 +6,7 @@ The rows are in ``deploy_ways.py``, with what each of them means; a test is name
 """
 
 import ast
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -409,6 +410,22 @@ class TestTenantsFlows(WayCase):
         assert 202 == self.switch('power on', LESSEE_MEMBER), self.said
         assert ('On', set()) == (self.host(), self.open_locks())
 
+    def test_adopt_unwritten(self) -> None:
+        """Steps that tenants may have would prove the locks closed."""
+        cards = self.mind.known
+        memory.store(self.node, replace(self.mind, exposed=cards))
+        self.edit(provision_state=states.MANAGEABLE)
+        assert 202 == self.provision(LESSEE_ADMIN, 'adopt'), self.said
+        assert states.ACTIVE == self.drive(), self.node.last_error
+        asked = ((LESSEE_ADMIN, 'program'), (OWNER_MEMBER, 'verify'), (SYSTEM_ADMIN, 'lock'))
+        for who_asks, step in asked:
+            steps = [{'interface': 'firmware', 'step': f'{step}_accelerators'}]
+            assert 202 == self.provision(who_asks, 'service', service_steps=steps), self.said
+            assert states.ACTIVE == self.drive(), self.node.last_error
+            assert (None, cards) == (self.mind.proven, self.mind.exposed)
+        self.power_on_is_refused()
+        self.ends('adopt_unwritten')
+
     def test_rescue(self) -> None:
         self.deployed()
         assert 202 == self.provision(LESSEE_ADMIN, 'rescue', rescue_password='x'), self.said
@@ -444,6 +461,36 @@ class TestTenantsFlows(WayCase):
         self.serve()
         self.ends('service_opened')
         assert [] == RECORD.starts
+
+    def test_service_lock_fails(self) -> None:
+        """The host was proven for this deployment; what a step of ours has found open since counts before that."""
+        self.deployed()
+        assert 202 == self.switch('power off', LESSEE_MEMBER), self.said
+        self.open_a_lock()
+        self.machine.fault('lock-ignored')
+        steps = [{'interface': 'firmware', 'step': 'lock_accelerators'}]
+        assert 202 == self.provision(SYSTEM_ADMIN, 'service', service_steps=steps), self.said
+        assert states.SERVICEFAIL == self.drive()
+        self.forget()
+        self.power_on_is_refused()
+        self.ends('service_lock_fails')
+
+    def test_service_verify_fails(self) -> None:
+        self.deployed()
+        assert 202 == self.switch('power off', LESSEE_MEMBER), self.said
+        self.open_a_lock()
+        steps = [{'interface': 'firmware', 'step': 'verify_accelerators'}]
+        assert 202 == self.provision(SYSTEM_ADMIN, 'service', service_steps=steps), self.said
+        assert states.SERVICEFAIL == self.drive()
+        self.forget()
+        self.power_on_is_refused()
+        self.ends('service_verify_fails')
+        self.edit(maintenance=False, fault=None)
+        steps = [{'interface': 'firmware', 'step': 'lock_accelerators'}]
+        assert 202 == self.provision(SYSTEM_ADMIN, 'service', service_steps=steps), self.said
+        assert states.ACTIVE == self.drive(), self.node.last_error
+        assert 202 == self.switch('power on', LESSEE_MEMBER), self.said
+        assert ('On', set()) == (self.host(), self.open_locks())
 
     def test_service_aborted(self) -> None:
         self.deployed()
@@ -503,6 +550,65 @@ class TestTenantsFlows(WayCase):
         self.drive()
         self.ends('automated_clean_off_lost')
         assert [] == RECORD.starts
+
+    def refused_and_undeployed(self, meanwhile: str | None = None) -> None:
+        self.open_a_lock()
+        self.machine.fault('lock-ignored')
+        assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
+        assert states.DEPLOYFAIL == self.drive()
+        self.machine.clear_faults()
+        if meanwhile is not None:
+            time.sleep(1.5)  # what a BMC says of the host's last reset is in whole seconds
+            self.press(meanwhile)
+            self.press('ForceOff')
+        self.forget()
+        assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
+        self.drive()
+        assert [RAMDISK] == [s.source for s in RECORD.starts]
+
+    def test_undeploy_refused(self) -> None:
+        """The ramdisk of the cleaning is no start that nobody knows of."""
+        self.refused_and_undeployed()
+        assert (frozenset(), None, ()) == (self.mind.exposed, self.mind.opened, self.mind.quarantined)
+        self.ends('undeploy_refused')
+
+    def test_undeploy_refused_woke(self) -> None:
+        """Before the ramdisk was started; no rule says what the card has to run."""
+        self.refused_and_undeployed(meanwhile='ForceOn')
+        assert self.mind.known == {q.device for q in self.mind.quarantined} != frozenset()
+        self.ends('undeploy_refused_woke')
+
+    def undeployed_with_an_open_lock(self) -> None:
+        """Without cleaning, and before the periodic has come by that forgets what was proven."""
+        self.config(group='conductor', automated_clean=False)
+        self.deployed()
+        assert 202 == self.provision(LESSEE_ADMIN, 'deleted'), self.said
+        assert states.AVAILABLE == self.drive(), self.node.last_error
+        assert self.mind.proven is not None
+        self.open_a_lock()
+
+    def test_automated_clean_off_failed(self) -> None:
+        """The image cannot be had, so the deploy fails before our steps are asked for."""
+        self.undeployed_with_an_open_lock()
+        self.edit(instance_info=self.image() | {'image_source': f'{self.images}/gone.img'})
+        assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
+        assert states.DEPLOYFAIL == self.drive()
+        assert 'Failed to prepare to deploy' in self.node.last_error
+        self.power_on_is_refused()
+        self.ends('automated_clean_off_failed')
+
+    def test_automated_clean_off_adopt(self) -> None:
+        """The next one adopts the node at once."""
+        self.undeployed_with_an_open_lock()
+        self.edit(instance_info=self.image())
+        assert 202 == self.provision(LESSEE_ADMIN, 'manage'), self.said
+        assert 409 == self.provision(LESSEE_ADMIN, 'adopt')
+        self.ends('automated_clean_off_adopt')
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            task.driver.firmware.end_proofs(self.service, self.context)
+        assert 202 == self.provision(LESSEE_ADMIN, 'adopt'), self.said
+        assert states.ACTIVE == self.drive(), self.node.last_error
+        self.power_on_is_refused()
 
     def test_automated_clean_off_node(self) -> None:
         self.edit(automated_clean=False)
@@ -566,6 +672,41 @@ class TestOperatorsFlows(WayCase):
         self.drive()
         self.ends('clean_without_ramdisk')
         assert [] == RECORD.starts
+
+    def unlock_in_ramdisk(self) -> None:
+        """An operator's cleaning in the ramdisk, which leaves locks open; then Ironic powers the host off."""
+        steps = [
+            {'interface': 'firmware', 'step': 'lock_accelerators'},
+            {'interface': 'firmware', 'step': 'unlock_accelerators'},
+            {'interface': 'deploy', 'step': 'erase_devices_metadata', 'args': {}},
+        ]
+        assert 202 == self.provision(SYSTEM_ADMIN, 'clean', clean_steps=steps), self.said
+        assert states.MANAGEABLE == self.drive(), self.node.last_error
+        assert self.open_locks()
+        assert [(RAMDISK, None)] == self.started()
+
+    def lock(self) -> None:
+        steps = [{'interface': 'firmware', 'step': 'lock_accelerators'}]
+        assert 202 == self.provision(SYSTEM_ADMIN, 'clean', clean_steps=steps, disable_ramdisk=True), self.said
+        assert states.MANAGEABLE == self.drive(), self.node.last_error
+
+    def test_unlocked_in_ramdisk(self) -> None:
+        """It stays off until the locks are closed; then another time it does not."""
+        self.unlock_in_ramdisk()
+        self.lock()
+        assert frozenset() == self.mind.exposed
+        self.forget()
+        self.unlock_in_ramdisk()
+        time.sleep(1.5)  # what a BMC says of the host's last reset is in whole seconds
+        self.press('ForceOn')
+        self.press('ForceOff')
+        self.forget()
+        self.lock()
+        assert self.mind.known == self.mind.exposed != frozenset()
+        self.edit(provision_state=states.AVAILABLE)
+        assert 202 == self.provision(LESSEE_ADMIN, 'active'), self.said
+        self.drive()
+        self.ends('unlocked_in_ramdisk')
 
     def test_clean_settings(self) -> None:
         steps = [{'interface': 'management', 'step': 'apply_settings', 'args': {}}]

@@ -61,7 +61,6 @@ histories cannot run for each of a thousand changes.
 
 TESTS: Mapping[str, tuple[str, ...]] = {
     'decide': ('tests/unit/decide', 'tests/unit/run'),
-    'planning': ('tests/unit/planning',),
     'decide/baseline.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
     'decide/evidence.py': ('tests/unit/decide', 'tests/unit/run', 'tests/wire/test_locks.py', 'tests/wire/test_card_locks.py'),
     'decide/images.py': ('tests/unit/decide', 'tests/unit/run', 'tests/unit/catalogue'),
@@ -72,6 +71,7 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         'tests/wire/test_whole_locks.py',
         'tests/hostile/test_locks.py',
     ),
+    'planning': ('tests/unit/planning', 'tests/unit/run/test_custody.py'),
     'ironic/gate.py': ('tests/ironic/test_gate.py',),
 }
 """The tests that are to notice a change of a module, or of any in that folder. No slow ones: each may run for each of a
@@ -85,7 +85,7 @@ def tests_of(module: str) -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as names of modules are written here."""
+    """Every module of decide/, planning/ and locks/, and the pure ones of the guest, as modules are named here."""
     package = TREE / 'baremetal_acc'
     found = sorted(
         str(p.relative_to(package)) for part in ('decide', 'planning', 'locks') for p in (package / part).glob('*.py')

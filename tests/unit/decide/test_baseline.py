@@ -12,6 +12,7 @@ from baremetal_acc.decide.baseline import (
     DEFAULT_RULE,
     HOST_PATHS,
     Baseline,
+    CustodyDemand,
     Demands,
     Downgrade,
     DriftAction,
@@ -317,6 +318,7 @@ on_missing = "waive"
 tenants_program = true
 on_drift = ["notify", "maintenance"]
 measure = "required"
+custody = "evidenced"
 [rule.match]
 kind = "FPGA"
 vendor = "Intel"
@@ -363,6 +365,7 @@ paths = ["bmc-network"]
         tenants_program=True,
         on_drift=frozenset({DriftAction.NOTIFY, DriftAction.MAINTENANCE}),
         measure=Measure.REQUIRED,
+        custody=CustodyDemand.EVIDENCED,
     )
     assert Baseline(rules=(rule, Rule(name='rule-2', match=Match()))) == parse(text + '[[rule]]\n')
 
@@ -380,6 +383,7 @@ def test_all_that_a_rule_says_is_demanded_in_its_name():
         'tenants_program': True,
         'on_drift': frozenset({DriftAction.MAINTENANCE}),
         'measure': Measure.REQUIRED,
+        'custody': CustodyDemand.REQUIRED,
     }
     rules = tuple(
         Rule(name=f'of {key}', match=Match(), waiver=v.waiver() if key == 'on_missing' else None, **{key: value})

@@ -2,18 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate is issued for what was proven, and holds for the node, the life and the deployment that it is of."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Rule
+from baremetal_acc.decide.baseline import Baseline, CustodyDemand, Exposure, Match, Rule
 from baremetal_acc.decide.certificate import FRESH, SKEW, Occasion, claims, holds, issue
 from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import CertificateInvalid, NotMet
 from baremetal_acc.model import canonical
 from baremetal_acc.model.accelerator import Function, Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper, document, read
+from baremetal_acc.model.custody import (
+    NO_CUSTODY,
+    Break,
+    BreakCause,
+    CardCustody,
+    Chain,
+    Cover,
+    Custody,
+    Interval,
+    Origin,
+    Strength,
+)
 from baremetal_acc.model.image import Reference
 from baremetal_acc.model.inventory import Gap
 from baremetal_acc.model.job import Flow, Verdict
@@ -322,6 +335,91 @@ def test_a_node_of_the_operator_gets_one_too():
     assert not any(p.demanded for p in certificate.accelerators[0].paths)
 
 
+# ------------------------------------------------------------------------------------------------------------------ custody
+
+BEGUN = v.NOW - timedelta(days=9)
+
+
+def kept(origin=Origin.WRITTEN, *, strength=Strength.EVIDENCED, reaches=v.NOW, **changes) -> Custody:
+    """The custody of the card, up to the look."""
+    locked = Interval(since=BEGUN, until=reaches, cover=Cover.LOCKED, strength=strength)
+    chain = Chain(accelerator=v.GPU, origin=origin, begun=BEGUN, by=('gpu-new',), intervals=(locked,))
+    return Custody(cards=(CardCustody(accelerator=v.GPU, chain=replace(chain, **changes)),))
+
+
+def with_custody(custody: Custody, demand=CustodyDemand.REQUIRED):
+    """A certificate of a card with that custody."""
+    return issued(baseline=v.baseline(custody=demand), occasion=replace(OCCASION, custody=custody))
+
+
+def against(certificate, now=OCCASION.issued) -> tuple[str, ...]:
+    """What speaks against it, after it was written down and read."""
+    return holds(read(json.loads(json.dumps(document(certificate)))), now=now)
+
+
+def test_it_says_the_chain_of_custody_of_each_card():
+    """With what it begins, what covers it, how far it reaches; and that an updater of the card is believed."""
+    certificate = with_custody(kept())
+    said = certificate.accelerators[0].custody
+    assert ('required', 'all', Origin.WRITTEN, BEGUN, v.NOW) == (said.demand, said.rule, said.origin, said.begun, said.reaches)
+    assert () == against(certificate)
+    proves, not_proven = claims(certificate).proves, claims(certificate).does_not_prove
+    assert (
+        "these cards were written by their operator, and between then and the look nobody else's code could write them: "
+        'H100 GPU_0 (2026-11-12 12:00:00Z; evidenced: locked)'
+    ) in proves
+    assert 'that a card has written what it was sent, which its own updater says: H100 GPU_0' in not_proven
+    assert not any('who has written' in text for text in not_proven)
+
+
+def test_an_acceptance_names_who_answers_for_the_card_and_until_when():
+    """And is over then."""
+    until = OCCASION.issued + timedelta(days=1)
+    certificate = with_custody(kept(Origin.ACCEPTED, by=('ada',), until=until, reason='day one'))
+    assert any('ada until 2026-11-22 12:01:00Z: day one' in text for text in claims(certificate).proves)
+    assert () == against(certificate)
+    assert ['H100 GPU_0 (uuid:gpu-0): ada has accepted it until 2026-11-22 12:01:00Z, and that is over'] == [
+        *against(certificate, until)
+    ]
+
+
+@pytest.mark.parametrize(
+    ('custody', 'demand', 'text'),
+    [
+        (NO_CUSTODY, CustodyDemand.REQUIRED, 'it says that none does'),
+        (
+            kept(broken=Break(cause=BreakCause.HOST_RAN, since=v.NOW, until=v.NOW)),
+            CustodyDemand.REQUIRED,
+            'it says that none does',
+        ),
+        (kept(reaches=v.EARLIER), CustodyDemand.REQUIRED, 'it ends before that'),
+        (kept(strength=Strength.POLLED), CustodyDemand.EVIDENCED, 'it says polled'),
+        (kept(strength=Strength.POLLED), CustodyDemand.REQUIRED, None),
+        (NO_CUSTODY, CustodyDemand.REPORTED, None),
+    ],
+)
+def test_one_that_contradicts_its_own_demand_of_custody_holds_for_nobody(custody, demand, text):
+    """Whoever signed it."""
+    found = against(with_custody(custody, demand))
+    assert [] == list(found) if text is None else (1 == len(found) and text in found[0])
+
+
+def test_one_that_was_issued_before_there_was_custody_is_still_read():
+    """And says the same as it did."""
+    old = document(issued())
+    del old['accelerators'][0]['custody']
+    assert old == document(read(old))
+    assert None is read(old).accelerators[0].custody
+    assert () == holds(read(old), now=OCCASION.issued)
+    assert any('who has written what runs' in text for text in claims(read(old)).does_not_prove)
+
+
+def test_what_a_processor_of_the_card_itself_runs_is_not_proven():
+    """A DPU whose own System was not read off."""
+    said = claims(with_custody(kept(covers_own_processor=False))).does_not_prove
+    assert 'what the processor of the card itself runs: H100 GPU_0' in said
+
+
 # --------------------------------------------------------------------------------------------------------- what it comes to
 
 
@@ -362,6 +460,7 @@ def test_what_follows_from_it_is_said_word_by_word():
         'host-bmc-ipmi of H100 GPU_0 is blocked: security officer has waived it until 2026-12-21 12:01:00Z (rule all): no '
         'mechanism',
         'as much as the default for a tenant: rule all: lets host-bmc-redfish be open',
+        'who has written what runs, for no chain of custody holds: H100 GPU_0, Stratix FPGA1',
         'by a signature of the device what it runs: Stratix FPGA1',
         'that what was signed is of these versions: it says of none of it what it was compared with: H100 GPU_0 (GPU_0)',
         'what could not be read: host:/redfish/v1/Chassis/1 Sensors: HTTP 404, and 1 more',
@@ -379,14 +478,14 @@ def test_little_follows_from_little():
     assert 'looked at node-1 at 2026' in said.proves[0]
     assert 'what could not be read: host:/redfish/v1/Chassis/1: HTTP 404' == said.does_not_prove[-1]
     measured = replace(certificate, accelerators=(replace(certificate.accelerators[0], measurements=(MEASURED,)),), gaps=())
-    assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-2]
+    assert 'host-device is blocked, which no rule demands: H100 GPU_0' in claims(measured).does_not_prove[-3]
     first, second = replace(measured.accelerators[0], label='A'), replace(measured.accelerators[0], label='B')
     both = replace(measured, accelerators=(second, first))
     assert 'what runs was measured and signed by roots of trust of these devices themselves: A, B' == claims(both).proves[-1]
     alone = 'that what was signed is of these versions: it says of none of it what it was compared with'
     assert f'{alone}: B (GPU_0), A (GPU_0)' == claims(both).does_not_prove[-1]
     by_nobody = Relaxation(kind=Relaxed.EXPOSURE, rule='default', text='its host runs no code of a tenant')
-    relaxed = claims(replace(both, relaxations=(by_nobody,))).does_not_prove[-2]
+    relaxed = claims(replace(both, relaxations=(by_nobody,))).does_not_prove[-3]
     assert 'as much as the default for a tenant: its host runs no code of a tenant' == relaxed
     neither = replace(both, accelerators=tuple(replace(card, measurements=()) for card in both.accelerators))
     assert 'by a signature of the device what it runs: B, A' == claims(neither).does_not_prove[-1]

@@ -21,6 +21,7 @@ from baremetal_acc.planning.host_evidence import (
     changed_by_start,
     evidence,
     host_ran,
+    with_bmc_reset,
 )
 
 HOUR = timedelta(hours=1)
@@ -163,6 +164,18 @@ def test_a_bmc_that_may_have_restarted_has_seen_nothing_meanwhile(bmc_reset: str
     """Its time is the one that it has kept; the host was started by hand while it was away."""
     assert HostRan.SILENT is host_ran(OFF, replace(OFF, bmc_reset=bmc_reset), HOUR, dependable=DEPENDABLE)
     assert HostRan.SILENT is host_ran(replace(OFF, bmc_reset=bmc_reset), OFF, HOUR, dependable=DEPENDABLE)
+
+
+def test_a_poll_keeps_what_was_last_known_of_the_bmc() -> None:
+    """The BMC that has not restarted since the reading before the poll has not restarted since the poll."""
+    poll = HostReading(power=PowerState.OFF, last_reset='monday')
+    kept = with_bmc_reset(poll, OFF)
+    assert replace(poll, bmc_reset='sunday') == kept
+    assert HostRan.SILENT is host_ran(poll, OFF, HOUR, dependable=DEPENDABLE)
+    assert HostRan.DID_NOT_RUN is host_ran(kept, OFF, HOUR, dependable=DEPENDABLE)
+    assert HostRan.SILENT is host_ran(kept, replace(OFF, bmc_reset='tuesday'), HOUR, dependable=DEPENDABLE)
+    assert OFF == with_bmc_reset(OFF, other(Source.BMC_RESET)), 'what was read is not replaced'
+    assert poll == with_bmc_reset(poll, poll)
 
 
 @pytest.mark.parametrize('source', [s for s in Source if s is not Source.POWER])

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Feed the custody of a job with what its turns read and write: the same for the command line and Ironic."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide import interference
+from baremetal_acc.decide.images import same_version
+from baremetal_acc.model.custody import BreakCause, Custody
+from baremetal_acc.model.inventory import HostReading, Inventory
+from baremetal_acc.model.job import Flash, Item, ItemState, Job, Plan, Program, Release, Verdict, WriteEvidence
+from baremetal_acc.model.lock import Engagement, Scope
+from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.planning import custody
+from baremetal_acc.run.tools import Target, Tools
+
+_WRITTEN = (ItemState.STAGED, ItemState.DONE)
+
+
+def begun_with(
+    job: Job, kept: Custody, made: Plan, inventory: Inventory, target: Target, tools: Tools, engagements: Iterable[Engagement]
+) -> Job:
+    """The job with the custody that it takes over, and goes on with.
+
+    :param kept: the custody of the machine's cards before the job.
+    :param made: its plan; ``inventory`` the reading that it was made from.
+    :param engagements: our own records of locks that count at this time.
+    """
+    now = looked(kept, inventory, target, tools, engagements, lifecycle=job.lifecycle)
+    return replace(job, custody=now, wholly=custody.wholly_written(made, inventory, tools.baseline, target.node))
+
+
+def looked(
+    kept: Custody,
+    inventory: Inventory,
+    target: Target,
+    tools: Tools,
+    engagements: Iterable[Engagement],
+    *,
+    lifecycle: int,
+) -> Custody:
+    """The custody after a whole reading of the machine while no job of ours works."""
+    for card in kept.cards:
+        if card.writing is not None:  # whoever wrote it was cut off
+            kept = custody.write_failed(kept, card.accelerator, inventory.at, touched=True)
+    now = custody.read(
+        kept,
+        custody.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle),
+        inventory.at,
+        blind_limit=tools.patience.blind,
+        settles=interference.tail(tools.patience.poll),
+    )
+    return custody.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
+
+
+def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, *, starting: Ref | None = None) -> Job:
+    """The job after a whole reading of the machine.
+
+    :param starting: a System that is about to be started: what comes in force with that counts.
+    """
+    cards = custody.seen(inventory, tools.baseline, target.node, job.engagements, lifecycle=job.lifecycle, starting=starting)
+    kept = custody.read(
+        job.custody,
+        cards,
+        inventory.at,
+        blind_limit=tools.patience.blind,
+        settles=interference.tail(tools.patience.poll),
+        ramdisk=tools.ramdisk,
+        absent_breaks=not job.writing,  # what was just written or reset may take its time to show itself again
+    )
+    kept = custody.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
+    return replace(job, custody=kept)
+
+
+def after_poll(job: Job, hosts: Mapping[Ref, HostReading], tools: Tools, now: datetime) -> Job:
+    """The job after the hosts that it holds off were read."""
+    kept = custody.polled(
+        job.custody,
+        hosts,
+        now,
+        opened=_opened(job),
+        blind_limit=tools.patience.blind,
+        settles=interference.tail(tools.patience.poll),
+        ramdisk=tools.ramdisk,
+    )
+    return replace(job, custody=kept)
+
+
+def _opened(job: Job) -> frozenset[AcceleratorId]:
+    """The cards whose locks the job has opened, or may have. A lock of a whole machine opens all of them."""
+    released = [i.action for i in job.items if isinstance(i.action, Release) and i.state.begun]
+    if any(action.scope is Scope.BMC for action in released):
+        return frozenset(card.accelerator for card in job.custody.cards) | job.devices
+    return frozenset(action.accelerator for action in released)
+
+
+def after_writes(before: Job, job: Job, now: datetime) -> Job:
+    """The job after locks were about to be opened, or writes have begun or were seen to end.
+
+    The chain of a card begins with the last reading before the first of its writes, so that nothing between a write and its
+    end is missed, and counts once all that the rules name of the card is written. What was written may still wait for a reset:
+    where another version is found in the end, the write has failed, and so has the chain.
+    """
+    kept = custody.broken(job.custody, sorted(job.suspect), BreakCause.EXPOSED, now)
+    kept = custody.opened(kept, _opened(job) - _opened(before))
+    for accelerator in sorted(job.devices):
+        items, earlier = _writes(job, accelerator), _writes(before, accelerator)
+        failed = [i for i in items if i.state is ItemState.FAILED]
+        if _begun(items) and not _begun(earlier):
+            images = [i.action.image for i in items if isinstance(i.action, Flash | Program)]
+            kept = custody.write_begun(kept, accelerator, now, images=images)
+        if failed and failed != [i for i in earlier if i.state is ItemState.FAILED]:
+            touched = any(not i.untouched for i in items if i.state.begun)
+            kept = custody.write_failed(kept, accelerator, now, touched=touched)
+        elif _ended(items) and not _ended(earlier):
+            if accelerator in job.wholly:
+                evidenced = all(evidence_of(item) is not None for item in items)
+                kept = custody.write_ended(kept, accelerator, now, evidenced=evidenced)
+            else:
+                kept = custody.write_failed(kept, accelerator, now, touched=False)  # the chain before it goes on
+    return replace(job, custody=kept)
+
+
+def _writes(job: Job, accelerator: AcceleratorId) -> tuple[Item, ...]:
+    """What the job writes to a card, without what it puts back after a failure."""
+    return tuple(
+        i
+        for i in job.items
+        if isinstance(i.action, Flash | Program) and i.action.accelerator == accelerator and not i.restoring
+    )
+
+
+def _begun(items: tuple[Item, ...]) -> bool:
+    return any(i.state.begun for i in items)
+
+
+def _ended(items: tuple[Item, ...]) -> bool:
+    return bool(items) and all(i.state in _WRITTEN for i in items)
+
+
+def evidence_of(item: Item) -> WriteEvidence | None:
+    """What shows that a write has reached the device; None: nothing does.
+
+    That the version has moved is seen in the end, or the job fails.
+    """
+    action = item.action
+    if not isinstance(action, Flash | Program):
+        return None
+    return item.evidence if same_version(action.expects, action.version) else WriteEvidence.VERSION
+
+
+def judged(verdict: Verdict, kept: Custody, inventory: Inventory, target: Target, tools: Tools, now: datetime) -> Verdict:
+    """The verdict with what the rules make of the custody of the cards, after the reading that it is of."""
+    found = custody.findings(kept, inventory, tools.baseline, target.node, now)
+    return replace(verdict, findings=(*verdict.findings, *found))
+
+
+__all__ = ['after_poll', 'after_reading', 'after_writes', 'begun_with', 'evidence_of', 'judged', 'looked']

@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The step ``accept_accelerator_custody``: an operator answers for what the cards of a free node run, until a day.
+
+It begins a new chain of custody without a write: for the first day of a fleet, and for cards without an image. Whatever
+somebody else is known to have reached is written all the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from oslo_log import log
+
+from baremetal_acc import run
+from baremetal_acc.errors import UsageError
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.custody import Access, Custody, Origin
+from baremetal_acc.model.waiver import moment
+from baremetal_acc.planning import custody
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome, quarantine, statement, steps, work
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+
+def accept(task: Any, given: Mapping[str, Any]) -> None:
+    """Read the cards, and begin their chains. Nothing is written to a BMC.
+
+    :raises StepFailed: an argument is wrong, no operator has asked for it by hand, a job was left unfinished, or somebody else
+        has reached one of the cards or can.
+    """
+    step = steps.ACCEPT
+    with work.told_by(task, step):
+        flow = work.flow_of(task)
+        arguments = step.arguments(given)
+        mind = work.returned(task, memory.load(task.node), flow, step)
+        who = statement.made_by(task, mind, flow, step)
+        reason, until = statement.reason_and_end(arguments, step, work.now(), end='until')
+        work.refuse_interrupted(mind)
+        target, tools = target_of(task), tools_of(task, mind)
+        proof = work.evidence(mind, flow)
+        inventory = run.observe(target, tools, work.now())
+        only = steps.chosen(inventory, arguments.get('devices'))
+        chosen = [a for a in inventory.accelerators if only is None or a.id in only]
+        reached = (mind.exposed | mind.anew | quarantine.suspects(mind.quarantined, inventory)) & {a.id for a in chosen}
+        if reached:
+            raise UsageError(
+                argument='argument devices',
+                what=f'somebody else may have written {", ".join(sorted(reached))}, or a write of ours has failed',
+                hint='clean the node: that writes them; or name the other devices',
+            )
+        mind = work.with_custody(mind, inventory, target, tools, proof)
+        kept = mind.custody
+        _refuse_open(kept, chosen)
+        for accelerator in chosen:
+            kept = custody.begun(kept, accelerator.id, Origin.ACCEPTED, inventory.at, by=[who.by], until=until, reason=reason)
+        memory.store(task.node, replace(mind, custody=kept))
+        names = ', '.join(f'{a.label} ({a.id})' for a in chosen) or 'no card'
+        text = f'{step.name}: {who.by} answers for what these cards run until {moment(until)}: {names}: {reason}'
+        LOG.warning('Node %s: %s', task.node.uuid, text)
+        outcome.told(task.node, text, user=who.user)
+
+
+def _refuse_open(kept: Custody, chosen: Iterable[Accelerator]) -> None:
+    """See that the chains are not broken by the next reading.
+
+    :raises UsageError: a path to one of the cards is open, and its host is not off.
+    """
+    for accelerator in chosen:
+        seen = kept.of(accelerator.id).seen
+        closed = seen is not None and seen.access is Access.CLOSED and seen.proven
+        if seen is None or not (closed or custody.is_host_off(seen)):
+            raise UsageError(
+                argument='argument devices',
+                what=f'{accelerator.label} ({accelerator.id}) is not proven closed to its host, which is not off',
+                hint=f'run {steps.LOCK.name}, or power the node off, first',
+            )

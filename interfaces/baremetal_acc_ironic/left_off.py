@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What Ironic's own power-offs of a host tell whose cards a job has left open.
+
+A job that holds the host off keeps how it is off (:class:`~baremetal_acc.model.job.HeldOff`). One that Ironic finds on and
+powers off again, as its power synchronisation does, has run since; afterwards nothing shows that where a BMC has no time of the
+last reset. In the operator's ramdisk the host is on while locks are open, and Ironic powers it off when the cleaning ends: only
+from then on may it not run.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ironic.common import states
+from oslo_log import log
+
+from baremetal_acc.decide import interference
+from baremetal_acc.errors import AccError
+from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.job import HeldOff
+from baremetal_acc.model.ref import HOST
+from baremetal_acc.run.looking import sessions
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic import outcome
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+
+LOG = log.getLogger(__name__)
+
+
+def woke(task: Any, power: str | None) -> None:
+    """Expose the cards of a host that was left off with their locks open, and that Ironic is about to power off.
+
+    :param power: what its BMC says now, in Ironic's words.
+    """
+    try:
+        mind = memory.load(task.node)
+        left = mind.opened
+        if left is None or not left.held_off or power == states.POWER_OFF:
+            return
+        memory.store(task.node, replace(mind, exposed=mind.exposed | left.accelerators, opened=replace(left, held_off=())))
+    except AccError as exc:
+        LOG.warning('Node %s: %s', task.node.uuid, exc)
+    else:
+        _tell(task, left.accelerators, f'the host was left off, and is {power}')
+
+
+def starts(task: Any) -> None:
+    """The operator's ramdisk is about to be started, or what an operator vouches for: that is no start that nobody knows of.
+
+    Whether the host has run before that is seen now, for the last time.
+    """
+    try:
+        mind = memory.load(task.node)
+        left = mind.opened
+        if left is None or not left.held_off:
+            return
+        tools = tools_of(task, mind, images=False)
+        settles = interference.tail(tools.patience.poll)
+        with sessions(target_of(task), tools) as bmcs:
+            seen = {mark.system: bmcs[mark.system.bmc].host(mark.system) for mark in left.held_off}
+        ran = [m for m in left.held_off if interference.ran_unseen(m, seen[m.system], datetime.now(UTC), settles) is not None]
+        exposed = mind.exposed | left.accelerators if ran else mind.exposed
+        memory.store(task.node, replace(mind, exposed=exposed, opened=replace(left, held_off=(), started=True)))
+    except AccError as exc:
+        LOG.warning('Node %s: whether its host was off could not be read: %s', task.node.uuid, exc)
+    else:
+        if ran:
+            _tell(task, left.accelerators, 'the host was left off, and has run')
+
+
+def _tell(task: Any, cards: Iterable[str], what: str) -> None:
+    named = ', '.join(sorted(cards))
+    outcome.told(
+        task.node,
+        f'somebody else may have written {named} meanwhile: {what}: they are written again before anybody gets the node',
+    )
+
+
+def note(task: Any) -> None:
+    """Read the host, if cards stand open to it and nobody has kept yet how it is off. The task holds the node exclusively.
+
+    Where its BMC does not answer, the cards are taken for written by somebody else when a step of ours looks next.
+    """
+    try:
+        mind = memory.load(task.node)
+        left, seen = mind.opened, memory.last_look(task.node, mind)
+        host = None if seen is None else seen.bmc(HOST)
+        if left is None or left.held_off or not left.started or host is None or host.system is None:
+            return
+        with sessions(target_of(task), tools_of(task, mind, images=False)) as bmcs:
+            now = bmcs[host.system.bmc].host(host.system)
+        if now.power is PowerState.OFF:
+            mark = HeldOff(system=host.system, at=datetime.now(UTC), last_reset=now.last_reset, once=True)
+            memory.store(task.node, replace(mind, opened=replace(left, held_off=(mark,))))
+    except AccError as exc:
+        LOG.warning('Node %s: whether its host is off could not be read: %s', task.node.uuid, exc)

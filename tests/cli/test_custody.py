@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A chain of custody that the rules require, from the command line."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from baremetal_acc.emulator.image import build_image
+from tests.cli.desk import BASELINE, NEW_GPU, Done
+
+REQUIRED = BASELINE.replace('name = "gpus"', 'name = "gpus"\ncustody = "required"')
+EVIL = build_image(model='h100', component='gpu', version=NEW_GPU, seed='evil')
+"""Other firmware under the very version that the baseline wants."""
+
+
+def flashed(target: dict[str, Any]) -> list[str]:
+    """The devices that a plan writes firmware to."""
+    return [a['accelerator'] for a in target['actions'] if a['action'] == 'flash' and a['image'] == 'gpu-new']
+
+
+def custody_of(target: dict[str, Any]) -> set[str]:
+    """What a verdict has found of custody."""
+    return {f['found'] for f in target['findings'] if f['subject'] == 'custody'}
+
+
+def write_genuine(machine: Any) -> None:
+    """As the cards are delivered."""
+    write(machine, build_image(model='h100', component='gpu', version=NEW_GPU))
+
+
+def write_evil(machine: Any) -> None:
+    """What somebody else's code does to both cards."""
+    write(machine, EVIL)
+
+
+def wait_for_power(machine: Any, power: str) -> None:
+    """Until the host is so."""
+    for _ in range(300):
+        if machine.truth()['systems']['host']['power'] == power:
+            return
+        time.sleep(0.02)
+    raise AssertionError(power)
+
+
+def write(machine: Any, image: bytes) -> None:
+    """From the host, to both cards."""
+    for card in ('GPU_0', 'GPU_1'):
+        for _ in range(200):
+            if machine.tenant_write(card, image, component='gpu').get('written'):
+                break
+            time.sleep(0.02)
+        else:
+            raise AssertionError(card)
+
+
+def test_a_card_is_written_at_the_version_that_it_shows_until_its_chain_holds(desk, emulated_machine):
+    """The plan says so, a second run writes nothing, and a lock that was open to the host breaks the chain."""
+    machine = emulated_machine('gpu-server', gpus=2, flash_seconds=2)  # long enough to be seen to progress
+    desk.prepare(machine)
+    desk.write('baseline.toml', REQUIRED)
+    write_evil(machine)
+
+    before = desk.run('verify', '-f', 'json', *desk.options)
+    assert 3 == before.code
+    assert {'no chain has begun: nobody knows who has written what it runs'} == custody_of(before.document['targets'][0])
+    planned = desk.run('plan', '-f', 'json', *desk.options)
+    assert 2 == len(flashed(planned.document['targets'][0]))
+    done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == done.code, done.err
+
+    after = desk.run('verify', '-f', 'json', *desk.options)
+    assert 0 == after.code, after.err
+    (found,) = {text.partition(', unbroken')[0].partition(' at ')[0] for text in custody_of(after.document['targets'][0])}
+    assert 'written' == found
+    machine.reset_log()
+    again = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == again.code, again.err
+    assert [] == flashed(again.document['targets'][0])
+    assert [] == machine.log()
+
+    opened = desk.run('unlock', '--execute', *desk.options)
+    assert 0 == opened.code, opened.err
+    machine.power('On')
+    write_evil(machine)
+    locked = desk.run('lock', '--execute', *desk.options)
+    assert 0 == locked.code, locked.err
+    found = desk.run('verify', '-f', 'json', *desk.options)
+    assert 3 == found.code
+    assert all('broken between' in text for text in custody_of(found.document['targets'][0]))
+    mended = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == mended.code, mended.err
+    assert 2 == len(flashed(mended.document['targets'][0]))
+
+
+def chains(found: Done) -> list[dict[str, Any]]:
+    """What is told of each card."""
+    return found.document['targets'][0]['cards']
+
+
+def test_somebody_answers_for_what_cards_run_until_a_day(desk, emulated_machine):
+    """Before any job, and after one; the certificate names him. What nobody can answer for is refused."""
+    machine = emulated_machine('gpu-server', gpus=2, flash_seconds=0.3)
+    desk.prepare(machine)
+    desk.write('baseline.toml', REQUIRED)
+    write_genuine(machine)
+    given = ('--reason', 'as delivered', '--until', (datetime.now(UTC) + timedelta(days=30)).isoformat())
+
+    shown = desk.run('custody', 'show', '-f', 'json', *desk.options)
+    assert (3, [None, None], [False, False]) == (
+        shown.code,
+        [c['origin'] for c in chains(shown)],
+        [c['holds'] for c in chains(shown)],
+    )
+    refused = desk.run('custody', 'accept', '-f', 'json', *given, *desk.options)
+    assert 4 == refused.code
+    assert 'is not proven closed to its host, which is not off' in refused.err
+    locked = desk.run('lock', '--execute', *desk.options)
+    assert 0 == locked.code, locked.err
+    accepted = desk.run('custody', 'accept', '-f', 'json', *given, *desk.options)
+    assert 0 == accepted.code, accepted.err
+    assert [('accepted', 'as delivered', True)] * 2 == [(c['origin'], c['reason'], c['holds']) for c in chains(accepted)]
+    machine.reset_log()
+    verified = desk.run('verify', '-f', 'json', *desk.options)
+    assert 0 == verified.code, verified.err
+    again = desk.run('apply', '--execute', '-f', 'json', *desk.options)
+    assert 0 == again.code, again.err
+    assert [] == machine.log()
+    assert [True, True] == [c['holds'] for c in chains(desk.run('custody', 'show', '-f', 'json', *desk.options))]
+
+
+def test_custody_before_any_job_is_kept(desk, emulated_machine):
+    """With the host off."""
+    machine = emulated_machine('gpu-server', gpus=2)
+    desk.prepare(machine)
+    desk.write('baseline.toml', REQUIRED)
+    machine.power('ForceOff')
+    wait_for_power(machine, 'Off')
+    given = ('--reason', 'as delivered', '--until', (datetime.now(UTC) + timedelta(days=30)).date().isoformat())
+    accepted = desk.run('custody', 'accept', '-f', 'json', *given, *desk.options)
+    assert 0 == accepted.code, accepted.err
+    only = desk.run('custody', 'show', '-f', 'json', *desk.options)
+    assert [('accepted', None)] * 2 == [(c['origin'], c['broken']) for c in chains(only)]
+    machine.power('On')
+    wait_for_power(machine, 'On')
+    broken = desk.run('custody', 'show', '-f', 'json', *desk.options)
+    assert (3, {'host-ran'}) == (broken.code, {c['broken'] for c in chains(broken)})
+
+
+@pytest.mark.parametrize(
+    ('given', 'says'),
+    [
+        (('--reason', 'x', '--until', 'soon'), "--until: 'soon' is no date"),
+        (('--reason', 'x', '--until', '2026-01-01'), 'is over'),
+        (('--reason', 'x', '--until', '2099-01-01'), 'too far ahead'),
+        (('--reason', ' ', '--until', '2027-01-31'), '--reason'),
+        (('--reason', 'a\x1b[2J', '--until', '2027-01-31'), '--reason'),
+        (('--until', '2027-01-31'), '--reason'),
+        (('--reason', 'x', '--until', '2027-01-31', '--device', 'GPU_9'), "has no device 'GPU_9'"),
+    ],
+)
+def test_what_is_no_acceptance_is_refused_and_says_what_and_where(desk, emulated_machine, given, says):
+    """Nothing is stored."""
+    machine = emulated_machine('gpu-server', gpus=1)
+    desk.prepare(machine)
+    found = desk.run('custody', 'accept', '-f', 'json', *given, *desk.options)
+    assert 2 == found.code
+    assert says in found.err or says in found.out
+    assert [None] == [c['origin'] for c in chains(desk.run('custody', 'show', '-f', 'json', *desk.options))]

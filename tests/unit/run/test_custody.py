@@ -1,0 +1,222 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The custody of a card over a whole job, by the machine in memory."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.decide.plan import plan
+from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, Origin, Strength
+from baremetal_acc.model.inventory import PowerState, TaskState
+from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.planning import custody
+from baremetal_acc.run import custody_feed, observe
+from tests.unit.decide import values as v
+from tests.unit.run.bench import Bench, Connection, Machine, restorable
+
+
+def bench_of(connection=Connection, machine=None, **how) -> Bench:
+    """A bench whose BMC behaves in another way."""
+    bench = Bench(machine=machine or Machine(), **how)
+    bench.tools = replace(bench.tools, connect=lambda _: connection(bench.machine))
+    return bench
+
+
+def job_of(bench: Bench, kept: Custody = NO_CUSTODY, *, again: bool = False, **how):
+    """A job that goes on with the custody that is kept."""
+    inventory = observe(bench.target, bench.tools, bench.now)
+    made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue, hold=True, again=frozenset({v.GPU} if again else ()))
+    job = bench.job(hold=True, **how)
+    if again:
+        job = replace(job, items=tuple(replace(job.items[0], action=action) for action in made.actions))
+    return custody_feed.begun_with(job, kept, made, inventory, bench.target, bench.tools, ())
+
+
+def chain(job):
+    """That of the card."""
+    return job.custody.of(v.GPU).chain
+
+
+def writing(job):
+    """That which begins with the write."""
+    return job.custody.of(v.GPU).writing
+
+
+class Slow(dict):
+    """Tasks that take their time."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value if key in self else 20)
+
+
+class Silent(Connection):
+    """A BMC that keeps no time of the last reset."""
+
+    def last_reset(self, system):
+        return None
+
+
+@pytest.mark.parametrize(('connection', 'strength'), [(Connection, Strength.EVIDENCED), (Silent, Strength.POLLED)])
+def test_a_job_that_writes_a_card_begins_its_chain_and_hands_it_on_closed(connection, strength):
+    """The host is off until the card is closed, then the lock covers it. A BMC that tells nothing but the power is polled."""
+    bench = bench_of(connection)
+    job, outcome = bench.run(job_of(bench))
+    assert isinstance(outcome, Done)
+    found = chain(job)
+    assert (Origin.WRITTEN, ('gpu-new',), None) == (found.origin, found.by, found.broken)
+    assert [Cover.HOST_OFF, Cover.LOCKED] == [i.cover for i in found.intervals]
+    assert strength is found.strength
+    seen = job.custody.of(v.GPU).seen
+    assert (Access.CLOSED, True) == (seen.access, seen.proven)
+
+
+def test_a_card_that_a_job_only_locks_has_no_chain():
+    """It runs what the rules demand, as it says, and nobody knows who has written that."""
+    bench = Bench(machine=Machine(version=v.NEW))
+    job, outcome = bench.run(job_of(bench))
+    assert isinstance(outcome, Done)
+    assert chain(job) is None
+
+
+def test_a_chain_goes_on_over_a_job_that_writes_nothing():
+    """Cleaned once more, closed all the time."""
+    bench = Bench()
+    job, _ = bench.run(job_of(bench))
+    again, outcome = bench.run(job_of(bench, job.custody))
+    assert isinstance(outcome, Done)
+    assert 1 == sum(entry.startswith('push') for entry in bench.machine.log)
+    assert (chain(job).begun, None) == (chain(again).begun, chain(again).broken)
+    assert chain(again).reaches > chain(job).reaches
+
+
+def test_a_host_that_wakes_while_the_card_is_open_breaks_its_chain():
+    """Though it is off again at the next reading, and nothing of the card shows it."""
+
+    bench = bench_of(machine=Machine(closed=True, protects_all=True, tasks=Slow()))
+    job = job_of(bench)
+    while writing(job) is None or bench.now - writing(job).begun < timedelta(seconds=20):
+        job, outcome = bench.turn(job)
+        bench.now += outcome.delay
+    assert not bench.machine.closed
+    bench.machine.resets += 1
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert BreakCause.HOST_RAN is chain(job).broken.cause
+
+
+def test_a_host_that_nobody_could_see_for_longer_than_it_needs_to_start_breaks_the_chain():
+    """Its BMC tells nothing but the power, and the card is written and open."""
+    bench = bench_of(Silent)
+    job = job_of(bench)
+    while writing(job) is None:
+        job, outcome = bench.turn(job)
+        bench.now += outcome.delay
+    assert chain(job) is None
+    assert not custody.holds(job.custody.of(v.GPU), bench.now), 'before the write has ended'
+    bench.now += timedelta(seconds=11)
+    job, _ = bench.run(job)
+    assert BreakCause.HOST_UNSEEN is chain(job).broken.cause
+
+
+def test_a_write_at_the_same_version_begins_a_chain_only_where_it_is_seen_to_progress():
+    """A BMC may skip an image of a version that the card has already, and says that it succeeded."""
+
+    class Skips(Connection):
+        def push(self, target, upload):
+            answer = super().push(target, upload)
+            self.machine.tasks[answer.ref] = 1
+            return answer
+
+    for connection, cause in ((Connection, None), (Skips, BreakCause.WRITE_UNPROVEN)):
+        bench = bench_of(connection, Machine(version=v.NEW))
+        job, outcome = bench.run(job_of(bench, again=True))
+        assert isinstance(outcome, Done), outcome
+        assert 1 == sum(entry.startswith('push') for entry in bench.machine.log)
+        assert cause == (chain(job).broken.cause if chain(job).broken else None)
+
+
+def test_a_write_that_fails_breaks_the_chain_and_what_is_put_back_begins_none():
+    """The card runs what it ran, and nobody knows what the write has left."""
+    bench = restorable(Machine(task_ends=TaskState.FAILED, power=PowerState.OFF))
+    kept = custody_feed.looked(
+        NO_CUSTODY, observe(bench.target, bench.tools, bench.now), bench.target, bench.tools, (), lifecycle=v.LIFECYCLE
+    )
+    kept = custody.begun(kept, v.GPU, Origin.ACCEPTED, bench.now, by=['ada'], until=bench.now + timedelta(days=1))
+    job, outcome = bench.run(job_of(bench, kept))
+    assert isinstance(outcome, Failed)
+    assert (Origin.ACCEPTED, BreakCause.WRITE_FAILED) == (chain(job).origin, chain(job).broken.cause)
+
+
+def test_a_write_that_was_refused_before_anything_reached_the_card_breaks_no_chain():
+    """Its BMC said no."""
+    bench = Bench(machine=Machine(refuses=True, power=PowerState.OFF))
+    kept = custody_feed.looked(
+        NO_CUSTODY, observe(bench.target, bench.tools, bench.now), bench.target, bench.tools, (), lifecycle=v.LIFECYCLE
+    )
+    job = job_of(bench, custody.begun(kept, v.GPU, Origin.ACCEPTED, bench.now, by=['ada']))
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert custody.holds(job.custody.of(v.GPU), bench.now)
+
+
+def test_a_job_that_was_cut_off_while_it_wrote_leaves_no_chain():
+    """The next one begins with what it left."""
+    bench = bench_of(machine=Machine(tasks=Slow()))
+    job = job_of(bench)
+    while writing(job) is None:
+        job, _ = bench.turn(job)
+    kept = custody.begun(job.custody, v.GPU, Origin.ACCEPTED, bench.now, by=['ada'])
+    kept = custody.write_begun(kept, v.GPU, bench.now, images=['gpu-new'])
+    assert not custody.holds(kept.of(v.GPU), bench.now)
+    after = job_of(bench, kept)
+    assert (BreakCause.WRITE_FAILED, None) == (chain(after).broken.cause, writing(after))
+
+
+def test_a_card_that_is_found_with_another_version_while_it_is_open_breaks_its_chain():
+    """Somebody else has written it."""
+    bench = Bench()
+    job = job_of(bench)
+    while not any(entry.startswith('power Off') for entry in bench.machine.log):
+        job, _ = bench.turn(job)
+    bench.machine.version = '6.6.6'
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert not custody.holds(job.custody.of(v.GPU), bench.now)
+
+
+def test_a_host_that_is_not_held_breaks_the_chain_unless_the_operators_ramdisk_runs_there():
+    """An open card beside whatever runs."""
+    for ramdisk, cover in ((False, None), (True, Cover.RAMDISK)):
+        bench = Bench(machine=Machine(power=PowerState.ON))
+        bench.tools = replace(bench.tools, ramdisk=ramdisk)
+        inventory = observe(bench.target, bench.tools, bench.now)
+        made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
+        job = custody_feed.begun_with(bench.job(), Custody(), made, inventory, bench.target, bench.tools, ())
+        job, outcome = bench.run(job)
+        assert isinstance(outcome, Done)
+        assert ramdisk is custody.holds(job.custody.of(v.GPU), bench.now)
+        assert ramdisk is (cover in {i.cover for i in chain(job).intervals})
+
+
+def test_the_reset_of_a_host_that_ran_the_ramdisk_is_covered_by_locks_that_were_read_before_it():
+    """What it boots next may be something else; and a lock that does not close is seen before that."""
+    for ignored, holds in ((False, True), (True, False)):
+        bench = Bench(machine=Machine(power=PowerState.ON, lock_ignored=ignored))
+        bench.tools = replace(bench.tools, ramdisk=True)
+        inventory = observe(bench.target, bench.tools, bench.now)
+        made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
+        job = custody_feed.begun_with(bench.job(), NO_CUSTODY, made, inventory, bench.target, bench.tools, ())
+        job, _ = bench.run(job)
+        assert 'reset power-cycle' in bench.machine.log
+        assert holds is custody.holds(job.custody.of(v.GPU), bench.now)
+
+
+def test_a_lock_that_a_job_opens_counts_as_open_from_there():
+    """Whoever dies after that finds whatever somebody else has made of it."""
+    bench = bench_of(machine=Machine(closed=True, protects_all=True))
+    job = job_of(bench)
+    while 'release' not in bench.machine.log:
+        job, _ = bench.turn(job)
+    assert Access.OPEN is job.custody.of(v.GPU).seen.access
