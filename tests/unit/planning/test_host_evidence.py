@@ -101,6 +101,8 @@ def test_a_host_that_is_not_off_at_one_end_runs(power: PowerState, elapsed: time
         if shown is not None:
             assert shown is host_ran(*ends, elapsed, dependable=DEPENDABLE)
             assert shown is host_ran(*ends, elapsed, settles=HOUR, dependable=DEPENDABLE)
+            seen = Seen.ABSENT if shown is HostRan.SILENT else Seen.CHANGED
+            assert Evidence(source=Source.POWER, says=shown, seen=seen) == said(Source.POWER, *ends, elapsed)
 
 
 @pytest.mark.parametrize(
