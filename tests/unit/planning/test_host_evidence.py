@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerEvent, PowerState
 from baremetal_acc.model.ref import HOST
 from baremetal_acc.planning.host_evidence import (
@@ -73,6 +74,14 @@ def test_what_is_learnt_of_a_bmc_holds_all_of_a_reading() -> None:
     """So that a look and a poll can be compared."""
     values = {field.name: getattr(OFF, field.name) for field in fields(HostReading)}
     assert OFF == BmcFacts(name=HOST, address='a', session='s', **values).host
+
+
+def test_what_the_last_release_has_stored_is_read() -> None:
+    """It says nothing of what it did not know; and what is stored now comes back as it was."""
+    assert HostReading(power=PowerState.OFF, last_reset='monday') == decode(HostReading, {'power': 'Off', 'last_reset': 'monday'})
+    facts = {'name': 'host', 'address': 'a', 'session': '', 'power': 'Off', 'last_reset': 'monday'}
+    assert HostReading(power=PowerState.OFF, last_reset='monday') == decode(BmcFacts, facts).host
+    assert OFF == decode(HostReading, encode(OFF))
 
 
 @pytest.mark.parametrize('source', list(Source))
