@@ -10,6 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from baremetal_acc import run
+from baremetal_acc.cli import text
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.session import Session
 from baremetal_acc.cli.state import Quarantined, TargetState
@@ -17,7 +18,7 @@ from baremetal_acc.decide import interference, mending, restore, unseen, waiver
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, Measure, Rule, demands
 from baremetal_acc.decide.plan import Part, plan
 from baremetal_acc.decide.verify import verify
-from baremetal_acc.errors import AccError, BmcUnsupported, ImageError, UsageError
+from baremetal_acc.errors import AccError, BmcUnsupported, ImageError, Refused, UsageError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import Custody
 from baremetal_acc.model.image import ImageKind
@@ -305,7 +306,29 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
     inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
     verdict = judge(inventory, target, tools, state, state.lifecycle)
     kept = custody_of(inventory, target, tools, state, state.lifecycle)
+    if _breaks(state, kept):
+        _keep_breaks(using, entry, kept)
     return Judged(target=target, tools=tools, state=state, inventory=inventory, verdict=verdict, custody=kept)
+
+
+def _keep_breaks(using: Session, entry: TargetEntry, kept: Custody) -> None:
+    """Keep that a chain was found broken: the next reading may find the lock closed again, by somebody else.
+
+    Whoever works on the target meanwhile reads it himself.
+    """
+    try:
+        with using.store.alone(entry.name):
+            state = using.store.read(entry.name)
+            if state.unfinished is None and _breaks(state, kept):
+                using.store.write(state.with_custody(kept))
+    except Refused as exc:
+        text.note(f'{entry.name}: what was read of its custody is not kept: {exc}')
+
+
+def _breaks(state: TargetState, kept: Custody) -> bool:
+    """A chain that was not broken in the state is broken now."""
+    now = [c.accelerator for c in kept.cards if c.chain is not None and c.chain.broken is not None]
+    return any((chain := state.custody.of(a).chain) is not None and chain.broken is None for a in now)
 
 
 def marked(verdict: Verdict, inventory: Inventory, state: TargetState) -> Verdict:

@@ -139,7 +139,8 @@ def between(
         return covered(Cover.LOCKED)
     if ramdisk and not _was_reset(before, after):
         return covered(Cover.RAMDISK)
-    if ran is _Ran.SILENT and is_host_off(before) and is_host_off(after) and after.at - before.at <= blind_limit:
+    near = timedelta(0) <= after.at - before.at <= blind_limit  # a clock that was put back proves nothing
+    if ran is _Ran.SILENT and is_host_off(before) and is_host_off(after) and near:
         return covered(Cover.HOST_OFF, Strength.POLLED)
     if opened is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
         opened = BreakCause.HOST_RAN
@@ -186,7 +187,7 @@ def _ran(before: HostReading, after: HostReading, *, just_off: bool) -> _Ran:
 
 
 def _just_off(host: HostSeen, at: datetime, settles: timedelta) -> bool:
-    return host.off_since is not None and at - host.off_since <= settles
+    return host.off_since is not None and timedelta(0) <= at - host.off_since <= settles
 
 
 def _was_reset(before: CardSeen, after: CardSeen) -> bool:

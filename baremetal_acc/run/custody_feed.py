@@ -51,8 +51,14 @@ def looked(
         inventory.at,
         blind_limit=tools.patience.blind,
         settles=interference.tail(tools.patience.poll),
+        absent_breaks=not _may_hide(inventory),
     )
     return custody.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
+
+
+def _may_hide(inventory: Inventory) -> bool:
+    """A card that is not shown may lie behind what could not be read: the next reading says."""
+    return any(gap.hides for gap in inventory.gaps)
 
 
 def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, *, starting: Ref | None = None) -> Job:
@@ -68,7 +74,8 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         blind_limit=tools.patience.blind,
         settles=interference.tail(tools.patience.poll),
         ramdisk=tools.ramdisk,
-        absent_breaks=not job.writing,  # what was just written or reset may take its time to show itself again
+        # What was just written or reset may take its time to show itself again.
+        absent_breaks=not job.writing and not _may_hide(inventory),
     )
     kept = custody.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
     return replace(job, custody=kept)

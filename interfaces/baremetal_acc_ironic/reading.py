@@ -120,7 +120,7 @@ def verify(task: Any) -> None:
             # A second attempt to deploy has to collect its own evidence.
             mind = certificate.attempted(task.node, drift.with_told(task.node, mind))
             stored = memory.load(task.node)
-            mind = replace(mind, opened=stored.opened, exposed=mind.exposed | stored.exposed)
+            mind = replace(mind, opened=stored.opened, exposed=mind.exposed | stored.exposed, custody=stored.custody)
             memory.store(task.node, mind.without_evidence_of(Flow.DEPLOY) if flow is Flow.DEPLOY else mind)
             raise
         if flow is Flow.DEPLOY:
@@ -145,7 +145,7 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
     )
     mind = drift.looked(task, mind, inventory, steps.VERIFY.name, work.done(mind))
-    mind = work.with_custody(mind, inventory, target, tools, evidence)
+    mind = work.keep_custody(task, mind, inventory, target, tools, evidence)
     verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)
     reasons = [str(finding) for finding in verdict.unmet]
     if mind.opened is not None:

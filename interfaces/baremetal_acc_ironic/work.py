@@ -193,8 +193,7 @@ def _planned(
         mind = replace(mind, overrides=(*asked, *others))
         tools = tools_of(task, mind)
     hold = _hold(task, flow)
-    kept = with_custody(replace(mind, job=None), inventory, target, tools, evidence(mind, flow))
-    mind = replace(mind, custody=kept.custody)
+    mind = keep_custody(task, mind, inventory, target, tools, evidence(mind, flow))
     doubted = custody.in_doubt(mind.custody, inventory, tools.baseline, target.node, inventory.at)
     suspects = quarantine.suspects(mind.quarantined, inventory)
     made = plan(
@@ -372,6 +371,18 @@ def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools:
     if mind.job is not None and not mind.job.ended:
         return mind
     kept = custody_feed.looked(mind.custody, inventory, target, with_tools, proof, lifecycle=mind.lifecycle)
+    return replace(mind, custody=kept)
+
+
+def keep_custody(
+    task: Any, mind: Memory, inventory: Inventory, target: Target, with_tools: Tools, proof: Iterable[Engagement]
+) -> Memory:
+    """What is remembered, with the custody after a whole reading before a job, or by a verification. Stored at once.
+
+    What the reading has found open stays found, whatever becomes of the step.
+    """
+    kept = with_custody(replace(mind, job=None), inventory, target, with_tools, proof).custody
+    memory.store(task.node, replace(memory.load(task.node), custody=kept))
     return replace(mind, custody=kept)
 
 

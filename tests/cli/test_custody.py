@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import requests
 
 from baremetal_acc.emulator.image import build_image
 from tests.cli.desk import BASELINE, NEW_GPU, Done
@@ -43,6 +44,22 @@ def wait_for_power(machine: Any, power: str) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(power)
+
+
+def set_locks(machine: Any, *, closed: bool) -> None:
+    """Somebody with the operator's password, behind our back."""
+    bmc = machine.bmcs['host']
+    with requests.Session() as http:
+        http.trust_env, http.verify, http.auth = False, bmc.verify_ca, (bmc.username, bmc.password)
+        for number in (0, 1):
+            for path, body in (
+                (f'Chassis/HGX_ERoT_GPU_{number}', {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': not closed}}}),
+                (f'UpdateService/FirmwareInventory/HGX_FW_GPU_{number}', {'WriteProtected': closed}),
+            ):
+                url = f'{bmc.address}/redfish/v1/{path}'
+                tag = http.get(url, timeout=10).headers.get('ETag')
+                answer = http.patch(url, json=body, headers={'If-Match': tag} if tag else {}, timeout=10)
+                assert answer.ok, answer.text
 
 
 def write(machine: Any, image: bytes) -> None:
@@ -129,6 +146,12 @@ def test_somebody_answers_for_what_cards_run_until_a_day(desk, emulated_machine)
     assert 0 == again.code, again.err
     assert [] == machine.log()
     assert [True, True] == [c['holds'] for c in chains(desk.run('custody', 'show', '-f', 'json', *desk.options))]
+
+    set_locks(machine, closed=False)
+    assert 3 == desk.run('verify', *desk.options).code
+    set_locks(machine, closed=True)
+    found = desk.run('custody', 'show', '-f', 'json', *desk.options)
+    assert {'path-open'} == {c['broken'] for c in chains(found)}, 'whoever has closed them again, a verification saw them open'
 
 
 def test_custody_before_any_job_is_kept(desk, emulated_machine):

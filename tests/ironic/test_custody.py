@@ -126,6 +126,20 @@ class TestChain(CustodyCase):
         assert "the operator's" == self.cards_run()
         assert {None} == self.causes()
 
+    def test_a_lock_that_a_verification_found_open_breaks_it_though_somebody_closes_it_again(self) -> None:
+        """The verification has failed; what it has read is kept."""
+        self.to_available()
+        self.edit_state(states.MANAGEABLE)
+        self.set_locks(closed=False)
+        self.clean('verify_accelerators')
+        assert states.CLEANFAIL == self.settle()
+        self.set_locks(closed=True)
+        self.clear()
+        self.edit_state(states.AVAILABLE)
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert {BreakCause.PATH_OPEN} == self.causes()
+
     def test_unlocking_a_card_breaks_nothing_while_its_host_stays_off(self) -> None:
         """Its BMC shows that it did; one that was on shows that, too."""
         self.to_available()

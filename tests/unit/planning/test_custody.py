@@ -399,6 +399,14 @@ def test_two_intervals_are_joined_as_the_weaker_of_them(kinds, first):
     assert (at(0), at(2)) == (found[0].since, found[0].until)
 
 
+def test_a_clock_that_was_put_back_covers_nothing():
+    """Nobody can say how far apart the two readings are."""
+    assert BreakCause.HOST_UNSEEN == judged(card(5, OFF, closed=False), card(0, OFF, closed=False))
+    kept = begun(card(5, OFF, closed=False, reset='1'))
+    kept = read(read(kept, card(6, OFF, closed=False, reset='1')), card(0, OFF, closed=False, reset='2'), settles=LIMIT)
+    assert BreakCause.HOST_RAN is chain(kept).broken.cause
+
+
 def test_a_break_names_what_showed_it():
     """The System, or nothing where none is known."""
     assert v.SYSTEM == custody.between(card(0, OFF, closed=False), card(5, ON, closed=False), blind_limit=LIMIT).ref

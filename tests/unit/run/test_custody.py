@@ -9,7 +9,7 @@ import pytest
 
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, Origin, Strength
-from baremetal_acc.model.inventory import PowerState, TaskState
+from baremetal_acc.model.inventory import Gap, PowerState, TaskState
 from baremetal_acc.model.job import Done, Failed
 from baremetal_acc.planning import custody
 from baremetal_acc.run import custody_feed, observe
@@ -220,3 +220,16 @@ def test_a_lock_that_a_job_opens_counts_as_open_from_there():
     while 'release' not in bench.machine.log:
         job, _ = bench.turn(job)
     assert Access.OPEN is job.custody.of(v.GPU).seen.access
+
+
+@pytest.mark.parametrize('hides', [True, False])
+def test_a_card_that_may_lie_behind_what_could_not_be_read_breaks_no_chain(hides):
+    """The next reading says; one that is simply not shown may be anywhere."""
+    bench = Bench(machine=Machine(version=v.NEW))
+    inventory = observe(bench.target, bench.tools, bench.now)
+    kept = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+    kept = custody.begun(kept, v.GPU, Origin.WRITTEN, bench.now, by=['gpu-new'])
+    gaps = (Gap(ref=v.ref('Systems/1/Processors'), reason='HTTP 503', hides=hides),)
+    seen = replace(inventory, accelerators=(), gaps=gaps)
+    kept = custody_feed.looked(kept, seen, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+    assert hides is custody.holds(kept.of(v.GPU), bench.now)
