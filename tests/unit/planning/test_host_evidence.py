@@ -78,9 +78,10 @@ def test_what_is_learnt_of_a_bmc_holds_all_of_a_reading() -> None:
 
 def test_what_the_last_release_has_stored_is_read() -> None:
     """It says nothing of what it did not know; and what is stored now comes back as it was."""
-    assert HostReading(power=PowerState.OFF, last_reset='monday') == decode(HostReading, {'power': 'Off', 'last_reset': 'monday'})
-    facts = {'name': 'host', 'address': 'a', 'session': '', 'power': 'Off', 'last_reset': 'monday'}
-    assert HostReading(power=PowerState.OFF, last_reset='monday') == decode(BmcFacts, facts).host
+    stored = {'power': 'Off', 'last_reset': 'monday'}
+    known = HostReading(power=PowerState.OFF, last_reset='monday')
+    assert known == decode(HostReading, stored)
+    assert known == decode(BmcFacts, {'name': 'host', 'address': 'a', 'session': '', **stored}).host
     assert OFF == decode(HostReading, encode(OFF))
 
 
