@@ -272,7 +272,10 @@ class Connection(Protocol):
         """
 
     def host(self, system: Ref) -> HostReading:
-        """Power state and LastResetTime of a System, read now, in one request where the protocol allows.
+        """Power state of a System and what is said beside it of its last start, read now.
+
+        It is read at each poll and stays cheap: one request over Redfish, two over IPMI. What takes more is None here, and is
+        in the facts of :meth:`look`.
 
         :raises BmcError: it could not be read.
         """

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 from baremetal_acc.decide import evidence
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory
 from baremetal_acc.model.job import Action, Engage, Flash, Program, Release
 from baremetal_acc.model.lock import LockReading, LockState, WritePath
 from baremetal_acc.model.ref import AcceleratorId, Ref
@@ -132,9 +132,23 @@ def remembered(before: Inventory | None, now: Inventory) -> Inventory:
     return Inventory(
         target=now.target,
         at=now.at,
-        bmcs=tuple(replace(b, session='', update=None, active_tasks=(), last_reset=None) for b in now.bmcs),
+        bmcs=tuple(_bmc(b) for b in now.bmcs),
         accelerators=tuple(sorted(devices, key=lambda a: a.id)),
         gaps=tuple(g for g in now.gaps if g.hides),
+    )
+
+
+def _bmc(facts: BmcFacts) -> BmcFacts:
+    """What was learnt of a BMC, without what changes by itself."""
+    return BmcFacts(
+        name=facts.name,
+        address=facts.address,
+        session='',
+        product=facts.product,
+        firmware_version=facts.firmware_version,
+        system=facts.system,
+        power=facts.power,
+        accounts=facts.accounts,
     )
 
 

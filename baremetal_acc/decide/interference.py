@@ -336,8 +336,12 @@ def lost_locks(job: Job, inventory: Inventory, verdict: Verdict, now: datetime) 
 def _may_have_run(job: Job, inventory: Inventory) -> bool:
     """A host that the job has held is not proven to be off ever since."""
     hosts = hosts_of(job, inventory)
-    off = {mark.system: HostReading(power=PowerState.OFF, last_reset=mark.last_reset) for mark in job.held_off}
-    return bool(_given_back(job)) or any(hosts.get(system) != seen for system, seen in off.items())
+    return bool(_given_back(job)) or not all(_is_as_left(mark, hosts.get(mark.system)) for mark in job.held_off)
+
+
+def _is_as_left(mark: HeldOff, seen: HostReading | None) -> bool:
+    """A System was read off, with the last reset that it had when it was first read off."""
+    return seen is not None and seen.power is PowerState.OFF and seen.last_reset == mark.last_reset
 
 
 def _given_back(job: Job) -> tuple[Ref, ...]:

@@ -13,7 +13,8 @@ Both are plain HTTP on loopback, for tests and the demo; nobody logs in.
 * ``GET /control/counters``: requests, repeated ones, connections and peaks per BMC.
 * ``GET POST DELETE /control/faults``: the rules of :mod:`baremetal_acc.emulator.fault`; ``DELETE ?id=`` takes one away.
 * ``POST /control/advance`` ``{"seconds"}``: move the clock.
-* ``POST /control/power`` ``{"system", "reset_type"}``: somebody presses the button.
+* ``POST /control/power`` ``{"system", "reset_type", "cause"}``: somebody presses the button, or what ``cause``
+  names starts it: ``CLOCK``, ``MAINS``, ``WATCHDOG``.
 """
 
 import json
@@ -27,7 +28,7 @@ from baremetal_acc.emulator.front import BodyTooLarge, Front, read_body
 from baremetal_acc.emulator.image import BadImage, Image, ImageReader
 from baremetal_acc.emulator.journal import Journal
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Refused
+from baremetal_acc.emulator.parts import Cause, Refused
 from baremetal_acc.emulator.service import Reply, Request
 
 CHUNK = 64 * 1024
@@ -169,7 +170,10 @@ async def _control(http: web.BaseRequest, request: Request, machine: Machine) ->
         case 'POST', '/control/power':
             wanted = json.loads(await read_body(http))
             try:
-                machine.reset_system(str(wanted.get('system', 'host')), str(wanted['reset_type']))
+                cause = Cause.__members__.get(str(wanted.get('cause', Cause.POWER_BUTTON.name)))
+                if cause is None:
+                    return Reply(status=400, body={'error': f'no such cause; there are {", ".join(Cause.__members__)}'})
+                machine.reset_system(str(wanted.get('system', 'host')), str(wanted['reset_type']), cause=cause)
             except Refused as why:
                 return Reply(status=409, body={'error': str(why)})
             return Reply(status=204)

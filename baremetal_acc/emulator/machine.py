@@ -20,11 +20,13 @@ from baremetal_acc.emulator.image import BadImage, Image, Kind
 from baremetal_acc.emulator.parts import (
     Bank,
     Bmc,
+    Cause,
     Component,
     Power,
     Refused,
     Restart,
     Setting,
+    Start,
     System,
     Task,
     TaskState,
@@ -288,15 +290,21 @@ class Machine:
 
     # -- power --------------------------------------------------------------------------------------------------------
 
-    def reset_system(self, name: str, reset_type: str) -> None:
+    def reset_system(
+        self, name: str, reset_type: str, *, cause: Cause = Cause.POWER_BUTTON, channel: int | None = None
+    ) -> None:
         """ComputerSystem.Reset. What is already so stays so and is no error, as on OpenBMC.
 
+        :param cause: who asks for it: a hand on the machine, unless it is said otherwise.
+        :param channel: of IPMI, by which it was asked for.
         :raises Refused: a graceful restart of a system that is off, or a change under way.
         """
         system = self.systems[name]
         if system.power in (Power.POWERING_ON, Power.POWERING_OFF) or system.booting:
             raise Refused('in-transition', f'{name} is changing its power already')
         is_on = system.power is Power.ON
+        by_hand = Cause.RESET_BUTTON if is_on and cause is Cause.POWER_BUTTON else cause
+        system.asked = Start(cause=by_hand, channel=channel)
         if is_on is not (reset_type in ('On', 'ForceOn')):
             self._note_cut(name, reset_type)
         match reset_type:
@@ -342,18 +350,26 @@ class Machine:
 
     def _power_on(self, system: System, depth: Restart) -> None:
         system.power = Power.POWERING_ON
+        system.state_since = system.on_since = self._now()
         self._later(self.reset_seconds, 'up', system.name, str(int(depth)))
 
     def _restart(self, system: System) -> None:
         system.booting = True
+        system.state_since = self._now()
         self._later(self.reset_seconds, 'up', system.name, str(int(Restart.WARM)))
 
     def _happen_off(self, event: _Event) -> None:
-        self.systems[event.subject].power = Power.OFF
+        system = self.systems[event.subject]
+        system.power = Power.OFF
+        system.state_since = event.due
+        system.on_seconds = system.on_for(event.due)
+        system.on_since = None
+        system.log(event.due)
 
     def _happen_cycle(self, event: _Event) -> None:
         system = self.systems[event.subject]
         system.power = Power.POWERING_ON
+        system.state_since = event.due
         self._later(self.reset_seconds / 2, 'up', system.name, str(int(Restart.COLD)))
 
     def _happen_up(self, event: _Event) -> None:
@@ -362,8 +378,12 @@ class Machine:
     def _restarted(self, system: System, depth: Restart, at: float) -> None:
         system.power = Power.ON
         system.booting = False
-        system.last_reset = at
+        system.last_reset = system.state_since = at
         system.resets += 1
+        system.start = system.asked
+        if depth is Restart.COLD:
+            system.power_on = system.asked
+        system.log(at)
         for setting in self.settings.values():
             if setting.system != system.name:
                 continue
@@ -913,6 +933,12 @@ class Machine:
                     'booting': system.booting,
                     'last_reset': system.last_reset - now,
                     'resets': system.resets,
+                    'state_since': system.state_since - now,
+                    'on_since': None if system.on_since is None else system.on_since - now,
+                    'on_seconds': system.on_seconds,
+                    'starts': [[one.cause.value, one.channel] for one in (system.asked, system.start, system.power_on)],
+                    'logged': system.logged,
+                    'logged_at': system.logged_at - now,
                 }
                 for name, system in self.systems.items()
             },
@@ -959,6 +985,15 @@ class Machine:
                 system.booting = stored['booting']
                 system.last_reset = now + stored['last_reset']
                 system.resets = stored['resets']
+                if 'state_since' in stored:  # else it was stored before there was such a thing
+                    system.state_since = now + stored['state_since']
+                    system.on_since = None if stored['on_since'] is None else now + stored['on_since']
+                    system.on_seconds = stored['on_seconds']
+                    starts = [Start(cause=Cause(cause), channel=channel) for cause, channel in stored['starts']]
+                    system.asked, system.start, system.power_on = starts
+                    system.logged, system.logged_at = stored['logged'], now + stored['logged_at']
+                elif system.power is Power.OFF:
+                    system.on_since = None
         for name, stored in document['bmcs'].items():
             if (bmc := self.bmcs.get(name)) is not None:
                 bmc.next_task = stored['next_task']

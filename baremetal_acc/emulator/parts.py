@@ -161,9 +161,41 @@ class Way:
     slot: int | None = None
 
 
+class Cause(IntEnum):
+    """What has started a system. Source: IPMI 2.0 revision 1.1, section 28.11, whose numbers these are."""
+
+    UNKNOWN = 0x0
+    COMMAND = 0x1
+    RESET_BUTTON = 0x2
+    POWER_BUTTON = 0x3
+    WATCHDOG = 0x4
+    OEM = 0x5
+    MAINS = 0x6
+    SOFT_RESET = 0xA
+    CLOCK = 0xB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What has started a system.
+
+    :ivar channel: of a command over IPMI, the channel that it came by.
+    """
+
+    cause: Cause = Cause.POWER_BUTTON
+    channel: int | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class System:
-    """Something with a power button. ``powered_by`` names the system whose cold start is also a cold start of this one."""
+    """Something with a power button. ``powered_by`` names the system whose cold start is also a cold start of this one.
+
+    :ivar state_since: since when its progress of booting is what it is.
+    :ivar on_since: since when its power is on; None: it is off. ``on_seconds`` is how long it was on before that.
+    :ivar asked: what will have started it, once the start that is under way is done; ``start`` what has started it last, and
+        ``power_on`` what has last brought it from off to on.
+    :ivar logged: entries in the log of its BMC, the last of ``logged_at``: one for each start and each power-off.
+    """
 
     name: str
     bmc: str
@@ -173,6 +205,23 @@ class System:
     booting: bool = False
     powered_by: str | None = None
     resets: int = 0
+    state_since: float = UP_SINCE
+    on_since: float | None = UP_SINCE
+    on_seconds: float = 0.0
+    asked: Start = field(default_factory=Start)
+    start: Start = field(default_factory=Start)
+    power_on: Start = field(default_factory=Start)
+    logged: int = 1
+    logged_at: float = UP_SINCE
+
+    def on_for(self, now: float) -> float:
+        """For how many seconds it has been on in all."""
+        return self.on_seconds + (0.0 if self.on_since is None else now - self.on_since)
+
+    def log(self, at: float) -> None:
+        """An entry more in the log."""
+        self.logged += 1
+        self.logged_at = at
 
 
 @dataclass(slots=True, kw_only=True)

@@ -81,12 +81,13 @@ class Remote:
         """Move the clock of the machine."""
         self._ask('POST', 'advance', {'seconds': seconds})
 
-    def power(self, reset_type: str, system: str = 'host') -> None:
-        """Press the button of a system.
+    def power(self, reset_type: str, system: str = 'host', *, cause: str = 'POWER_BUTTON') -> None:
+        """Press the button of a system; or let it be started by something else.
 
+        :param cause: a name of :class:`baremetal_acc.emulator.parts.Cause`.
         :raises ValueError: it is changing its power already.
         """
-        self._ask('POST', 'power', {'system': system, 'reset_type': reset_type})
+        self._ask('POST', 'power', {'system': system, 'reset_type': reset_type, 'cause': cause})
 
     def devices(self) -> dict[str, Any] | None:
         """The cards that the host sees; None while it is off."""

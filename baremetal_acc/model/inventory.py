@@ -49,15 +49,41 @@ class PowerState(StrEnum):
     UNKNOWN = 'Unknown'
 
 
+class PowerEvent(StrEnum):
+    """What Get Chassis Status says of the last change of power. Source: IPMI 2.0 revision 1.1, section 28.2."""
+
+    MAINS_LOST = 'mains-lost'
+    OVERLOAD = 'overload'
+    INTERLOCK = 'interlock'
+    FAULT = 'fault'
+    ON_BY_COMMAND = 'on-by-command'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
-    """Whether a System is on, and when it was last reset, of one and the same read.
+    """Whether a System is on, and what its BMC says of when and why it was started.
 
-    :ivar last_reset: LastResetTime as the BMC writes it, None where it has none; only compared for being another than before.
+    Everything but ``power`` is None where the BMC does not say it, or where this way of reading does not ask for it. Texts are
+    only compared for being another than before. What a change of each shows, and what it does not, is in
+    :mod:`baremetal_acc.planning.host_evidence`.
+
+    :ivar last_reset: ComputerSystem.LastResetTime, as the BMC writes it.
+    :ivar boot_progress: ComputerSystem.BootProgress: LastState with LastStateTime and LastBootTimeSeconds, those that it has.
+    :ivar bmc_reset: Manager.LastResetTime of the BMC itself.
+    :ivar power_on_hours: Get POH Counter, in minutes.
+    :ivar restart_cause: Get System Restart Cause, with the channel of a command; None also where the BMC does not know it.
+    :ivar power_event: Get Chassis Status, the byte on the last power event.
+    :ivar log_mark: Get SEL Info: number of entries, and when the last one was added.
     """
 
     power: PowerState
     last_reset: str | None = None
+    boot_progress: str | None = None
+    bmc_reset: str | None = None
+    power_on_hours: int | None = None
+    restart_cause: str | None = None
+    power_event: frozenset[PowerEvent] | None = None
+    log_mark: str | None = None
 
 
 class TaskState(StrEnum):
@@ -176,7 +202,7 @@ class BmcFacts:
     :ivar system: that System.
     :ivar active_tasks: tasks that still run.
     :ivar accounts: who may log in; None where the driver does not ask.
-    :ivar last_reset: of that System, as of :class:`HostReading`.
+    :ivar last_reset: of that System, and so is all that follows it: as of :class:`HostReading`.
     """
 
     name: BmcName
@@ -190,11 +216,26 @@ class BmcFacts:
     active_tasks: tuple[TaskReading, ...] = ()
     accounts: Accounts | None = None
     last_reset: str | None = None
+    boot_progress: str | None = None
+    bmc_reset: str | None = None
+    power_on_hours: int | None = None
+    restart_cause: str | None = None
+    power_event: frozenset[PowerEvent] | None = None
+    log_mark: str | None = None
 
     @property
     def host(self) -> HostReading:
         """What was read of that System."""
-        return HostReading(power=self.power, last_reset=self.last_reset)
+        return HostReading(
+            power=self.power,
+            last_reset=self.last_reset,
+            boot_progress=self.boot_progress,
+            bmc_reset=self.bmc_reset,
+            power_on_hours=self.power_on_hours,
+            restart_cause=self.restart_cause,
+            power_event=self.power_event,
+            log_mark=self.log_mark,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

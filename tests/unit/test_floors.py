@@ -197,6 +197,8 @@ def test_every_room_has_its_rule(tree: Path) -> None:
         ('baremetal_acc.model.x', 'import requests', 'standard library only'),
         ('baremetal_acc.decide.x', 'from baremetal_acc import bmc', 'may not import baremetal_acc.bmc'),
         ('baremetal_acc.decide.x', 'import tenacity', 'standard library only'),
+        ('baremetal_acc.planning.x', 'from baremetal_acc.bmc import api', 'may not import baremetal_acc.bmc'),
+        ('baremetal_acc.planning.x', 'import tenacity', 'standard library only'),
         ('baremetal_acc.decide.x', 'def f():\n    from ..bmc import api', 'x:2 may not import baremetal_acc.bmc.api'),
         ('baremetal_acc.bmc.x', 'import baremetal_acc.locks.api', 'may not import baremetal_acc.locks.api'),
         ('baremetal_acc.bmc.x', 'from baremetal_acc.conf import x', 'may not import baremetal_acc.conf.x'),

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from baremetal_acc.errors import BmcUnsupported
-from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, Ref
+from tests.wire.conftest import NOW
 
 SYSTEM = Ref(bmc=HOST, uri='/redfish/v1/Systems/1')
 TARGET = '/redfish/v1/Systems/1/Actions/ComputerSystem.Reset'
@@ -100,6 +101,79 @@ def test_the_last_reset_is_text_to_compare(bmc: Any) -> None:
         assert '0000-00-00T00:00:00Z' == connection.last_reset(SYSTEM)
         del bmc.tree[SYSTEM.uri]['LastResetTime']
         assert connection.last_reset(SYSTEM) is None
+
+
+PROGRESS: tuple[tuple[Any, str | None], ...] = (
+    (None, None),
+    ({}, None),
+    ({'LastState': 'OSRunning', 'LastStateTime': '2026-11-22T10:00:00Z'}, 'OSRunning 2026-11-22T10:00:00Z'),
+    ({'LastState': 'None'}, 'None'),
+    ({'LastState': 'None', 'LastStateTime': '2026-11-22T10:00:00Z'}, 'None 2026-11-22T10:00:00Z'),
+    ({'LastState': 'OEM', 'OemLastState': 'OsIsRunning'}, 'OEM OsIsRunning'),
+    ({'LastState': 'OSRunning', 'LastBootTimeSeconds': 114}, 'OSRunning 114.000 s'),
+    ({'LastState': 'OSRunning', 'LastBootTimeSeconds': 114.0}, 'OSRunning 114.000 s'),
+    ({'LastState': 'OSRunning', 'LastBootTimeSeconds': True}, 'OSRunning'),
+    ({'LastState': 'OSRunning', 'LastBootTimeSeconds': '114'}, 'OSRunning'),
+    ({'LastState': 'OSRunning', 'LastBootTimeSeconds': -1}, 'OSRunning'),
+    ({'LastState': 'OSRunning', 'LastBootTimeSeconds': 10**400}, 'OSRunning'),
+    ({'LastState': 5, 'LastStateTime': None, 'LastBootTimeSeconds': None}, None),
+    ('OSRunning', None),
+    ([], None),
+)
+
+
+@pytest.mark.parametrize(('shown', 'means'), PROGRESS)
+def test_a_poll_of_the_host_tells_how_far_it_has_booted_in_the_one_request(bmc: Any, shown: Any, means: str | None) -> None:
+    """Of a host that is off the state is the word None, which is a value; what has the wrong type says nothing."""
+    bmc.tree[SYSTEM.uri] |= {'PowerState': 'Off', 'LastResetTime': '2026-11-22T09:59:00Z', 'BootProgress': shown}
+    with bmc.connect() as connection:
+        before = len(bmc.seen)
+        found = connection.host(SYSTEM)
+        assert [('GET', SYSTEM.uri)] == bmc.seen[before:]
+        facts = connection.look(NOW).facts
+    assert HostReading(power=PowerState.OFF, last_reset='2026-11-22T09:59:00Z', boot_progress=means) == found
+    assert found == facts.host
+
+
+MANAGER = '/redfish/v1/Managers/bmc'
+OTHER = '/redfish/v1/Managers/other'
+
+
+@pytest.mark.parametrize(
+    ('provider', 'managed_by', 'shown'),
+    [
+        (None, [MANAGER], 'sunday'),
+        (MANAGER, [OTHER], 'sunday'),
+        (MANAGER, [], 'sunday'),
+        (None, [MANAGER, OTHER], None),
+        (None, [], None),
+        ('/redfish/v1/Managers/gone', [MANAGER], None),
+        ('https://evil.example/redfish/v1/Managers/bmc', [], None),
+    ],
+)
+def test_a_look_tells_when_the_bmc_itself_was_reset(bmc: Any, provider: Any, managed_by: Any, shown: Any) -> None:
+    """Of the Manager that answers us, and of no other; at most the Managers are read, and no gap hides a device for them."""
+    bmc.collection('/redfish/v1/Managers', 'bmc', 'other')
+    bmc.put(MANAGER, LastResetTime='sunday')
+    bmc.put(OTHER, LastResetTime='never')
+    if provider is not None:
+        bmc.tree['/redfish/v1']['Links'] = {'ManagerProvidingService': {'@odata.id': provider}}
+    bmc.tree[SYSTEM.uri]['Links'] = {'ManagedBy': [{'@odata.id': uri} for uri in managed_by]}
+    with bmc.connect() as connection:
+        look = connection.look(NOW)
+        assert connection.host(SYSTEM).bmc_reset is None
+    assert (shown, shown) == (look.facts.bmc_reset, look.facts.host.bmc_reset)
+    assert () == tuple(gap for gap in look.gaps if gap.hides)
+    assert 2 >= sum('/Managers' in uri for _, uri in bmc.seen)
+
+
+def test_managers_that_cannot_be_read_are_no_gap_of_a_look(bmc: Any) -> None:
+    """Locks tell that, where they need them."""
+    bmc.tree[SYSTEM.uri]['Links'] = {'ManagedBy': [{'@odata.id': MANAGER}]}
+    del bmc.tree['/redfish/v1/Managers']
+    with bmc.connect() as connection:
+        look = connection.look(NOW)
+    assert (None, ()) == (look.facts.bmc_reset, look.gaps)
 
 
 def test_a_reset_target_off_the_bmc_is_not_posted_to(bmc: Any, reply: Callable[..., Any]) -> None:

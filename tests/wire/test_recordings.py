@@ -227,6 +227,46 @@ def test_the_locks_of_a_whole_machine_are_read(name: str, recording: Callable[[s
     assert 6 >= len(bmc.seen) - before
 
 
+HISTORY: dict[str, tuple[str | None, str | None, str | None]] = {
+    'nvidia/gh200': (
+        '2024-08-23T17:25:40+00:00',
+        'OSRunning 2024-08-23T17:27:19.763200+00:00',
+        '2024-08-22T22:58:46+00:00',
+    ),
+    'nvidia/bluefield3': (
+        '1970-01-01T00:00:00+00:00',
+        'OEM OsIsRunning 1970-01-21T01:08:26.189979+00:00',
+        '2024-11-08T23:09:30+00:00',
+    ),
+    'dmtf/rackmount': ('2021-03-13T04:02:57+06:00', 'OSRunning 2021-03-13T04:14:13+06:00 676.000 s', None),
+    'dmtf/smartnic': (None, None, None),
+    'supermicro/hgx-h100-8gpu': (None, 'SystemHardwareInitializationComplete', '2023-11-30T20:33:42Z'),
+    'lenovo/sr670v2-8xl40-bluefield2': (None, None, None),
+    'dell/r750-h100-bluefield2': ('2024-06-11T00:14:47-05:00', None, '2024-03-08T20:38:30-06:00'),
+    'hpe/dl380a-gen11-2xh100nvl': (None, 'OSRunning 114.000 s', None),
+}
+"""What a recorded BMC says of the last start of its host: LastResetTime, BootProgress, and LastResetTime of itself."""
+
+
+@pytest.mark.parametrize('name', sorted(DIFFERENCES))
+def test_what_a_recorded_bmc_says_of_the_last_start_of_its_host(name: str, recording: Callable[[str], Any]) -> None:
+    """A look and a poll say the same of the System; the Manager is read by a look alone, for nothing where locks are read."""
+    bmc = recording(name)
+    with bmc.connect() as connection:
+        look = connection.look(NOW)
+        seen = len(bmc.seen)
+        for mechanism in mechanisms():
+            for accelerator in look.accelerators:
+                mechanism.read(accelerator, [look.reader], NOW)
+        managers = [uri for _, uri in bmc.seen if '/Managers' in uri]
+        host = look.facts.host
+        assert HISTORY[name] == (host.last_reset, host.boot_progress, host.bmc_reset)
+        if look.facts.system is not None:
+            assert replace(host, bmc_reset=None) == connection.host(look.facts.system)
+    assert len(managers) == len(set(managers))
+    assert 2 >= sum('/Managers' in uri for _, uri in bmc.seen[:seen]) or name == 'nvidia/bluefield3'
+
+
 def test_what_only_a_vendors_own_resource_says_is_found(recording: Callable[[str], Any]) -> None:
     """The slot of a GPU (HPE) and its firmware version (Dell) are nowhere else."""
     first = recording('hpe/dl380a-gen11-2xh100nvl').look().accelerators[0]

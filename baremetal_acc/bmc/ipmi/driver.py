@@ -28,7 +28,20 @@ from urllib.parse import urlsplit
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.ipmi import device, firewall, fitting, fru, hpm, inventory, masks, place, resource, update, users
+from baremetal_acc.bmc.ipmi import (
+    chassis,
+    device,
+    firewall,
+    fitting,
+    fru,
+    hpm,
+    inventory,
+    masks,
+    place,
+    resource,
+    update,
+    users,
+)
 from baremetal_acc.bmc.ipmi.bridge import Bridge
 from baremetal_acc.bmc.ipmi.device import Path
 from baremetal_acc.bmc.ipmi.documents import IpmiReader, IpmiWriter, no_such, observed_firewall
@@ -50,7 +63,7 @@ LOG = logging.getLogger(__name__)
 
 _T = TypeVar('_T')
 
-_CHASSIS_STATUS, _CHASSIS_CONTROL, _COLD_RESET = 0x01, 0x02, 0x02
+_CHASSIS_CONTROL, _COLD_RESET = 0x02, 0x02
 _CONTROL = {PowerState.OFF: 0x00, PowerState.ON: 0x01, ResetKind.POWER_CYCLE: 0x02, ResetKind.SYSTEM_RESET: 0x03}
 """What Chassis Control is told. Source: IPMI 2.0 revision 1.1, section 28.3."""
 
@@ -151,15 +164,15 @@ class IpmiConnection:
             seen = device.look(self._raw, patience)
             gaps: list[Gap] = []
             targets = [t for c in seen.controllers if c.device is not None if (t := self._target(c.path, gaps)) is not None]
-            power = self._power(gaps)
+            host = self._host(gaps)
             closed = masks.read(lambda: self._as_may((), masks.observe))
             accounts = users.read(self._to(()), self.address.username or '')
         self._targets = tuple(target.path for target in targets)
-        system = None if power is None else self._ref(resource.CHASSIS)
+        system = None if host is None else self._ref(resource.CHASSIS)
         found = inventory.found(seen, targets, self.address.name, self._devices or table.shipped(), system, gaps)
         LOG.info('%s: %d accelerators among %d boards', self.address.label, len(found.accelerators), len(seen.frus))
         return Look(
-            facts=replace(self._facts(seen, targets, system, power), accounts=accounts),
+            facts=replace(self._facts(seen, targets, system, host), accounts=accounts),
             accelerators=found.accelerators,
             platform_devices=found.platform,
             gaps=found.gaps,
@@ -217,30 +230,33 @@ class IpmiConnection:
                 stack.enter_context(raw.limited(self.address.budget))
             yield
 
-    def _power(self, gaps: list[Gap]) -> PowerState | None:
-        """None: it has no chassis whose power it knows."""
+    def _host(self, gaps: list[Gap]) -> HostReading | None:
+        """What the BMC says of the power of the machine and of its last start; None: it has no chassis whose power it knows.
+
+        :raises BmcError: the BMC can be spoken to no more.
+        """
+        raw = self._to(())
         try:
-            return self._chassis()
+            found = chassis.status(raw)
         except BmcUnsupported:
             return None
         except BmcError as exc:
             gaps.append(Gap(ref=self._ref(resource.CHASSIS), reason=exc.what))
-            return PowerState.UNKNOWN
-
-    def _chassis(self) -> PowerState:
-        """Source: IPMI 2.0 revision 1.1, section 28.2.
-
-        :raises BmcError: it could not be read.
-        """
-        data = ask(self._to(()), NetFn.CHASSIS, _CHASSIS_STATUS, what='Get Chassis Status', least=3)
-        return PowerState.ON if data[0] & 0x01 else PowerState.OFF
+            found = HostReading(power=PowerState.UNKNOWN)
+        return replace(
+            found,
+            restart_cause=chassis.restart_cause(raw),
+            power_on_hours=chassis.power_on_hours(raw),
+            log_mark=chassis.log_mark(raw),
+        )
 
     def _facts(
-        self, seen: device.Look, targets: Sequence[inventory.Target], system: Ref | None, power: PowerState | None
+        self, seen: device.Look, targets: Sequence[inventory.Target], system: Ref | None, host: HostReading | None
     ) -> BmcFacts:
         itself = seen.controllers[0].device
         board = next((one.contents for one in seen.frus if not one.path and one.number == one.lun == 0), None)
         product = board.product.name if board is not None and board.product is not None else None
+        host = host or HostReading(power=PowerState.UNKNOWN)
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
@@ -249,7 +265,11 @@ class IpmiConnection:
             firmware_version=None if itself is None else itself.firmware,
             update=update.facts(inventory.unseen(targets, self.address.name)) if targets else None,
             system=system,
-            power=PowerState.UNKNOWN if power is None else power,
+            power=host.power,
+            power_on_hours=host.power_on_hours,
+            restart_cause=host.restart_cause,
+            power_event=host.power_event,
+            log_mark=host.log_mark,
         )
 
     def _documents(
@@ -287,7 +307,7 @@ class IpmiConnection:
             case Place(part=Part.HPM, number=int(number), back=False):
                 body = resource.of_component(self._as_may(place.path, lambda raw: hpm.component(raw, number)))
             case Place(part=Part.CHASSIS):
-                body = {'PowerState': self._chassis().value}
+                body = {'PowerState': chassis.status(self._to(())).power.value}
             case Place(part=Part.FIREWALL):
                 body = self._as_may((), lambda raw: observed_firewall(raw, uri))
             case _:
@@ -373,14 +393,22 @@ class IpmiConnection:
         :raises BmcError: it could not be read.
         """
         self._check(system, resource.CHASSIS)
-        return self._chassis()
+        return chassis.status(self._to(())).power
 
     def host(self, system: Ref) -> HostReading:
-        """Whether the machine is on, read now; IPMI does not tell when it was last reset."""
-        return HostReading(power=self.power(system))
+        """Whether the machine is on, what the last change of power was, and what has started it last; in two commands.
+
+        Of all that a look asks for, the cause of the last start shows a short one best: another cause is there at once, while
+        hours count in steps that a short start does not fill, and an entry in the log need not be of a start.
+
+        :raises BmcError: it could not be read.
+        """
+        self._check(system, resource.CHASSIS)
+        raw = self._to(())
+        return replace(chassis.status(raw), restart_cause=chassis.restart_cause(raw))
 
     def last_reset(self, system: Ref) -> str | None:
-        """IPMI does not tell it."""
+        """IPMI does not tell when a machine was last reset."""
         return None
 
     # -- writing ------------------------------------------------------------------------------------------------------

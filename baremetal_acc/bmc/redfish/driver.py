@@ -142,7 +142,7 @@ class RedfishConnection:
         ]
         LOG.info('%s: %d accelerators, %d requests so far', self.address.label, len(found), self._connector.requests)
         return Look(
-            facts=self._facts(tree, home, quirks),
+            facts=self._facts(tree, home, quirks, reader),
             accelerators=tuple(sorted(accelerators, key=lambda a: a.id)),
             platform_devices=tuple(sorted(platform, key=lambda p: p.ref)),
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
@@ -260,12 +260,11 @@ class RedfishConnection:
         system.reset(self._connector, system_ref, kind)
 
     def host(self, system_ref: Ref) -> HostReading:
-        """Power state and LastResetTime of a System, of one read.
+        """Power state, LastResetTime and BootProgress of a System, of one read. The Manager is not asked: see :meth:`look`.
 
         :raises BmcError: it could not be read.
         """
-        view = system.read(self._connector, system_ref)
-        return HostReading(power=power_state(view), last_reset=view.literal('LastResetTime'))
+        return system.host(system.read(self._connector, system_ref))
 
     def last_reset(self, system_ref: Ref) -> str | None:
         """LastResetTime as text.
@@ -342,11 +341,12 @@ class RedfishConnection:
         tree.gaps.append(Gap(ref=Ref(bmc=name, uri=f'{ROOT}/Systems'), reason=reason))
         return None
 
-    def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks) -> BmcFacts:
+    def _facts(self, tree: Tree, home: Ref | None, quirks: Quirks, reader: Reader) -> BmcFacts:
         parallel = self.address.parallel_updates or quirks.updates_at_once()
         provider = tree.root.link('Links', 'ManagerProvidingService')
         manager = tree.managers.get(provider or '') or (next(iter(tree.managers.values())) if len(tree.managers) == 1 else None)
         view = tree.systems.get(home.uri) if home is not None else None
+        host = system.host(view) if view is not None else HostReading(power=PowerState.UNKNOWN)
         return BmcFacts(
             name=self.address.name,
             address=self.address.address,
@@ -355,9 +355,30 @@ class RedfishConnection:
             firmware_version=manager.literal('FirmwareVersion') if manager is not None else None,
             update=self._update_facts(tree, max(1, parallel)),
             system=home,
-            power=power_state(view) if view is not None else PowerState.UNKNOWN,
-            last_reset=view.literal('LastResetTime') if view is not None else None,
+            power=host.power,
+            last_reset=host.last_reset,
+            boot_progress=host.boot_progress,
+            bmc_reset=self._bmc_reset(tree, view, reader),
         )
+
+    def _bmc_reset(self, tree: Tree, home: View | None, reader: Reader) -> str | None:
+        """LastResetTime of the Manager that answers us: that of the service, else the only one that manages the System.
+
+        It is read as locks read Managers, so that whoever reads locks after this look asks for nothing twice. That it cannot be
+        read hides no device.
+        """
+        root = View(tree.root.ref, tree.root.body, [])
+        links = root.links('Links', 'ManagerProvidingService')
+        if not links and home is not None:
+            links = View(home.ref, home.body, []).links('Links', 'ManagedBy')
+        if len(links) != 1:
+            return None
+        try:
+            reader.collection(root.link('Managers') or f'{ROOT}/Managers')
+            return View.of(reader.get(links[0]), []).literal('LastResetTime')
+        except BmcError as exc:
+            LOG.info('%s', exc)
+            return None
 
     def _update_facts(self, tree: Tree, parallel: int) -> UpdateFacts | None:
         if tree.update is None:

@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a System on, and how is it, or a Manager, switched or reset?
+"""Is a System on, what shows that it was started, and how is it, or a Manager, switched or reset?
 
-Source: DSP8010 2025.4, ComputerSystem v1_27_0 and Manager v1_24_0, Reset; ActionInfo v1.
+Source: DSP8010 2025.4, ComputerSystem v1_27_0 (LastResetTime, BootProgress) and Manager v1_24_0, Reset; ActionInfo v1.
 """
 
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
-from baremetal_acc.bmc.redfish.parse import View
+from baremetal_acc.bmc.redfish.parse import View, power_state
 from baremetal_acc.bmc.redfish.reader import fresh
 from baremetal_acc.errors import BmcError, BmcUnsupported
-from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 
@@ -26,6 +26,38 @@ WORDS: dict[ResetKind, tuple[str, ...]] = {
 """The ResetTypes that bring about a kind, the preferred first. A restart is no power cycle."""
 
 SWITCH: dict[PowerState, tuple[str, ...]] = {PowerState.ON: ('On', 'ForceOn'), PowerState.OFF: ('ForceOff',)}
+
+
+_LONGEST_BOOT = 10**9
+"""Seconds. What is more is no time that a boot has taken."""
+
+
+def host(view: View) -> HostReading:
+    """Whether a System is on, and what it says of its last start: no request more."""
+    return HostReading(
+        power=power_state(view),
+        last_reset=view.literal('LastResetTime'),
+        boot_progress=_boot_progress(view.part('BootProgress')),
+    )
+
+
+def _boot_progress(progress: View | None) -> str | None:
+    """Its state with its time, and how long the last boot took, those that there are.
+
+    The state of a host that is off is the word ``None``, which is a value like any other.
+    """
+    if progress is None:
+        return None
+    state = 'None' if progress.body.get('LastState') == 'None' else progress.literal('LastState')
+    seconds = progress.body.get('LastBootTimeSeconds')
+    is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds < _LONGEST_BOOT
+    said = (
+        state,
+        progress.literal('OemLastState'),
+        progress.literal('LastStateTime'),
+        f'{seconds:.3f} s' if is_time else None,
+    )
+    return ' '.join(filter(None, said)) or None
 
 
 def read(connector: Connector, system: Ref) -> View:

@@ -13,11 +13,12 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from baremetal_acc.emulator.access import User
 from baremetal_acc.emulator.image import Kind
-from baremetal_acc.emulator.ipmi.chassis import Chassis, Control
+from baremetal_acc.emulator.ipmi.chassis import Chassis, Control, History
 from baremetal_acc.emulator.ipmi.controller import (
     APP,
     IPMB,
@@ -33,6 +34,7 @@ from baremetal_acc.emulator.ipmi.controller import (
     Refusal,
     Request,
 )
+from baremetal_acc.emulator.ipmi.event_log import EventLog
 from baremetal_acc.emulator.ipmi.firewall import Firewall
 from baremetal_acc.emulator.ipmi.fru import Board, FruDevices, inventory
 from baremetal_acc.emulator.ipmi.hpm import Ability, ExtendedLan, Part, Times, Upgrades
@@ -47,7 +49,7 @@ from baremetal_acc.emulator.ipmi.upgrade_image import MOST_COMPONENTS, version_b
 from baremetal_acc.emulator.ipmi.users import Users
 from baremetal_acc.emulator.ipmi.wire import Wire
 from baremetal_acc.emulator.machine import Keeper, Machine
-from baremetal_acc.emulator.parts import Power, Refused
+from baremetal_acc.emulator.parts import Cause, Power, Refused
 
 BMC_BOARD = ''
 """The board that the BMC itself is on, among the boards of a machine; the others are those of cards, by device."""
@@ -61,6 +63,7 @@ _NAME_BYTES = 11
 _MAKERS_NETFN, _MAKERS_COMMANDS = 0x32, (0x01, 0x81)
 _OWN_BUS, _EEPROM_BUS, _EEPROM = 0x01, 0x03, 0xA0
 _DEVICE_ID, _CARD_DEVICE_ID, _CARD_SUPPORT = 0x20, 0x31, 0x08
+_KEEPS_A_LOG = 0x04
 
 _PRIVILEGES = {
     'Administrator': Privilege.ADMINISTRATOR,
@@ -94,6 +97,8 @@ class IpmiOptions:
     :param hpm: it, and its cards, take firmware over HPM.1.
     :param firewall: they have a firmware firewall; the five after it say of which kind, see :class:`Firewall`. With the last
         the BMC has commands of its maker, which do nothing.
+    :param host_history: the BMC of a host says what has started it, how long it has been on, and how many entries its log has.
+    :param minutes_per_count: in which steps it counts how long the host has been on.
     :param inbound_bytes: the longest payload that HPM.2 promises; None: there is no HPM.2.
     :param times: how long things of HPM.1 take; None: a quarter of the machine's time of writing for erase and Finish each, and
         half of it for the activation.
@@ -110,6 +115,8 @@ class IpmiOptions:
     firewall_needs_qualifier: bool = True
     firewall_reads_qualifier: bool = True
     firewall_makers_qualifier: bytes = b''
+    host_history: bool = True
+    minutes_per_count: int = 60
     inbound_bytes: int | None = 1024
     times: Times | None = None
     ability: Ability = field(default_factory=Ability)
@@ -185,9 +192,19 @@ class IpmiSite:
         self.wire = Wire(self.endpoint, machine, bmc)
         self.controller.add(APP, 0x01, lambda _: self._identity().encoded(), privilege=Privilege.USER)
         self._system = next((system.name for system in machine.systems.values() if system.bmc == bmc), '')
+        self._chassis = Chassis(
+            lambda: machine.systems[self._system].power is Power.ON,
+            self._control,
+            self._history if self.options.host_history else None,
+            self.options.minutes_per_count,
+        )
         if self._system:
-            Chassis(lambda: machine.systems[self._system].power is Power.ON, self._control).join(self.controller)
+            self._chassis.join(self.controller)
             machine.on_system_reset.append(self._tell_host)
+            if self.options.host_history:
+                EventLog(lambda: machine.systems[self._system].logged, self._logged_at).join(self.controller)
+                own = self.controller.identity
+                self.controller.identity = replace(own, support=own.support | _KEEPS_A_LOG)
         self._add_inventory(boards)
         self._furnish(self.controller, BMC_BOARD)
         machine.also.setdefault('ipmi', {})[bmc] = self.describe
@@ -301,9 +318,23 @@ class IpmiSite:
             self.door.signal(Signal.DIAGNOSE)
             return
         try:
-            self._machine.reset_system(self._system, _RESETS[wanted])
+            self._machine.reset_system(self._system, _RESETS[wanted], cause=Cause.COMMAND, channel=self._chassis.channel)
         except Refused as why:
             raise Refusal(Code.NOT_IN_STATE) from why
+
+    def _history(self) -> History:
+        system = self._machine.systems[self._system]
+        return History(
+            cause=system.start.cause,
+            channel=system.start.channel or 0,
+            on_by_command=system.power_on.channel is not None,
+            on_seconds=system.on_for(self._machine.clock.now()),
+        )
+
+    def _logged_at(self) -> int:
+        """As the BMC's clock says it, in seconds since 1970."""
+        at = self._machine.systems[self._system].logged_at
+        return int(datetime.fromisoformat(self._machine.clock.wall(at)).timestamp())
 
     def _tell_host(self, system: str, reset_type: str) -> None:
         """A machine at the system interface does what happens to the host, over Redfish as well."""
@@ -317,7 +348,7 @@ class IpmiSite:
         self._host_resets = True
         try:
             with contextlib.suppress(Refused):
-                self._machine.reset_system(self._system, 'ForceRestart')
+                self._machine.reset_system(self._system, 'ForceRestart', cause=Cause.SOFT_RESET)
         finally:
             self._host_resets = False
 

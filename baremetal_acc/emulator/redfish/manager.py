@@ -69,7 +69,7 @@ def add_manager(
             'PowerState': 'On',
             'DateTime': machine.clock.wall(),
             'DateTimeLocalOffset': '+00:00',
-            'LastResetTime': machine.clock.wall(bmc.last_reset),
+            **({'LastResetTime': machine.clock.wall(bmc.last_reset)} if view.options.host_history else {}),
             'SerialConsole': {'ServiceEnabled': True, 'MaxConcurrentSessions': 15, 'ConnectTypesSupported': ['SSH']},
             'NetworkProtocol': ref(f'{uri}/NetworkProtocol'),
             'EthernetInterfaces': ref(f'{uri}/EthernetInterfaces'),

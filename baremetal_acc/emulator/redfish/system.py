@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Power, Refused, Restart, Value
+from baremetal_acc.emulator.parts import Cause, Power, Refused, Restart, System, Value
 from baremetal_acc.emulator.redfish.errors import RedfishError
 from baremetal_acc.emulator.redfish.resource import (
     ROOT,
@@ -98,18 +98,20 @@ def add_system(
             'Model': model,
             'SerialNumber': serial,
             'PowerState': state.power.value,
-            'LastResetTime': machine.clock.wall(state.last_reset),
             'Status': status('Enabled' if is_on else 'StandbyOffline'),
             'Links': {'Chassis': refs(chassis), 'ManagedBy': refs(managers)},
             **(properties or {}),
         }
         given = {'PartNumber': part_number, 'UUID': uuid, 'Description': description}
         body.update({key: value for key, value in given.items() if value is not None})
+        if view.options.host_history:
+            body['LastResetTime'] = machine.clock.wall(state.last_reset)
         if resets:
-            body['BootProgress'] = {
-                'LastState': 'OSRunning' if is_on and not state.booting else 'None',
-                'LastStateTime': machine.clock.wall(state.last_reset),
-            }
+            if view.options.host_history:
+                body['BootProgress'] = {
+                    'LastState': _boot_state(state),
+                    'LastStateTime': machine.clock.wall(state.state_since),
+                }
             body['Boot'] = _boot(machine, uri)
             body['AssetTag'] = machine.shown(f'{uri}/AssetTag')
             body['LocationIndicatorActive'] = machine.shown(f'{uri}/LocationIndicatorActive')
@@ -156,13 +158,21 @@ def add_system(
     return uri
 
 
+def _boot_state(state: System) -> str:
+    """BootProgress.LastState."""
+    if state.power is Power.OFF:
+        return 'None'
+    starts = state.booting or state.power is Power.POWERING_ON
+    return 'PrimaryProcessorInitializationStarted' if starts else 'OSRunning'
+
+
 def reset(machine: Machine, system: str, reset_type: str) -> Outcome:
     """Carry out a Reset action.
 
     :raises RedfishError: 409 while the power is changing.
     """
     try:
-        machine.reset_system(system, reset_type)
+        machine.reset_system(system, reset_type, cause=Cause.COMMAND)
     except Refused as why:
         raise RedfishError(409, 'ResourceInStandby' if why.reason == 'host-off' else 'ResourceInUse', text=str(why)) from why
     return Outcome()

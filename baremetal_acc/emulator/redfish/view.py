@@ -23,6 +23,7 @@ class Options:
     :param expand: whether it knows $expand.
     :param page_size: how many Members an answer holds; None: all.
     :param max_image_bytes: the largest image.
+    :param host_history: whether it says when Systems and Managers were last reset, and how far a System has booted.
     :param verify_fetch: whether it verifies the certificate of the server that it fetches from.
     """
 
@@ -34,6 +35,7 @@ class Options:
     page_size: int | None = None
     max_image_bytes: int = 512 * 1024 * 1024
     verify_fetch: bool = False
+    host_history: bool = True
 
 
 @dataclass(slots=True, kw_only=True)

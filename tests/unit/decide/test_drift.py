@@ -12,7 +12,7 @@ from baremetal_acc.decide.drift import Change, ChangeKind, beyond, drift, rememb
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource, Kind, PciIds
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.firmware import Component
-from baremetal_acc.model.inventory import Gap, Inventory, TaskReading, TaskState
+from baremetal_acc.model.inventory import BmcFacts, Gap, Inventory, PowerEvent, TaskReading, TaskState
 from baremetal_acc.model.job import CheckImage, Engage, Flash, Program, Publish, Release, Reset, ResetPurpose, Withdraw
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
@@ -41,6 +41,29 @@ def unreadable_item(**changes: object) -> Accelerator:
 def kinds(changes: tuple[Change, ...]) -> list[str]:
     """What kinds of change there are."""
     return [str(c.kind) for c in changes]
+
+
+def test_what_moves_by_itself_is_not_remembered_of_a_bmc():
+    """When its host was last reset, what has started it, how long it has been on: each look would be another one by that."""
+    moves = {
+        'session': 's',
+        'last_reset': 'monday',
+        'boot_progress': 'None',
+        'bmc_reset': 'sunday',
+        'power_on_hours': 60,
+        'restart_cause': 'power button',
+        'power_event': frozenset({PowerEvent.FAULT}),
+        'log_mark': '1 entries',
+    }
+    before = v.inventory(v.gpu())
+    now = replace(before, bmcs=tuple(replace(b, **moves) for b in before.bmcs))
+    (kept,) = remembered(None, now).bmcs
+    assert (before.bmcs[0].product, before.bmcs[0].power) == (kept.product, kept.power)
+    assert {name: getattr(BmcFacts(name=kept.name, address='', session=''), name) for name in moves} == {
+        name: getattr(kept, name) for name in moves
+    }
+    assert kept == decode(BmcFacts, encode(kept))
+    assert now == decode(Inventory, encode(now))
 
 
 def test_two_equal_looks_differ_in_nothing():

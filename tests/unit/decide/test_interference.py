@@ -14,16 +14,19 @@ from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.inventory import HostReading, PowerState
 from baremetal_acc.model.job import (
     Engage,
+    Finding,
     Flash,
     Flow,
     HeldOff,
     InterferenceKind,
     ItemState,
     Job,
+    Met,
     Plan,
     Release,
     Reset,
     ResetPurpose,
+    Verdict,
 )
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import AcceleratorId
@@ -146,6 +149,38 @@ def test_a_card_that_is_found_open_after_the_host_has_run_was_open_to_it() -> No
     off = replace(open_one, bmcs=tuple(replace(b, power=PowerState.OFF, last_reset='monday') for b in open_one.bmcs))
     quiet = interference.looked(held(shut=frozenset({v.GPU})), off, rules, v.NODE, v.NOW, SETTLES)
     assert (frozenset(), frozenset()) == (quiet.shut, quiet.suspect)
+
+
+@pytest.mark.parametrize(
+    ('facts', 'suspect'),
+    [
+        ({}, frozenset[AcceleratorId]()),
+        ({'boot_progress': 'None', 'bmc_reset': 'sunday', 'power_on_hours': 60, 'log_mark': '1'}, frozenset[AcceleratorId]()),
+        ({'last_reset': 'tuesday'}, frozenset({v.GPU})),
+        ({'power': PowerState.ON}, frozenset({v.GPU})),
+        ({'power': PowerState.UNKNOWN}, frozenset({v.GPU})),
+    ],
+)
+def test_a_lock_that_does_not_hold_was_open_unless_the_host_is_as_it_was_left(
+    facts: dict[str, Any], suspect: frozenset[AcceleratorId]
+) -> None:
+    """Off, with the same last reset; what a look says beside that is no other host."""
+    seen = v.inventory(v.gpu())
+    seen = replace(
+        seen, bmcs=tuple(replace(b, **({'power': PowerState.OFF, 'last_reset': 'monday'} | facts)) for b in seen.bmcs)
+    )
+    unmet = Finding(
+        accelerator=v.GPU,
+        label='gpu',
+        subject='lock host-device',
+        expected='locked-verified',
+        found='unlocked',
+        met=Met.NO,
+        rule='r',
+        state=LockState.UNLOCKED,
+    )
+    found = interference.lost_locks(held(), seen, Verdict(target='node-1', findings=(unmet,)), LATER)
+    assert suspect == found.suspect
 
 
 def test_another_version_than_was_planned_with_makes_a_card_suspect() -> None:

@@ -10,7 +10,7 @@ from baremetal_acc.emulator.hw import PRODUCTS, build
 from baremetal_acc.emulator.hw.parameters import BadParameter, Parameters
 from baremetal_acc.emulator.image import BadImage, Image, build_image, read_image
 from baremetal_acc.emulator.machine import Machine
-from baremetal_acc.emulator.parts import Power, Refused, Task, TaskState
+from baremetal_acc.emulator.parts import Cause, Power, Refused, Start, Task, TaskState
 
 GPU, EROT, BMC, FPGA, SLOT = 'host/HGX_FW_GPU_0', 'host/HGX_FW_ERoT_GPU_0', 'host/FW_BMC_0', 'host/FPGA1_FW', 'host/FPGA1_Slot0'
 NIC = 'dpu/DPU_NIC'
@@ -407,6 +407,54 @@ def test_what_is_on_stays_on_and_what_is_off_stays_off():
     assert Power.OFF is machine.systems['host'].power
     with pytest.raises(Refused):
         machine.reset_system('host', 'GracefulRestart')
+
+
+def test_what_has_started_the_host_and_for_how_long_it_was_on():
+    """A hand unless somebody else is named; a restart is no power-on, and time counts only while it is on."""
+    machine = machine_of()
+    host = machine.systems['host']
+    began = host.on_for(machine.clock.now())
+    assert (Cause.POWER_BUTTON, 1) == (host.start.cause, host.logged)
+    machine.reset_system('host', 'ForceOff')
+    passes(machine, 2)
+    on_for = host.on_for(machine.clock.now())
+    assert (began + machine.reset_seconds, 2) == (on_for, host.logged)
+    off_since = host.state_since
+    passes(machine, 100)
+    assert (on_for, off_since) == (host.on_for(machine.clock.now()), host.state_since)
+    machine.reset_system('host', 'On', cause=Cause.COMMAND, channel=1)
+    assert host.state_since > off_since
+    passes(machine, 2)
+    assert (Start(cause=Cause.COMMAND, channel=1), 3) == (host.start, host.logged)
+    machine.reset_system('host', 'ForceRestart')
+    passes(machine, 2)
+    assert (Cause.RESET_BUTTON, Start(cause=Cause.COMMAND, channel=1)) == (host.start.cause, host.power_on)
+    machine.reset_system('host', 'PowerCycle', cause=Cause.COMMAND)
+    passes(machine, 2)
+    assert (Start(cause=Cause.COMMAND), host.start) == (host.power_on, host.power_on)
+    assert on_for + 6 == pytest.approx(host.on_for(machine.clock.now()))
+
+
+@pytest.mark.parametrize('power', ['ForceOff', 'ForceRestart'])
+def test_the_history_of_a_host_outlives_the_emulator(power):
+    """And a state that was stored before there was one is taken all the same."""
+    machine = machine_of()
+    machine.reset_system('host', power, cause=Cause.CLOCK)
+    passes(machine, 2)
+    stored = json.loads(json.dumps(machine.dump()))
+    again = machine_of()
+    again.load(stored)
+    shift = machine.clock.now() - again.clock.now()
+    before, after = machine.systems['host'], again.systems['host']
+    assert (before.asked, before.start, before.power_on) == (after.asked, after.start, after.power_on)
+    assert before.logged == after.logged
+    assert before.on_for(machine.clock.now()) == pytest.approx(after.on_for(again.clock.now()))
+    assert (before.state_since, before.logged_at) == pytest.approx((after.state_since + shift, after.logged_at + shift))
+    for name in ('state_since', 'on_since', 'on_seconds', 'starts', 'logged', 'logged_at'):
+        del stored['systems']['host'][name]
+    old = machine_of()
+    old.load(stored)
+    assert (before.on_since is None) == (old.systems['host'].on_since is None)
 
 
 def test_a_boot_override_for_one_boot_is_gone_after_it():

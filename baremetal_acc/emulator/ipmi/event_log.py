@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The System Event Log of the emulated BMC: how many entries there are, and when the last one was added; no entry can be read.
+
+Source: IPMI 2.0 revision 1.1, section 31.2.
+"""
+
+from collections.abc import Callable
+
+from baremetal_acc.emulator.ipmi.controller import STORAGE, Controller, Privilege, Request
+
+_INFO = 0x40
+_VERSION = 0x51
+_ENTRY_BYTES, _BYTES = 16, 0x4000
+_NEVER = b'\xff\xff\xff\xff'
+
+
+class EventLog:
+    """The log.
+
+    :param entries: how many there are.
+    :param added: when the last one was added, in seconds since 1970.
+    """
+
+    def __init__(self, entries: Callable[[], int], added: Callable[[], int]) -> None:
+        self._entries = entries
+        self._added = added
+
+    def join(self, controller: Controller) -> None:
+        """Let a controller answer for this log."""
+        controller.add(STORAGE, _INFO, self._info, privilege=Privilege.USER)
+
+    def _info(self, _: Request) -> bytes:
+        entries = self._entries()
+        free = max(0, _BYTES - _ENTRY_BYTES * entries)
+        return (
+            bytes((_VERSION,))
+            + entries.to_bytes(2, 'little')
+            + free.to_bytes(2, 'little')
+            + self._added().to_bytes(4, 'little')
+            + _NEVER
+            + bytes(1)
+        )

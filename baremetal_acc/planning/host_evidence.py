@@ -1,0 +1,277 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tell from two readings of a host whether it has run in between.
+
+Each thing that a BMC says of its host is a source (:class:`Source`). A row of :data:`SOURCES` says what a change of it shows,
+and what an unchanged value shows, which for most is nothing. One source that shows that the host has run outweighs all others.
+That a host did not run is shown only by a source that could not have missed it: its power, read twice within a time in which no
+host starts, or the time of its last reset, of a BMC that was seen to set it at a start.
+
+Readings of both ends have to be of one and the same System. The page on the watch (doc/source/watch.rst) explains the table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from types import MappingProxyType
+
+from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
+
+BLIND_LIMIT = timedelta(seconds=10)
+"""No host gets from being powered on to code of its own, and off again, within this time: its firmware tests it first."""
+
+
+class HostRan(StrEnum):
+    """Whether a host has run: it has; it has not; nothing tells."""
+
+    RAN = 'ran'
+    DID_NOT_RUN = 'did-not-run'
+    SILENT = 'silent'
+
+
+class Source(StrEnum):
+    """What tells of a host, by the names of the fields of :class:`~baremetal_acc.model.inventory.HostReading`."""
+
+    POWER = 'power'
+    LAST_RESET = 'last_reset'
+    BOOT_PROGRESS = 'boot_progress'
+    BMC_RESET = 'bmc_reset'
+    POWER_ON_HOURS = 'power_on_hours'
+    RESTART_CAUSE = 'restart_cause'
+    POWER_EVENT = 'power_event'
+    LOG_MARK = 'log_mark'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """What one source can show.
+
+    :ivar name: the property or command, as its specification has it.
+    :ivar changed: what another value than before shows; of the power: that it was not off at one end.
+    :ivar unchanged: what the same value shows at best, where all else that it takes is given; see :func:`evidence`.
+    :ivar origin: the specification that says what the value means.
+    """
+
+    name: str
+    changed: HostRan
+    unchanged: HostRan
+    origin: str
+
+
+_SYSTEM, _MANAGER, _IPMI = 'DSP8010 2025.4, ComputerSystem v1_27_0', 'DSP8010 2025.4, Manager v1_24_0', 'IPMI 2.0 revision 1.1'
+
+SOURCES: Mapping[Source, SourceRow] = MappingProxyType(
+    {
+        Source.POWER: SourceRow(
+            name='ComputerSystem.PowerState, Get Chassis Status',
+            changed=HostRan.RAN,
+            unchanged=HostRan.DID_NOT_RUN,
+            origin=f'{_SYSTEM}, PowerState; {_IPMI}, section 28.2',
+        ),
+        Source.LAST_RESET: SourceRow(
+            name='ComputerSystem.LastResetTime',
+            changed=HostRan.RAN,
+            unchanged=HostRan.DID_NOT_RUN,
+            origin=f'{_SYSTEM}, LastResetTime',
+        ),
+        # Firmware of the host reports it, and may leave that out: a host that reports nothing leaves it as it was.
+        Source.BOOT_PROGRESS: SourceRow(
+            name='ComputerSystem.BootProgress',
+            changed=HostRan.RAN,
+            unchanged=HostRan.SILENT,
+            origin=f'{_SYSTEM}, BootProgress',
+        ),
+        # Of the BMC itself. A BMC that has restarted has not seen what the host did meanwhile.
+        Source.BMC_RESET: SourceRow(
+            name='Manager.LastResetTime',
+            changed=HostRan.SILENT,
+            unchanged=HostRan.SILENT,
+            origin=f'{_MANAGER}, LastResetTime',
+        ),
+        # It counts in steps of one minute to some hours: a start that is shorter fills none.
+        Source.POWER_ON_HOURS: SourceRow(
+            name='Get POH Counter',
+            changed=HostRan.RAN,
+            unchanged=HostRan.SILENT,
+            origin=f'{_IPMI}, section 28.14',
+        ),
+        # Two starts may have the same cause.
+        Source.RESTART_CAUSE: SourceRow(
+            name='Get System Restart Cause',
+            changed=HostRan.RAN,
+            unchanged=HostRan.SILENT,
+            origin=f'{_IPMI}, section 28.11',
+        ),
+        # Two changes of power may be of the same kind.
+        Source.POWER_EVENT: SourceRow(
+            name='Get Chassis Status, last power event',
+            changed=HostRan.RAN,
+            unchanged=HostRan.SILENT,
+            origin=f'{_IPMI}, section 28.2',
+        ),
+        # An entry may be of anything, and a full log takes none.
+        Source.LOG_MARK: SourceRow(
+            name='Get SEL Info',
+            changed=HostRan.SILENT,
+            unchanged=HostRan.SILENT,
+            origin=f'{_IPMI}, section 31.2',
+        ),
+    }
+)
+
+
+class Seen(StrEnum):
+    """What two readings say of one source.
+
+    ``settling``: it is another value, and so soon after the host was first read off that this may be of that very power-off.
+    ``absent``: at one end, or at both, the BMC does not say it.
+    """
+
+    CHANGED = 'changed'
+    UNCHANGED = 'unchanged'
+    SETTLING = 'settling'
+    ABSENT = 'absent'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one source says of an interval, and what it has said that by."""
+
+    source: Source
+    says: HostRan
+    seen: Seen
+
+
+_OFF = {
+    PowerState.ON: False,
+    PowerState.POWERING_ON: False,
+    PowerState.POWERING_OFF: False,
+    PowerState.PAUSED: False,
+    PowerState.OFF: True,
+    PowerState.UNKNOWN: None,
+}
+"""Whether a reading shows a host off; None: it does not tell."""
+
+
+def host_ran(
+    before: HostReading,
+    after: HostReading,
+    elapsed: timedelta,
+    *,
+    settles: timedelta = timedelta(0),
+    blind_limit: timedelta = BLIND_LIMIT,
+    dependable: frozenset[Source] = frozenset(),
+) -> HostRan:
+    """Whether a host has run between two readings of it; parameters as of :func:`evidence`."""
+    said = {
+        one.says for one in evidence(before, after, elapsed, settles=settles, blind_limit=blind_limit, dependable=dependable)
+    }
+    return next((word for word in (HostRan.RAN, HostRan.DID_NOT_RUN) if word in said), HostRan.SILENT)
+
+
+def evidence(
+    before: HostReading,
+    after: HostReading,
+    elapsed: timedelta,
+    *,
+    settles: timedelta = timedelta(0),
+    blind_limit: timedelta = BLIND_LIMIT,
+    dependable: frozenset[Source] = frozenset(),
+) -> tuple[Evidence, ...]:
+    """What each source says of whether a host has run between two readings of it, in the order of :data:`SOURCES`.
+
+    An unchanged value shows that it did not run only where both readings show the host off, and
+
+    * of its power: where no more than ``blind_limit`` lies between them;
+    * of another source: where it is one of ``dependable``, and the BMC is known not to have restarted meanwhile. While it
+      restarts a BMC sees nothing.
+
+    :param elapsed: from one to the other. Where clocks went backwards nothing is shown by what is unchanged.
+    :param settles: how long after ``before`` a change may be of the power-off that ``before`` has found; none unless ``before``
+        is the first reading that found the host off (:func:`baremetal_acc.decide.interference.tail`).
+    :param blind_limit: the time within which a host that was off at both ends cannot have run.
+    :param dependable: the sources that this BMC is known to change at each start; see :func:`changed_by_start`.
+    """
+    is_off = bool(_OFF[before.power] and _OFF[after.power])
+    in_order = elapsed >= timedelta(0)
+    found = []
+    for source, row in SOURCES.items():
+        if source is Source.POWER:
+            seen = _seen_of_power(before, after)
+            shown = in_order and elapsed <= blind_limit
+        else:
+            seen = _seen(before, after, source)
+            shown = in_order and source in dependable and _seen(before, after, Source.BMC_RESET) is Seen.UNCHANGED
+            if seen is Seen.CHANGED and in_order and timedelta(0) < settles and elapsed <= settles:
+                seen = Seen.SETTLING
+        match seen:
+            case Seen.CHANGED:
+                says = row.changed
+            case Seen.UNCHANGED if is_off and shown:
+                says = row.unchanged
+            case _:
+                says = HostRan.SILENT
+        found.append(Evidence(source=source, says=says, seen=seen))
+    return tuple(found)
+
+
+def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
+    """A poll, which does not ask the Manager, with the last reset of the BMC that an earlier reading has found.
+
+    A later reading that finds the same shows that the BMC has not restarted since the earlier one, and so not since the poll.
+    """
+    return reading if reading.bmc_reset is not None else replace(reading, bmc_reset=earlier.bmc_reset)
+
+
+def changed_by_start(off: HostReading, on: HostReading) -> frozenset[Source]:
+    """The sources that a BMC has changed when its host was started, among those that may show that a host did not run.
+
+    :param off: of the host before it was started, read when everything that its power-off changes had settled.
+    :param on: of the host after it.
+    """
+    if not _OFF[off.power] or on.power is not PowerState.ON:
+        return frozenset()
+    return frozenset(
+        source
+        for source, row in SOURCES.items()
+        if source is not Source.POWER and row.unchanged is HostRan.DID_NOT_RUN and _seen(off, on, source) is Seen.CHANGED
+    )
+
+
+def _seen_of_power(before: HostReading, after: HostReading) -> Seen:
+    """Changed: at one end it was not off."""
+    off = (_OFF[before.power], _OFF[after.power])
+    if False in off:
+        return Seen.CHANGED
+    return Seen.ABSENT if None in off else Seen.UNCHANGED
+
+
+def _seen(before: HostReading, after: HostReading, source: Source) -> Seen:
+    old, new = _value(before, source), _value(after, source)
+    if old is None or new is None:
+        return Seen.ABSENT
+    return Seen.UNCHANGED if old == new else Seen.CHANGED
+
+
+def _value(reading: HostReading, source: Source) -> object:
+    """What the source says; of the last power event without the loss of mains, which a host that is off meets too."""
+    if source is Source.POWER_EVENT and reading.power_event is not None:
+        return reading.power_event - {PowerEvent.MAINS_LOST}
+    value: object = getattr(reading, source.value)
+    return value
+
+
+__all__ = [
+    'BLIND_LIMIT',
+    'SOURCES',
+    'Evidence',
+    'HostRan',
+    'Seen',
+    'Source',
+    'SourceRow',
+    'changed_by_start',
+    'evidence',
+    'host_ran',
+    'with_bmc_reset',
+]
