@@ -201,9 +201,13 @@ class CardCustody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Custody:
-    """The custody of the cards of one machine, sorted by their identities."""
+    """The custody of the cards of one machine, sorted by their identities.
+
+    :ivar dependable: the Systems whose BMC was seen to set the time of the last reset when the host was started, sorted.
+    """
 
     cards: tuple[CardCustody, ...] = ()
+    dependable: tuple[Ref, ...] = ()
 
     def of(self, accelerator: AcceleratorId) -> CardCustody:
         """What is kept of a card; of one that is not known, nothing."""

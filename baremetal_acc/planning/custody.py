@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import Enum
+from enum import IntEnum
 
 from baremetal_acc.decide import evidence
 from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, Demands, NodeFacts, demands
@@ -40,6 +40,8 @@ from baremetal_acc.model.custody import (
 from baremetal_acc.model.inventory import HostReading, Inventory, PowerState
 from baremetal_acc.model.lock import Engagement, LockReading, LockState
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.planning import host_evidence
+from baremetal_acc.planning.host_evidence import HostRan, Source
 
 MOST_INTERVALS = 16
 """Of one chain. Above it the oldest two are joined: what a reader needs is what covered the time since the last hand-over."""
@@ -114,16 +116,23 @@ def _digest(reading: LockReading) -> str:
 
 
 def between(
-    before: CardSeen, after: CardSeen, *, blind_limit: timedelta, settles: timedelta = timedelta(0), ramdisk: bool = False
+    before: CardSeen,
+    after: CardSeen,
+    *,
+    blind_limit: timedelta,
+    settles: timedelta = timedelta(0),
+    ramdisk: bool = False,
+    dependable: frozenset[Ref] = frozenset(),
 ) -> Interval | Break:
     """Judge the interval between two readings of a card.
 
     :param blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
-    :param settles: how long after a host was first read off its time of the last reset may still change by that power-off.
+    :param settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
     :param ramdisk: the operator's ramdisk runs on the host at both readings. Where the host was reset between them nobody knows
         what it has booted first.
+    :param dependable: the Systems whose BMC was seen to set the time of the last reset at a start.
     """
-    ran = _host_ran(before, after, settles)
+    ran = _host_ran(before, after, blind_limit, settles, dependable)
 
     def covered(cover: Cover, strength: Strength = Strength.EVIDENCED) -> Interval:
         return Interval(since=before.at, until=after.at, cover=cover, strength=strength)
@@ -135,55 +144,67 @@ def between(
         return covered(Cover.LOCKED)
     if ramdisk and not _was_reset(before, after):
         return covered(Cover.RAMDISK)
-    near = timedelta(0) <= after.at - before.at <= blind_limit  # a clock that was put back proves nothing
-    if ran is _Ran.SILENT and is_host_off(before) and is_host_off(after) and near:
+    if ran is _Ran.NOT_BY_POWER:
         return covered(Cover.HOST_OFF, Strength.POLLED)
     if opened is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
         opened = BreakCause.HOST_RAN
     return Break(cause=opened, since=before.at, until=after.at, ref=after.hosts[0].system if after.hosts else None)
 
 
-class _Ran(Enum):
-    """Whether the host ran code of its own in an interval; ``silent`` where nothing tells."""
+class _Ran(IntEnum):
+    """Whether the host ran code of its own in an interval, the best first.
 
-    YES = 'yes'
-    NO = 'no'
-    SILENT = 'silent'
+    ``no``: more than its power shows that it did not. ``not-by-power``: it was read off at both ends, which are near.
+    ``silent``: nothing tells.
+    """
+
+    NO = 0
+    NOT_BY_POWER = 1
+    SILENT = 2
+    YES = 3
 
 
-def _host_ran(before: CardSeen, after: CardSeen, settles: timedelta) -> _Ran:
-    """Whether any System that reaches the card has run. A System that only one of the readings shows says nothing."""
+def _host_ran(
+    before: CardSeen, after: CardSeen, blind_limit: timedelta, settles: timedelta, dependable: frozenset[Ref]
+) -> _Ran:
+    """Whether any System that reaches the card has run: the worst of them; one that only one reading shows is silent."""
     now = {host.system: host.reading for host in after.hosts}
     found = [
-        _ran(host.reading, now[host.system], just_off=_just_off(host, after.at, settles)) if host.system in now else _Ran.SILENT
+        _ran(host, before.at, now[host.system], after.at, blind_limit, settles, dependable)
+        if host.system in now
+        else _Ran.SILENT
         for host in before.hosts
     ]
-    if _Ran.YES in found:
+    same = bool(found) and {host.system for host in before.hosts} == set(now)
+    return max(found) if same else max((*found, _Ran.SILENT))
+
+
+def _ran(
+    host: HostSeen,
+    at: datetime,
+    reading: HostReading,
+    until: datetime,
+    blind_limit: timedelta,
+    settles: timedelta,
+    dependable: frozenset[Ref],
+) -> _Ran:
+    # What the BMC says of a host may change once more by the power-off, counted from the first reading that found it off.
+    off_for = None if host.off_since is None else max(timedelta(0), at - host.off_since)
+    tail = timedelta(0) if off_for is None else max(timedelta(0), settles - off_for)
+    said = host_evidence.evidence(
+        host.reading,
+        reading,
+        until - at,
+        settles=tail,
+        blind_limit=blind_limit,
+        dependable=frozenset({Source.LAST_RESET} if host.system in dependable else ()),
+    )
+    if any(one.says is HostRan.RAN for one in said):
         return _Ran.YES
-    same = {host.system for host in before.hosts} == set(now)
-    return _Ran.NO if found and same and _Ran.SILENT not in found else _Ran.SILENT
-
-
-_RUNS = frozenset({PowerState.ON, PowerState.POWERING_ON, PowerState.POWERING_OFF, PowerState.PAUSED})
-
-
-def _ran(before: HostReading, after: HostReading, *, just_off: bool) -> _Ran:
-    """By power state and time of the last reset, which a System that is started has anew.
-
-    A BMC that has none says nothing. Source: DSP0268 2025.4, ComputerSystem, LastResetTime: when the system was last reset or
-    rebooted.
-
-    :param just_off: the time may change once more by the very power-off.
-    """
-    if before.power in _RUNS or after.power in _RUNS:
-        return _Ran.YES
-    if PowerState.UNKNOWN in (before.power, after.power) or None in (before.last_reset, after.last_reset):
-        return _Ran.SILENT
-    return _Ran.NO if before.last_reset == after.last_reset or just_off else _Ran.YES
-
-
-def _just_off(host: HostSeen, at: datetime, settles: timedelta) -> bool:
-    return host.off_since is not None and timedelta(0) <= at - host.off_since <= settles
+    shows = {one.source for one in said if one.says is HostRan.DID_NOT_RUN}
+    if Source.LAST_RESET in shows:
+        return _Ran.NO
+    return _Ran.NOT_BY_POWER if Source.POWER in shows else _Ran.SILENT
 
 
 def _was_reset(before: CardSeen, after: CardSeen) -> bool:
@@ -238,14 +259,38 @@ def read(
         that was just reset, may take its time to show itself again.
     """
     known = {card.accelerator: card for card in custody.cards}
+    dependable = frozenset(custody.dependable)
+    learnt = set(dependable)
     for accelerator in sorted(known.keys() | cards.keys()):
         card = known.get(accelerator, CardCustody(accelerator=accelerator))
         now = cards.get(accelerator)
         if now is not None:
-            known[accelerator] = _extended(card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk)
+            learnt = _learnt(learnt, card.seen, now, settles)
+            known[accelerator] = _extended(
+                card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable
+            )
         elif absent_breaks:
             known[accelerator] = _broken(card, BreakCause.NOT_SEEN, at)
-    return _custody(known)
+    return replace(_with_cards(custody, known), dependable=tuple(sorted(learnt)))
+
+
+def _learnt(dependable: set[Ref], before: CardSeen | None, after: CardSeen, settles: timedelta) -> set[Ref]:
+    """The Systems whose BMC sets the time of the last reset at a start, after one more reading.
+
+    One that was off, and whose power-off had settled, and that is on now was started between: that time was set then, or not.
+    """
+    now = {host.system: host.reading for host in after.hosts}
+    found = set(dependable)
+    for host in () if before is None else before.hosts:
+        started = now.get(host.system)
+        settled = before is not None and host.off_since is not None and before.at - host.off_since >= settles
+        if started is None or not settled or started.power is not PowerState.ON:
+            continue
+        if Source.LAST_RESET in host_evidence.changed_by_start(host.reading, started):
+            found.add(host.system)
+        else:
+            found.discard(host.system)
+    return found
 
 
 def polled(
@@ -266,6 +311,7 @@ def polled(
     :param opened: the cards that are not known to be closed, since the job has opened them.
     """
     known = {card.accelerator: card for card in custody.cards}
+    dependable = frozenset(custody.dependable)
     for accelerator, card in known.items():
         last = card.seen
         if last is None or (last.access is Access.CLOSED and accelerator not in opened):
@@ -280,16 +326,35 @@ def polled(
             proven=False,
             hosts=tuple(replace(host, reading=hosts[host.system]) for host in last.hosts),
         )
-        known[accelerator] = _extended(card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk)
-    return _custody(known)
+        ran = _host_ran(last, now, blind_limit, settles, dependable)
+        if ran is not _Ran.YES and all(_tells_later(host, hosts[host.system], dependable) for host in last.hosts):
+            continue
+        known[accelerator] = _extended(
+            card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable
+        )
+    return _with_cards(custody, known)
 
 
-def _extended(card: CardCustody, now: CardSeen, *, blind_limit: timedelta, settles: timedelta, ramdisk: bool) -> CardCustody:
+def _tells_later(host: HostSeen, polled: HostReading, dependable: frozenset[Ref]) -> bool:
+    """The next whole reading, which asks the BMC itself, too, can judge all of the time since the last one."""
+    known = host.reading.bmc_reset is not None and polled.last_reset is not None
+    return known and host.system in dependable
+
+
+def _extended(
+    card: CardCustody,
+    now: CardSeen,
+    *,
+    blind_limit: timedelta,
+    settles: timedelta,
+    ramdisk: bool,
+    dependable: frozenset[Ref],
+) -> CardCustody:
     before = card.seen
     now = replace(now, hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts))
     if before is None:
         return replace(_broken(card, BreakCause.HOST_UNSEEN, now.at), seen=now)
-    judged = between(before, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk)
+    judged = between(before, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable)
     if _not_locked(before, now) is None:
         now = replace(now, proven=True)  # as they were when they were proven
     alone = before.own_processor or now.own_processor
@@ -350,7 +415,7 @@ def opened(custody: Custody, accelerators: Iterable[AcceleratorId]) -> Custody:
         card = known.get(accelerator)
         if card is not None and card.seen is not None:
             known[accelerator] = replace(card, seen=replace(card.seen, access=Access.OPEN, locks=(), proven=False))
-    return _custody(known)
+    return _with_cards(custody, known)
 
 
 def broken(
@@ -361,7 +426,7 @@ def broken(
     for accelerator in accelerators:
         if accelerator in known:
             known[accelerator] = _broken(known[accelerator], cause, at, ref)
-    return _custody(known)
+    return _with_cards(custody, known)
 
 
 def _broken(card: CardCustody, cause: BreakCause, at: datetime, ref: Ref | None = None) -> CardCustody:
@@ -436,11 +501,11 @@ def _first(card: CardCustody, origin: Origin, at: datetime, by: Iterable[str]) -
 
 
 def _with(custody: Custody, card: CardCustody) -> Custody:
-    return _custody({c.accelerator: c for c in custody.cards} | {card.accelerator: card})
+    return _with_cards(custody, {c.accelerator: c for c in custody.cards} | {card.accelerator: card})
 
 
-def _custody(cards: Mapping[AcceleratorId, CardCustody]) -> Custody:
-    return Custody(cards=tuple(cards[accelerator] for accelerator in sorted(cards)))
+def _with_cards(custody: Custody, cards: Mapping[AcceleratorId, CardCustody]) -> Custody:
+    return replace(custody, cards=tuple(cards[accelerator] for accelerator in sorted(cards)))
 
 
 def holds(card: CardCustody, now: datetime) -> bool:

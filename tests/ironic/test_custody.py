@@ -94,7 +94,8 @@ class TestChain(CustodyCase):
         assert [c.begun for c in first] == [c.begun for c in self.chains()]
         assert {None} == self.causes()
         assert {Cover.HOST_OFF, Cover.LOCKED} == {i.cover for c in self.chains() for i in c.intervals}
-        assert {Strength.EVIDENCED} == {c.strength for c in self.chains()}
+        assert {Strength.POLLED} == {c.strength for c in self.chains()}, 'no start of this host was seen before'
+        assert ('host',) == tuple(system.bmc for system in self.mind.custody.dependable), 'and one was since'
 
     def test_a_card_that_shows_the_right_version_is_written_by_the_first_cleaning_and_not_handed_over_before(self) -> None:
         """Nobody knows who has written what it runs."""

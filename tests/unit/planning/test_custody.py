@@ -48,17 +48,22 @@ def at(seconds: float):
     return v.NOW + timedelta(seconds=seconds)
 
 
+def reading(power: PowerState, reset: str | None = None, bmc: str = 'b') -> HostReading:
+    """Of the host: by default by a BMC that has not restarted, and keeps the time of the last reset, or none of that."""
+    return HostReading(power=power, last_reset=reset, bmc_reset=None if reset is None else bmc)
+
+
 def card(seconds: float, power: PowerState, *, closed: bool = True, reset: str | None = None, **changes) -> CardSeen:
     """A reading of a card: by default its lock is closed and proven."""
     access = Access.CLOSED if closed else Access.OPEN
-    hosts = (HostSeen(system=v.SYSTEM, reading=HostReading(power=power, last_reset=reset)),)
+    hosts = (HostSeen(system=v.SYSTEM, reading=reading(power, reset)),)
     locks = (LOCK,) if closed else ()
     return replace(CardSeen(at=at(seconds), access=access, hosts=hosts, locks=locks, proven=closed), **changes)
 
 
 def judged(before: CardSeen, after: CardSeen, **how):
     """What covers an interval, and how well; or what breaks the chain."""
-    found = custody.between(before, after, blind_limit=LIMIT, **how)
+    found = custody.between(before, after, blind_limit=LIMIT, **{'dependable': frozenset({v.SYSTEM})} | how)
     if isinstance(found, Break):
         return found.cause
     assert (before.at, after.at) == (found.since, found.until)
@@ -71,8 +76,8 @@ def begun(seen: CardSeen) -> Custody:
 
 
 def start(seen: CardSeen) -> Custody:
-    """A card that was read once."""
-    return read(Custody(), seen)
+    """A card that was read once, on a machine whose BMC is known to set the time of the last reset at a start."""
+    return read(Custody(dependable=(v.SYSTEM,)), seen)
 
 
 def read(kept: Custody, seen: CardSeen | None, seconds: float = 0, **how) -> Custody:
@@ -398,6 +403,70 @@ def test_two_intervals_are_joined_as_the_weaker_of_them(kinds, first):
     assert custody.MOST_INTERVALS == len(found)
     assert first == (found[0].cover, found[0].strength)
     assert (at(0), at(2)) == (found[0].since, found[0].until)
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'how', 'after', 'expected'),
+    [
+        (9999, {}, reading(OFF, '1'), HOST_OFF),
+        # its BMC was never seen to set the time at a start
+        (9999, {'dependable': frozenset()}, reading(OFF, '1'), BreakCause.HOST_UNSEEN),
+        (5, {'dependable': frozenset()}, reading(OFF, '1'), POLLED),
+        # it has restarted, or nobody knows whether it has: it saw nothing meanwhile
+        (9999, {}, reading(OFF, '1', bmc='c'), BreakCause.HOST_UNSEEN),
+        (9999, {}, HostReading(power=OFF, last_reset='1'), BreakCause.HOST_UNSEEN),
+        (5, {}, reading(OFF, '1', bmc='c'), POLLED),
+        # another source shows that it has run
+        (5, {}, replace(reading(OFF, '1'), restart_cause='wake'), BreakCause.HOST_RAN),
+    ],
+)
+def test_the_time_of_the_last_reset_counts_where_it_could_not_have_missed_a_start(seconds, how, after, expected):
+    """Of a BMC that sets it at a start, and that has not restarted meanwhile."""
+    first = HostSeen(system=v.SYSTEM, reading=replace(reading(OFF, '1'), restart_cause='button'))
+    before = card(0, OFF, closed=False, hosts=(first,))
+    assert expected == judged(before, card(seconds, OFF, closed=False, hosts=(replace(first, reading=after),)), **how)
+
+
+def test_a_bmc_is_seen_to_set_the_time_of_the_last_reset_at_a_start():
+    """And not believed any more once it was seen not to; a power-off that has not settled teaches nothing."""
+    kept = read(read(Custody(), card(0, OFF, reset='1')), card(20, OFF, reset='1'), settles=LIMIT)
+    assert () == kept.dependable
+    kept = read(kept, card(40, ON, reset='2'), settles=LIMIT)
+    assert (v.SYSTEM,) == kept.dependable
+    kept = read(kept, card(60, ON, reset='3'), settles=LIMIT)
+    assert (v.SYSTEM,) == kept.dependable
+    at_once = read(read(kept, card(80, OFF, reset='4'), settles=LIMIT), card(85, ON, reset='4'), settles=LIMIT)
+    assert (v.SYSTEM,) == at_once.dependable, 'it may have been set by the power-off'
+    kept = read(read(kept, card(80, OFF, reset='4')), card(95, OFF, reset='4'), settles=LIMIT)
+    assert (v.SYSTEM,) == kept.dependable
+    assert () == read(kept, card(99, ON, reset='4'), settles=LIMIT).dependable
+    soon = read(read(Custody(), card(0, OFF, reset='1')), card(5, ON, reset='2'), settles=LIMIT)
+    assert () == soon.dependable
+    assert kept == decode(Custody, encode(kept))
+
+
+def test_a_poll_leaves_to_the_next_whole_reading_what_only_that_can_tell():
+    """An upload may take minutes: the whole reading asks the BMC whether it has restarted, and judges all of it."""
+    kept = begun(card(0, OFF, closed=False, reset='1'))
+    polls = custody.polled(
+        kept, {v.SYSTEM: HostReading(power=OFF, last_reset='1')}, at(99), opened=frozenset(), blind_limit=LIMIT
+    )
+    assert kept == polls
+    assert Strength.EVIDENCED is chain(read(polls, card(120, OFF, closed=False, reset='1'))).strength
+    silent = begun(
+        card(0, OFF, closed=False, hosts=(HostSeen(system=v.SYSTEM, reading=HostReading(power=OFF, last_reset='1')),))
+    )
+    polls = custody.polled(
+        silent, {v.SYSTEM: HostReading(power=OFF, last_reset='1')}, at(9), opened=frozenset(), blind_limit=LIMIT
+    )
+    assert at(9) == chain(polls).reaches, 'nothing will tell later whether that BMC has restarted'
+    polls = kept
+    restarted = card(120, OFF, closed=False, hosts=(HostSeen(system=v.SYSTEM, reading=reading(OFF, '1', bmc='c')),))
+    assert BreakCause.HOST_UNSEEN is chain(read(polls, restarted)).broken.cause
+    ran = custody.polled(
+        kept, {v.SYSTEM: HostReading(power=OFF, last_reset='2')}, at(99), opened=frozenset(), blind_limit=LIMIT
+    )
+    assert BreakCause.HOST_RAN is chain(ran).broken.cause
 
 
 def test_a_clock_that_was_put_back_covers_nothing():

@@ -59,18 +59,37 @@ class Silent(Connection):
         return None
 
 
-@pytest.mark.parametrize(('connection', 'strength'), [(Connection, Strength.EVIDENCED), (Silent, Strength.POLLED)])
-def test_a_job_that_writes_a_card_begins_its_chain_and_hands_it_on_closed(connection, strength):
-    """The host is off until the card is closed, then the lock covers it. A BMC that tells nothing but the power is polled."""
+class Keeps(Connection):
+    """A BMC that tells when it was last reset itself."""
+
+    def look(self, now):
+        seen = super().look(now)
+        return replace(seen, facts=replace(seen.facts, bmc_reset='once'))
+
+
+@pytest.mark.parametrize('connection', [Keeps, Connection, Silent])
+def test_a_job_that_writes_a_card_begins_its_chain_and_hands_it_on_closed(connection):
+    """The host is off until the card is closed, then the lock covers it.
+
+    It is polled until its BMC was seen to set the time of the last reset at a start, as the first job shows of one that does.
+    """
     bench = bench_of(connection)
     job, outcome = bench.run(job_of(bench))
     assert isinstance(outcome, Done)
     found = chain(job)
     assert (Origin.WRITTEN, ('gpu-new',), None) == (found.origin, found.by, found.broken)
     assert [Cover.HOST_OFF, Cover.LOCKED] == [i.cover for i in found.intervals]
-    assert strength is found.strength
+    assert Strength.POLLED is found.strength
     seen = job.custody.of(v.GPU).seen
     assert (Access.CLOSED, True) == (seen.access, seen.proven)
+    assert (() if connection is Silent else (v.SYSTEM,)) == job.custody.dependable
+
+    bench.now += timedelta(hours=1)
+    bench.machine.closed = False  # somebody else has opened it, so that only the host that is off covers the next write
+    job, outcome = bench.run(job_of(bench, job.custody, again=True))
+    assert isinstance(outcome, Done)
+    assert None is chain(job).broken
+    assert (Strength.EVIDENCED if connection is Keeps else Strength.POLLED) is chain(job).strength
 
 
 def test_a_card_that_a_job_only_locks_has_no_chain():
