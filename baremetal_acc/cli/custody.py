@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 class Show(ReportCommand):
-    """Look at targets, and tell the chain of custody of each card up to now. Writes nothing, to a BMC or elsewhere.
+    """Look at targets, and tell the chain of custody of each card up to now. Writes nothing to a BMC.
 
     Exit code 0: every chain holds that a rule requires; 3: one does not.
     """

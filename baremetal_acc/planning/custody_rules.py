@@ -89,13 +89,15 @@ def explain(card: CardCustody, now: datetime) -> str:
     if chain is None:
         return 'no chain has begun: nobody knows who has written what it runs'
     by = f' ({", ".join(chain.by)})' if chain.by else ''
-    begins = f'{chain.origin} at {_time(chain.begun)}{by}'
+    until = '' if chain.until is None else f' until {_time(chain.until)}'
+    why = '' if chain.reason is None else f' ({chain.reason})'
+    begins = f'{chain.origin} at {_time(chain.begun)}{by}{until}{why}'
     if chain.broken is not None:
         where = '' if chain.broken.ref is None else f', {chain.broken.ref}'
         since, until = _time(chain.broken.since), _time(chain.broken.until)
         return f'{begins}, broken between {since} and {until}: {_CAUSES[chain.broken.cause]}{where}'
     if chain.until is not None and now >= chain.until:
-        return f'{begins}, accepted until {_time(chain.until)} only'
+        return f'{begins}, which is over'
     covers = ', '.join(f'{cover} ({strength})' for cover, strength in _kinds(chain))
     alone = '' if chain.covers_own_processor else '; what its own processor runs is not covered'
     return f'{begins}, unbroken until {_time(chain.reaches)}{": " if covers else ""}{covers}{alone}'

@@ -580,8 +580,10 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
     assert 'no chain has begun: nobody knows who has written what it runs' == custody_rules.explain(NO_CUSTODY.of(v.GPU), at(5))
     kept = custody.write_begun(kept, v.GPU, at(5), images=['gpu-new'])
     assert 'it is being written' == custody_rules.explain(kept.of(v.GPU), at(5))
-    kept = custody.begun(start(card(0, ON)), v.GPU, Origin.ACCEPTED, at(0), by=['ada'], until=at(60))
-    assert 'accepted until' in custody_rules.explain(kept.of(v.GPU), at(60))
+    kept = custody.begun(start(card(0, ON)), v.GPU, Origin.ACCEPTED, at(0), by=['ada'], until=at(60), reason='day one')
+    accepted = 'accepted at 2026-11-21 12:00:00Z (ada) until 2026-11-21 12:01:00Z (day one)'
+    assert f'{accepted}, unbroken until 2026-11-21 12:00:00Z' == custody_rules.explain(kept.of(v.GPU), at(5))
+    assert f'{accepted}, which is over' == custody_rules.explain(kept.of(v.GPU), at(60))
 
 
 # ------------------------------------------------------------------------------------------------------------------ readings
