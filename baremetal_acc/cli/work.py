@@ -285,7 +285,8 @@ def judge(
 
 def custody_of(inventory: Inventory, target: Target, tools: Tools, state: TargetState, lifecycle: int) -> Custody:
     """That of the target's cards after a look. Only a job stores it: what a look adds the next one finds as well."""
-    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=lifecycle)
+    by = datetime.now(UTC)
+    return custody_feed.looked(state.custody, inventory, target, tools, state.engagements, lifecycle=lifecycle, by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,16 +123,20 @@ def between(
     settles: timedelta = timedelta(0),
     ramdisk: bool = False,
     dependable: frozenset[Ref] = frozenset(),
+    by: datetime | None = None,
 ) -> Interval | Break:
     """Judge the interval between two readings of a card.
 
+    :param by: when the power of the hosts had been read at the end of the interval, UTC; None: at once. An inspection takes its
+        time, and how much of it had passed when the power was read nobody knows.
     :param blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
     :param settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
     :param ramdisk: the operator's ramdisk runs on the host at both readings. Where the host was reset between them nobody knows
         what it has booted first.
     :param dependable: the Systems whose BMC was seen to set the time of the last reset at a start.
     """
-    ran = _host_ran(before, after, blind_limit, settles, dependable)
+    elapsed = (after.at if by is None else by) - before.at
+    ran = _host_ran(before, after, elapsed, blind_limit, settles, dependable)
 
     def covered(cover: Cover, strength: Strength = Strength.EVIDENCED) -> Interval:
         return Interval(since=before.at, until=after.at, cover=cover, strength=strength)
@@ -165,12 +169,17 @@ class _Ran(IntEnum):
 
 
 def _host_ran(
-    before: CardSeen, after: CardSeen, blind_limit: timedelta, settles: timedelta, dependable: frozenset[Ref]
+    before: CardSeen,
+    after: CardSeen,
+    elapsed: timedelta,
+    blind_limit: timedelta,
+    settles: timedelta,
+    dependable: frozenset[Ref],
 ) -> _Ran:
     """Whether any System that reaches the card has run: the worst of them; one that only one reading shows is silent."""
     now = {host.system: host.reading for host in after.hosts}
     found = [
-        _ran(host, before.at, now[host.system], after.at, blind_limit, settles, dependable)
+        _ran(host, before.at, now[host.system], elapsed, blind_limit, settles, dependable)
         if host.system in now
         else _Ran.SILENT
         for host in before.hosts
@@ -183,7 +192,7 @@ def _ran(
     host: HostSeen,
     at: datetime,
     reading: HostReading,
-    until: datetime,
+    elapsed: timedelta,
     blind_limit: timedelta,
     settles: timedelta,
     dependable: frozenset[Ref],
@@ -194,7 +203,7 @@ def _ran(
     said = host_evidence.evidence(
         host.reading,
         reading,
-        until - at,
+        elapsed,
         settles=tail,
         blind_limit=blind_limit,
         dependable=frozenset({Source.LAST_RESET} if host.system in dependable else ()),
@@ -250,11 +259,12 @@ def read(
     settles: timedelta = timedelta(0),
     ramdisk: bool = False,
     absent_breaks: bool = True,
+    by: datetime | None = None,
 ) -> Custody:
     """The custody after a whole reading of a machine.
 
     :param cards: as of :func:`seen`.
-    :param at: when the reading began, UTC.
+    :param at: when the reading began, UTC; ``by`` when it had ended, None: at once.
     :param absent_breaks: a card that is not shown breaks its chain: it may be anywhere. A card that was just written, or a BMC
         that was just reset, may take its time to show itself again.
     """
@@ -267,7 +277,7 @@ def read(
         if now is not None:
             learnt = _learnt(learnt, card.seen, now, settles)
             known[accelerator] = _extended(
-                card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable
+                card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable, by=by
             )
         elif absent_breaks:
             known[accelerator] = _broken(card, BreakCause.NOT_SEEN, at)
@@ -302,12 +312,14 @@ def polled(
     blind_limit: timedelta,
     settles: timedelta = timedelta(0),
     ramdisk: bool = False,
+    by: datetime | None = None,
 ) -> Custody:
     """The custody after the hosts alone were read, while a job works.
 
     Cards that are closed go on from their last whole reading; an open one goes on from here, as far as its hosts were read.
 
     :param hosts: by System what was read.
+    :param at: when that began, UTC; ``by`` when it had ended, None: at once.
     :param opened: the cards that are not known to be closed, since the job has opened them.
     """
     known = {card.accelerator: card for card in custody.cards}
@@ -326,11 +338,11 @@ def polled(
             proven=False,
             hosts=tuple(replace(host, reading=hosts[host.system]) for host in last.hosts),
         )
-        ran = _host_ran(last, now, blind_limit, settles, dependable)
+        ran = _host_ran(last, now, (at if by is None else by) - last.at, blind_limit, settles, dependable)
         if ran is not _Ran.YES and all(_tells_later(host, hosts[host.system], dependable) for host in last.hosts):
             continue
         known[accelerator] = _extended(
-            card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable
+            card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable, by=by
         )
     return _with_cards(custody, known)
 
@@ -349,12 +361,15 @@ def _extended(
     settles: timedelta,
     ramdisk: bool,
     dependable: frozenset[Ref],
+    by: datetime | None,
 ) -> CardCustody:
     before = card.seen
+    if before is not None and now.at < before.at <= (by or now.at):
+        now = replace(now, at=before.at)  # the host was read alone while this reading went on
     now = replace(now, hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts))
     if before is None:
         return replace(_broken(card, BreakCause.HOST_UNSEEN, now.at), seen=now)
-    judged = between(before, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable)
+    judged = between(before, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable, by=by)
     if _not_locked(before, now) is None:
         now = replace(now, proven=True)  # as they were when they were proven
     alone = before.own_processor or now.own_processor

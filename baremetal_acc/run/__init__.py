@@ -22,6 +22,7 @@ from baremetal_acc.run.checking import check_image
 from baremetal_acc.run.credentials import Credentials
 from baremetal_acc.run.credentials import shut_out as away
 from baremetal_acc.run.ending import final_look, outcome_of, shut_out
+from baremetal_acc.run.host_polling import HostPoll, HostPolling
 from baremetal_acc.run.looking import Bmcs, check, observe, sessions, unprotected
 from baremetal_acc.run.patience import blind
 from baremetal_acc.run.performing import needs_inventory, perform
@@ -50,8 +51,16 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
 
     # What the plan was made for was there: a card that a write or a reset has lost is not met.
     save = tools.save
-    tools = replace(tools, known=tools.known | job.devices, connect=entry.connect, save=lambda job: save(noted(job)))
-    job, came = _turn(taken_up(job), target, tools, now)
+    apart = tools.connect_apart or tools.connect
+    with HostPolling(apart, target.bmcs, now, limit=tools.patience.blind) as polling:
+        tools = replace(
+            tools,
+            known=tools.known | job.devices,
+            connect=entry.connect,
+            save=lambda job: save(noted(job)),
+            polling=polling,
+        )
+        job, came = _turn(taken_up(job), target, tools, polling, now)
     if noted(job) != job:
         job = noted(job)
         tools.save(job)
@@ -64,15 +73,16 @@ def tick(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Ou
     return job, Wait(delay=_NOW, doing=doing(job))
 
 
-def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, Outcome]:
+def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: datetime) -> tuple[Job, Outcome]:
     """The same, with BMCs that are asked only when they may be."""
     at, before = current(job), job
     with sessions(target, tools) as bmcs:
         sight = sight_of(job, bmcs, now, tools.patience)
-        job = custody_feed.after_poll(job, sight.hosts, tools, now)
+        job = custody_feed.after_poll(job, HostPoll(at=now, by=polling.moment(), hosts=sight.hosts), tools)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = custody_feed.after_writes(before, move.job, now)
         move = replace(move, job=job)
+        polling.begin(interference.holding(job))
         running = interference.running(job, sight.hosts)
         if running:
             tools.save(job)  # what was seen is stored before it is undone
@@ -108,7 +118,7 @@ def _turn(job: Job, target: Target, tools: Tools, now: datetime) -> tuple[Job, O
         tools.save(job)
         for position in move.perform:
             due, job = job, perform(job, position, target, tools, bmcs, inventory, now)
-            job = custody_feed.after_writes(due, job, now)
+            job = custody_feed.after_writes(due, custody_feed.after_polling(job, tools), now)
             tools.save(job)
     # Never in the tick that saw the last reset come: a reading has to be younger than what it proves.
     if not move.perform and current(job) is Stage.VERIFY and at is Stage.VERIFY:

@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feed the custody of a job with what its turns read and write: the same for the command line and Ironic."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.custody import BreakCause, Custody
-from baremetal_acc.model.inventory import HostReading, Inventory
+from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Plan, Program, Release, Verdict, WriteEvidence
 from baremetal_acc.model.lock import Engagement, Scope
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.run.host_polling import HostPoll
 from baremetal_acc.run.tools import Target, Tools
 
 _WRITTEN = (ItemState.STAGED, ItemState.DONE)
@@ -36,8 +37,12 @@ def looked(
     engagements: Iterable[Engagement],
     *,
     lifecycle: int,
+    by: datetime,
 ) -> Custody:
-    """The custody after a whole reading of the machine while no job of ours works."""
+    """The custody after a whole reading of the machine while no job of ours works.
+
+    :param by: when the reading had ended, UTC.
+    """
     for card in kept.cards:
         if card.writing is not None:  # whoever wrote it was cut off
             kept = custody.write_failed(kept, card.accelerator, inventory.at, touched=True)
@@ -48,6 +53,7 @@ def looked(
         blind_limit=tools.patience.blind,
         settles=interference.tail(tools.patience.poll),
         absent_breaks=not _may_hide(inventory),
+        by=by,
     )
     return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
 
@@ -62,6 +68,8 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
 
     :param starting: a System that is about to be started: what comes in force with that counts.
     """
+    by = inventory.at if tools.polling is None else tools.polling.moment()
+    job = after_polling(job, tools)
     cards = custody.seen(inventory, tools.baseline, target.node, job.engagements, lifecycle=job.lifecycle, starting=starting)
     kept = custody.read(
         job.custody,
@@ -72,23 +80,33 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         ramdisk=tools.ramdisk,
         # What was just written or reset may take its time to show itself again.
         absent_breaks=not job.writing and not _may_hide(inventory),
+        by=by,
     )
     kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
     return replace(job, custody=kept)
 
 
-def after_poll(job: Job, hosts: Mapping[Ref, HostReading], tools: Tools, now: datetime) -> Job:
+def after_poll(job: Job, poll: HostPoll, tools: Tools) -> Job:
     """The job after the hosts that it holds off were read."""
     kept = custody.polled(
         job.custody,
-        hosts,
-        now,
+        poll.hosts,
+        poll.at,
         opened=_opened(job),
         blind_limit=tools.patience.blind,
         settles=interference.tail(tools.patience.poll),
         ramdisk=tools.ramdisk,
+        by=poll.by,
     )
     return replace(job, custody=kept)
+
+
+def after_polling(job: Job, tools: Tools) -> Job:
+    """The job with what was read of the hosts that it holds off while its turn was busy."""
+    settles = interference.tail(tools.patience.poll)
+    for poll in () if tools.polling is None else tools.polling.taken():
+        job = interference.watched(after_poll(job, poll, tools), poll.hosts, poll.at, settles)
+    return job
 
 
 def _opened(job: Job) -> frozenset[AcceleratorId]:
@@ -160,4 +178,4 @@ def judged(verdict: Verdict, kept: Custody, inventory: Inventory, target: Target
     return replace(verdict, findings=(*verdict.findings, *found))
 
 
-__all__ = ['after_poll', 'after_reading', 'after_writes', 'begun_with', 'evidence_of', 'judged', 'looked']
+__all__ = ['after_poll', 'after_polling', 'after_reading', 'after_writes', 'begun_with', 'evidence_of', 'judged', 'looked']

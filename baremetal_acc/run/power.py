@@ -93,6 +93,8 @@ def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection
     """Ask once for a reset, and store before that what will show whether it came."""
     item = replace(job.items[position], before=last)
     tools.save(with_item(job, position, item))
+    if tools.polling is not None:
+        tools.polling.end()
     try:
         bmc.reset(action.system, action.kind)
     except BmcUnreachable as exc:
@@ -103,6 +105,8 @@ def _asked(job: Job, position: int, action: Reset, tools: Tools, bmc: Connection
 
 def switch(bmc: Connection, system: Ref, wanted: PowerState, tools: Tools) -> None:
     """Power a System off or on, and tell the shell."""
+    if wanted is PowerState.ON and tools.polling is not None:
+        tools.polling.end()  # what it would read from here on is our own doing
     bmc.set_power(system, wanted)
     tools.power_changed(system, wanted)
 

@@ -21,6 +21,7 @@ from baremetal_acc.model.job import Job, Verdict
 from baremetal_acc.model.lock import Way
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.run.host_polling import HostPolling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,9 @@ class Tools:
     """What the straight path works with.
 
     :ivar connect: opens a session with a BMC.
+    :ivar connect_apart: the same, for readings next to the turn of a job, which change nothing of what the turn knows of its
+        BMC; None: as ``connect``.
+    :ivar polling: reads hosts next to the turn of a job; None outside of a turn.
     :ivar save: stores the job; called before every write and after it.
     :ivar observed: told every final look with its verdict.
     :ivar power_changed: told when the job has powered a System off or on.
@@ -107,6 +111,8 @@ class Tools:
     ramdisk: bool = False
     patience: Patience = field(default_factory=Patience)
     papers: tuple[Paper, Paper] | None = None
+    connect_apart: Callable[[BmcAddress], Connection] | None = None
+    polling: HostPolling | None = None
 
 
 def image_of(tools: Tools, name: str, content: str | None) -> Image:

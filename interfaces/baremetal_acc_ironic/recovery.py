@@ -158,7 +158,7 @@ def _begin(task: Any, mind: Memory, job: Job) -> None:
     shut = interference.closed(inventory, tools.baseline, target.node)
     new = replace(new, held_off=held_off, shut=shut)
     proof = work.evidence(marked, new.flow)
-    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=mind.lifecycle)
+    kept = custody_feed.looked(job.custody, inventory, target, tools, proof, lifecycle=mind.lifecycle, by=work.now())
     new = custody_feed.begun_with(new, kept, made, inventory, target, tools)
     memory.store(node, replace(marked, job=replace(new, undos=job.undos)))
 

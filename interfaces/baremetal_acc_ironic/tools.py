@@ -62,6 +62,7 @@ def tools(
         hooks['observed'] = observed
     if clock is not None:
         hooks['connect'] = clock.connecting(made.connect)
+        hooks['connect_apart'] = made.connect
     return replace(
         made,
         baseline=steps.waived(steps.overridden(made.baseline, mind.overrides), mind.waivers),

@@ -370,7 +370,7 @@ def with_custody(mind: Memory, inventory: Inventory, target: Target, with_tools:
     """
     if mind.job is not None and not mind.job.ended:
         return mind
-    kept = custody_feed.looked(mind.custody, inventory, target, with_tools, proof, lifecycle=mind.lifecycle)
+    kept = custody_feed.looked(mind.custody, inventory, target, with_tools, proof, lifecycle=mind.lifecycle, by=now())
     return replace(mind, custody=kept)
 
 

@@ -1739,7 +1739,7 @@ GUARDS = (
     Guard(
         name='read no hosts for custody while a card is open',
         file=f'{RUN}/__init__.py',
-        guard='        job = custody_feed.after_poll(job, sight.hosts, tools, now)\n',
+        guard='        job = custody_feed.after_poll(job, HostPoll(at=now, by=polling.moment(), hosts=sight.hosts), tools)\n',
         gone='',
         tests='tests/unit/run/test_custody.py',
     ),

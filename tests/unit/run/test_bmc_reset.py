@@ -52,7 +52,7 @@ def job_of(purpose=ResetPurpose.ENFORCE, system=MANAGER, kind=ResetKind.BMC_RESE
 
 def asked(bmc, job):
     stored = []
-    tools = SimpleNamespace(save=stored.append, patience=Patience(), ramdisk=False)
+    tools = SimpleNamespace(save=stored.append, patience=Patience(), ramdisk=False, polling=None)
     after = reset(job, 0, job.items[0].action, None, tools, {'host': bmc}, v.NOW)
     return after, stored
 

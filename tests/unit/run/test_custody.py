@@ -31,7 +31,7 @@ def job_of(bench: Bench, kept: Custody = NO_CUSTODY, *, again: bool = False, **h
     job = bench.job(hold=True, **how)
     if again:
         job = replace(job, items=tuple(replace(job.items[0], action=action) for action in made.actions))
-    now = custody_feed.looked(kept, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+    now = custody_feed.looked(kept, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
     return custody_feed.begun_with(job, now, made, inventory, bench.target, bench.tools)
 
 
@@ -161,7 +161,13 @@ def test_a_write_that_fails_breaks_the_chain_and_what_is_put_back_begins_none():
     """The card runs what it ran, and nobody knows what the write has left."""
     bench = restorable(Machine(task_ends=TaskState.FAILED, power=PowerState.OFF))
     kept = custody_feed.looked(
-        NO_CUSTODY, observe(bench.target, bench.tools, bench.now), bench.target, bench.tools, (), lifecycle=v.LIFECYCLE
+        NO_CUSTODY,
+        observe(bench.target, bench.tools, bench.now),
+        bench.target,
+        bench.tools,
+        (),
+        lifecycle=v.LIFECYCLE,
+        by=bench.now,
     )
     kept = custody.begun(kept, v.GPU, Origin.ACCEPTED, bench.now, by=['ada'], until=bench.now + timedelta(days=1))
     job, outcome = bench.run(job_of(bench, kept))
@@ -173,7 +179,13 @@ def test_a_write_that_was_refused_before_anything_reached_the_card_breaks_no_cha
     """Its BMC said no."""
     bench = Bench(machine=Machine(refuses=True, power=PowerState.OFF))
     kept = custody_feed.looked(
-        NO_CUSTODY, observe(bench.target, bench.tools, bench.now), bench.target, bench.tools, (), lifecycle=v.LIFECYCLE
+        NO_CUSTODY,
+        observe(bench.target, bench.tools, bench.now),
+        bench.target,
+        bench.tools,
+        (),
+        lifecycle=v.LIFECYCLE,
+        by=bench.now,
     )
     job = job_of(bench, custody.begun(kept, v.GPU, Origin.ACCEPTED, bench.now, by=['ada']))
     job, outcome = bench.run(job)
@@ -213,7 +225,7 @@ def test_a_host_that_is_not_held_breaks_the_chain_unless_the_operators_ramdisk_r
         bench.tools = replace(bench.tools, ramdisk=ramdisk)
         inventory = observe(bench.target, bench.tools, bench.now)
         made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
-        now = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+        now = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
         job = custody_feed.begun_with(bench.job(), now, made, inventory, bench.target, bench.tools)
         job, outcome = bench.run(job)
         assert isinstance(outcome, Done)
@@ -228,7 +240,7 @@ def test_the_reset_of_a_host_that_ran_the_ramdisk_is_covered_by_locks_that_were_
         bench.tools = replace(bench.tools, ramdisk=True)
         inventory = observe(bench.target, bench.tools, bench.now)
         made = plan(inventory, bench.baseline, v.NODE, bench.tools.catalogue)
-        now = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+        now = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
         job = custody_feed.begun_with(bench.job(), now, made, inventory, bench.target, bench.tools)
         job, _ = bench.run(job)
         assert 'reset power-cycle' in bench.machine.log
@@ -249,9 +261,9 @@ def test_a_card_that_may_lie_behind_what_could_not_be_read_breaks_no_chain(hides
     """The next reading says; one that is simply not shown may be anywhere."""
     bench = Bench(machine=Machine(version=v.NEW))
     inventory = observe(bench.target, bench.tools, bench.now)
-    kept = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+    kept = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
     kept = custody.begun(kept, v.GPU, Origin.WRITTEN, bench.now, by=['gpu-new'])
     gaps = (Gap(ref=v.ref('Systems/1/Processors'), reason='HTTP 503', hides=hides),)
     seen = replace(inventory, accelerators=(), gaps=gaps)
-    kept = custody_feed.looked(kept, seen, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE)
+    kept = custody_feed.looked(kept, seen, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
     assert hides is custody.holds(kept.of(v.GPU), bench.now)

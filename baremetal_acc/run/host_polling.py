@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Read the power of hosts that a job holds off while its turn is busy with an upload or a slow inspection.
+
+One request over Redfish may take minutes: an image that is sent, or an inspection of a large machine. A host that is started
+and switched off again meanwhile would not be seen. So a thread reads its power over a session of its own, which is opened only
+once a turn takes longer than a third of the time that may pass between two readings (:attr:`Patience.blind`). What it has read
+is fed to custody before the next whole reading. It changes nothing, and where it fails nothing was read: custody decides what
+that is worth.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from baremetal_acc.bmc.api import BmcAddress, Connection
+from baremetal_acc.errors import AccError, BmcNotAuthorised
+from baremetal_acc.model.inventory import HostReading
+from baremetal_acc.model.ref import BmcName, Ref
+
+LOG = logging.getLogger(__name__)
+
+READINGS_PER_LIMIT = 3
+"""In the time that may pass between two readings: one that fails, or takes its time, leaves no gap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPoll:
+    """The hosts as they were read once.
+
+    :ivar at: when the reading began, UTC; ``by`` when it had ended.
+    :ivar hosts: by System; one that could not be read is missing.
+    """
+
+    at: datetime
+    by: datetime
+    hosts: Mapping[Ref, HostReading]
+
+
+class HostPolling:
+    """The readings of one turn of a job. Use it as a context manager: leaving it ends them."""
+
+    def __init__(
+        self,
+        connect: Callable[[BmcAddress], Connection],
+        bmcs: Iterable[BmcAddress],
+        now: datetime,
+        *,
+        limit: timedelta,
+    ) -> None:
+        """Nothing is read yet.
+
+        :param connect: opens a session. What fails in it is no trouble of the turn, so it must not be remembered there.
+        :param now: the time at which the turn has begun, by its own clock.
+        :param limit: how far apart readings may be.
+        """
+        self._connect = connect
+        # Of a BMC that is asked for one thing at a time nothing is asked beside an upload.
+        self._addresses = {b.name: b for b in bmcs if b.concurrency > 1}
+        self._began = now, time.monotonic()
+        self._every = limit.total_seconds() / READINGS_PER_LIMIT
+        self._polls: list[HostPoll] = []
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> 'HostPolling':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def moment(self) -> datetime:
+        """The time now, by the clock of the turn, UTC."""
+        now, began = self._began
+        return now + timedelta(seconds=time.monotonic() - began)
+
+    def begin(self, systems: Iterable[Ref]) -> None:
+        """Read these Systems from now on, as far as their BMCs answer beside everything else."""
+        wanted = tuple(s for s in systems if s.bmc in self._addresses)
+        if not wanted or self._every <= 0 or self._thread is not None or self._ended.is_set():
+            return
+        thread = threading.Thread(target=self._read, args=(wanted,), name='host-polling', daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives us no thread
+            LOG.info('No thread to read the power of %s with', ', '.join(map(str, wanted)))
+            return
+        self._thread = thread
+
+    def end(self) -> None:
+        """Read no more. A reading that is under way does not count."""
+        with self._lock:
+            self._ended.set()
+
+    def taken(self) -> tuple[HostPoll, ...]:
+        """What was read since this was last asked, the oldest first."""
+        with self._lock:
+            polls, self._polls = tuple(self._polls), []
+        return polls
+
+    # ---- in the thread ----
+
+    def _read(self, systems: tuple[Ref, ...]) -> None:
+        sessions: dict[BmcName, Connection] = {}
+        try:
+            while not self._ended.wait(self._every):
+                at = self.moment()
+                hosts = self._read_once(systems, sessions)
+                with self._lock:
+                    if self._ended.is_set():
+                        return
+                    self._polls.append(HostPoll(at=at, by=self.moment(), hosts=hosts))
+        except BmcNotAuthorised as exc:
+            LOG.info('%s', exc)  # it allows no further session: to try again would look like an attack
+        finally:
+            for session in sessions.values():
+                session.close()
+
+    def _read_once(self, systems: tuple[Ref, ...], sessions: dict[BmcName, Connection]) -> dict[Ref, HostReading]:
+        """The Systems that could be read, over sessions that are opened where there is none.
+
+        :raises BmcNotAuthorised: a BMC has refused us.
+        """
+        hosts: dict[Ref, HostReading] = {}
+        for system in systems:
+            try:
+                if system.bmc not in sessions:
+                    sessions[system.bmc] = self._connect(self._addresses[system.bmc])
+                hosts[system] = sessions[system.bmc].host(system)
+            except BmcNotAuthorised:
+                raise
+            except AccError as exc:
+                LOG.info('%s', exc)
+                if system.bmc in sessions:
+                    sessions.pop(system.bmc).close()
+        return hosts
+
+
+__all__ = ['READINGS_PER_LIMIT', 'HostPoll', 'HostPolling']
