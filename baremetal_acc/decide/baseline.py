@@ -352,12 +352,13 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         for r in baseline.rules
         if on_missing is OnMissing.WAIVE and r.name == on_missing_rule and r.waiver is not None
     ]
+    blocked = block if isinstance(block, frozenset) else (HOST_PATHS if open_to_tenants else frozenset())
     return Demands(
         firmware=firmware if isinstance(firmware, tuple) else (),
         firmware_rule=firmware_rule,
         functions=functions if isinstance(functions, tuple) else (),
         functions_rule=functions_rule,
-        block=block if isinstance(block, frozenset) else (HOST_PATHS if open_to_tenants else frozenset()),
+        block=blocked,
         block_rule=block_rule,
         accept=accept if isinstance(accept, frozenset) else frozenset({LockState.LOCKED_VERIFIED}),
         accept_rule=accept_rule,
@@ -373,7 +374,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_drift_rule=on_drift_rule,
         measure=measure if isinstance(measure, Measure) else Measure.WHERE_PRESENT,
         measure_rule=measure_rule,
-        custody=custody if isinstance(custody, CustodyDemand) else CustodyDemand.REPORTED,
+        custody=custody if isinstance(custody, CustodyDemand) else _custody(firmware, blocked),
         custody_rule=custody_rule,
         offer=offer if isinstance(offer, Offering) else None,
         offer_rule=offer_rule,
@@ -392,6 +393,16 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         waivers=(*_granted(baseline, accelerator, node), *waivers),
         undecided=tuple(dict.fromkeys(undecided)),
     )
+
+
+def _custody(firmware: object, block: frozenset[WritePath]) -> CustodyDemand:
+    """What is demanded where no rule says it.
+
+    Where firmware is named and a path from the host has to be blocked, the host is somebody's who shall not write that
+    firmware; then a version that a card shows is no proof of what it runs. Where no path has to be blocked, only a host that is
+    known to be off would cover the time until the next hand-over, and most BMCs do not show that.
+    """
+    return CustodyDemand.REQUIRED if firmware and block & HOST_PATHS else CustodyDemand.REPORTED
 
 
 def _granted(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> Iterator[tuple[str, Waiver]]:

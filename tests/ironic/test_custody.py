@@ -275,10 +275,24 @@ class TestAccepted(StartCase):
             assert [] == [c for c in self.mind.custody.cards if c.chain is not None]
 
 
-class TestReported(CustodyCase):
-    """Where no rule says anything."""
+class TestDefault(CustodyCase):
+    """Where no rule says anything of it, and the host has to be kept from firmware that a rule names."""
 
     baseline = BASELINE
+
+    def test_a_card_that_nobody_has_written_is_not_handed_over(self) -> None:
+        """The version that it shows is the right one."""
+        self.write_evil()
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert 'no chain has begun' in self.node.last_error, self.node.last_error
+        assert "somebody else's" == self.cards_run()
+
+
+class TestReported(CustodyCase):
+    """Where a rule says that it refuses nothing."""
+
+    baseline = f'{BASELINE}\n[[rule]]\nname = "custody"\ncustody = "reported"\n'
 
     def test_it_is_recorded_and_refuses_nothing(self) -> None:
         """A card that shows the right version is not written."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a baseline says, key by key: which rule decides, what holds without one, and what is told when it is wrong."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -76,6 +77,29 @@ def test_without_a_rule_a_tenants_machine_is_shut(exposure, expected):
     assert (expected, DEFAULT_RULE) == (found.block, found.block_rule)
     assert {LockState.LOCKED_VERIFIED} == found.accept
     assert OnMissing.REFUSE is found.on_missing
+
+
+@pytest.mark.parametrize(
+    ('rule', 'exposure', 'expected'),
+    [
+        ({}, Exposure.TENANT, CustodyDemand.REPORTED),
+        ({'firmware': (('GPU_*', '2.0'),)}, Exposure.TENANT, CustodyDemand.REQUIRED),
+        ({'firmware': (('GPU_*', '2.0'),)}, Exposure.SERVICE, CustodyDemand.REPORTED),
+        ({'firmware': (('GPU_*', '2.0'),), 'block': v.HOST_DEVICE}, Exposure.SERVICE, CustodyDemand.REQUIRED),
+        ({'firmware': (('GPU_*', '2.0'),), 'block': frozenset()}, Exposure.TENANT, CustodyDemand.REPORTED),
+        (
+            {'firmware': (('GPU_*', '2.0'),), 'block': frozenset({WritePath.BMC_NETWORK})},
+            Exposure.TENANT,
+            CustodyDemand.REPORTED,
+        ),
+        ({'firmware': ()}, Exposure.TENANT, CustodyDemand.REPORTED),
+        ({'firmware': (('GPU_*', '2.0'),), 'custody': CustodyDemand.REPORTED}, Exposure.TENANT, CustodyDemand.REPORTED),
+    ],
+)
+def test_a_chain_of_custody_is_needed_where_firmware_is_named_and_the_host_must_not_write_it(rule, exposure, expected):
+    """Where no rule says otherwise."""
+    baseline = Baseline(rules=(Rule(name='one', match=Match(), **rule),))
+    assert expected is demands(baseline, v.gpu(), replace(v.NODE, exposure=exposure)).custody
 
 
 def test_an_empty_block_is_said_on_purpose():

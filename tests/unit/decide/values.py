@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from baremetal_acc.decide.baseline import Baseline, Exposure, Match, NodeFacts, OnMissing, Rule
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.inventory import BmcFacts, Inventory, PowerState, UpdateFacts
@@ -175,7 +176,14 @@ def function_image(name: str = 'gzip-2', **changes) -> Image:
 
 
 def baseline(**changes) -> Baseline:
-    values = {'name': 'all', 'match': Match(), 'firmware': (('GPU_*', NEW),), 'block': HOST_DEVICE}
+    """One rule for all; what it makes of custody is the subject of its own tests."""
+    values = {
+        'name': 'all',
+        'match': Match(),
+        'firmware': (('GPU_*', NEW),),
+        'block': HOST_DEVICE,
+        'custody': CustodyDemand.REPORTED,
+    }
     return Baseline(rules=(Rule(**(values | changes)),))
 
 

@@ -500,7 +500,8 @@ def test_a_break_names_what_showed_it():
 @pytest.mark.parametrize(
     ('demand', 'polled', 'broken', 'doubted'),
     [
-        (None, True, True, False),
+        (None, True, False, False),
+        (None, False, True, True),
         (CustodyDemand.REPORTED, True, True, False),
         (CustodyDemand.REQUIRED, False, False, False),
         (CustodyDemand.REQUIRED, True, False, False),
@@ -511,7 +512,10 @@ def test_a_break_names_what_showed_it():
     ],
 )
 def test_what_a_rule_makes_of_a_chain(demand, polled, broken, doubted):
-    """What is reported refuses nothing; what is required is a demand like any other, by the name of its rule."""
+    """What is reported refuses nothing; what is required is a demand like any other, by the name of its rule.
+
+    Where no rule says it, a card whose firmware is named and whose host has to be kept from it needs a chain.
+    """
     kept = begun(card(0, OFF, closed=False, reset=None if polled else '1'))
     kept = read(kept, card(5, OFF, closed=False, reset=None if polled else '1'))
     if broken:
@@ -519,11 +523,11 @@ def test_what_a_rule_makes_of_a_chain(demand, polled, broken, doubted):
     rules, inventory = v.baseline(custody=demand), v.inventory()
     assert ({v.GPU} if doubted else set()) == custody_rules.in_doubt(kept, inventory, rules, v.NODE, at(5))
     found = custody_rules.findings(kept, inventory, rules, v.NODE, at(5))
-    if demand in (None, CustodyDemand.REPORTED):
+    if demand is CustodyDemand.REPORTED:
         assert () == found
     else:
-        met = Met.NO if doubted else Met.YES
-        assert [(v.GPU, 'custody', 'all', met)] == [(f.accelerator, f.subject, f.rule, f.met) for f in found]
+        met, rule = Met.NO if doubted else Met.YES, 'default' if demand is None else 'all'
+        assert [(v.GPU, 'custody', rule, met)] == [(f.accelerator, f.subject, f.rule, f.met) for f in found]
 
 
 def test_each_card_is_judged_by_its_own_rule():

@@ -59,7 +59,8 @@ def in_real_time(bench, job):
 def bench_of(connection, apart=None, *, machine=None):
     """A bench whose BMC takes its time, and how a session next to that is opened."""
     bench = Bench(machine=machine or Machine(power=PowerState.OFF))
-    patience = replace(bench.tools.patience, poll=timedelta(seconds=0.02), blind=LIMIT)
+    brief = timedelta(seconds=0.02)
+    patience = replace(bench.tools.patience, poll=brief, settle=brief, blind=LIMIT)
     bench.tools = replace(
         bench.tools, connect=lambda _: connection(bench.machine), connect_apart=apart, patience=patience, placement=None
     )
