@@ -216,7 +216,7 @@ def _check_adoption(state: Any) -> None:
 
 
 def _is_proven(node: Any) -> bool:
-    return memory.proven(node.driver_internal_info)
+    return memory.proven(node.driver_internal_info) or memory.certified(node.driver_internal_info)
 
 
 def _check_rule(state: Any, theirs: str, ours: str) -> None:

@@ -149,6 +149,14 @@ def over(task: Any, mind: Memory) -> Memory:
     return mind if kept is None or kept.lifecycle >= mind.lifecycle else _put_away(task, mind, kept)
 
 
+def ended(task: Any, mind: Memory) -> Memory:
+    """What is remembered of a node that is nobody's any more, with its certificate put away.
+
+    The cleaning that begins the next life of the node may have failed before it came to that.
+    """
+    return mind if mind.certificate is None else _put_away(task, mind, mind.certificate)
+
+
 def attempted(node: Any, mind: Memory) -> Memory:
     """What a deploy that has failed means to remember, with the certificate of its attempt where that is not put away yet."""
     stored = memory.load(node).certificate

@@ -578,6 +578,13 @@ def proven(driver_internal_info: Any) -> bool:
     return isinstance(stored, dict) and _proven(stored) is not None
 
 
+def certified(driver_internal_info: Any) -> bool:
+    """Whether a certificate is kept that was not put away; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    kept = stored.get('certificate') if isinstance(stored, dict) else None
+    return isinstance(kept, dict) and not kept.get('superseded')
+
+
 def projects_met(driver_internal_info: Any) -> frozenset[str]:
     """Whether the node is known to have had an owner (``owned``), or a lessee (``leased``); cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)

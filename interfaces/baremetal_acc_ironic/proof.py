@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""End what was proven for a deployment when the node is nobody's any more.
+"""End what was proven for a deployment, and its certificate, when the node is nobody's any more.
 
 No step of ours runs when a node is undeployed without cleaning, and Ironic calls nothing of a deploy interface that images
 nothing. So a periodic finds what is left of such a deployment, before the node can be adopted by it.
@@ -14,7 +14,7 @@ from ironic.common import exception
 from oslo_log import log
 
 from baremetal_acc.errors import AccError
-from baremetal_acc_ironic import gate, opts
+from baremetal_acc_ironic import certificate, gate, opts
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.gate import Reason
 
@@ -27,11 +27,11 @@ def lasts(state: str | None) -> bool:
 
 
 def over(manager: Any) -> Iterator[str]:
-    """Nodes of this conductor that are nobody's, and of which something is proven for a deployment."""
+    """Nodes of this conductor that are nobody's, and of which something is proven, or certified, for a deployment."""
     for uuid, _driver, _group, name, state, info in manager.iter_nodes(
         fields=['firmware_interface', 'provision_state', 'driver_internal_info']
     ):
-        if name in opts.HARDWARE_TYPES and not lasts(state) and memory.proven(info):
+        if name in opts.HARDWARE_TYPES and not lasts(state) and (memory.proven(info) or memory.certified(info)):
             yield uuid
 
 
@@ -41,7 +41,7 @@ def end(task: Any) -> None:
         return
     try:
         mind = memory.load(task.node)
-        memory.store(task.node, replace(mind, proven=None))
+        memory.store(task.node, replace(certificate.ended(task, mind), proven=None))
     except exception.NodeNotFound:
         LOG.info('A node was deleted')
     except AccError as exc:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ironic.common import states
+from ironic.conductor import task_manager
 from ironic.conf import CONF
 
 from baremetal_acc.decide.baseline import Exposure
@@ -112,6 +113,29 @@ class TestTheLifeOfACertificate(CertificateCase):
         disguised = replace(second, packed=first.packed)
         assert 'not what was issued' in self.does_not_hold(disguised)
         assert 'it is of lifecycle' in self.does_not_hold(replace(disguised, digest=first.digest))
+
+    def test_it_is_over_where_the_node_was_undeployed_and_no_cleaning_has_begun(self) -> None:
+        """Whoever adopts the node next must not find that of somebody else; and no proof of it need be left."""
+        self.active()
+        mind = memory.load(self.node)
+        memory.store(self.node, replace(mind, proven=None))
+        self.holds()
+        self.end_proofs()
+        self.holds()
+        self.node.provision_state = states.CLEANFAIL
+        self.node.save()
+        self.end_proofs()
+        self.node.refresh()
+        assert (True, True) == (self.kept.superseded, self.kept.away)
+        assert [] == self.kept_files()
+        self.node.provision_state = states.ACTIVE
+        assert 'the node has come back since' in self.does_not_hold(self.kept)
+
+    def end_proofs(self) -> None:
+        """What the periodic does."""
+        with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
+            task.driver.firmware.end_proofs(self.service, self.context)
+        self.node.refresh()
 
     def _says_what_was_proven(self, found: Any) -> None:
         mind = self.mind

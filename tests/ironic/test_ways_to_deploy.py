@@ -604,6 +604,9 @@ class TestTenantsFlows(WayCase):
         assert 202 == self.provision(LESSEE_ADMIN, 'manage'), self.said
         assert 409 == self.provision(LESSEE_ADMIN, 'adopt')
         self.ends('automated_clean_off_adopt')
+        self.node.refresh()
+        memory.store(self.node, replace(memory.load(self.node), proven=None))
+        assert 409 == self.provision(LESSEE_ADMIN, 'adopt'), 'the certificate of its last deployment still holds'
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             task.driver.firmware.end_proofs(self.service, self.context)
         assert 202 == self.provision(LESSEE_ADMIN, 'adopt'), self.said
