@@ -89,12 +89,14 @@ class Sight:
     :ivar foreign: updates that run and are not the job's, or that the job has given up, by BMC; :data:`UNASKED` where the BMC
         does not tell.
     :ivar hosts: what was read of the Systems that the job holds off; one that could not be read is missing.
+    :ivar foreign_writes: a task of somebody else that may write firmware, by BMC to which the job has not written yet.
     """
 
     writes: Mapping[int, WriteSight] = field(default_factory=dict)
     resets: Mapping[int, bool | None] = field(default_factory=dict)
     foreign: Mapping[BmcName, int] = field(default_factory=dict)
     hosts: Mapping[Ref, HostReading] = field(default_factory=dict)
+    foreign_writes: Mapping[BmcName, Ref] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.model.inventory import HostReading
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 
 class Origin(StrEnum):
@@ -54,7 +54,8 @@ class BreakCause(StrEnum):
     ``host-ran``: the host ran while a demanded path was open. ``host-unseen``: a demanded path was open, the power of the host
     was not read often enough, and no other source shows that it stayed off. ``path-open`` and ``path-unknown``: a demanded
     path that was closed was found so. ``lock-changed``: a lock is closed otherwise than it was. ``not-seen``: the card was not
-    shown. ``exposed``: the card was found changed, or with an open lock, by somebody else. ``write-failed``: a write of ours
+    shown. ``exposed``: the card was found changed, or with an open lock, by somebody else. ``foreign-write``: its BMC was
+    seen to work on something that is not ours, and that may be a write to the card. ``write-failed``: a write of ours
     did not end well. ``write-unproven``: it did, at a version that the card had before, and nothing shows that it has reached
     the card. ``acceptance-ended``: the word of the operator is over.
     """
@@ -66,6 +67,7 @@ class BreakCause(StrEnum):
     LOCK_CHANGED = 'lock-changed'
     NOT_SEEN = 'not-seen'
     EXPOSED = 'exposed'
+    FOREIGN_WRITE = 'foreign-write'
     WRITE_FAILED = 'write-failed'
     WRITE_UNPROVEN = 'write-unproven'
     ACCEPTANCE_ENDED = 'acceptance-ended'
@@ -114,6 +116,7 @@ class CardSeen:
         or another setting.
     :ivar proven: they were engaged by us and read back, or are as they were then.
     :ivar own_processor: the card has a processor of its own that runs code, and that was not read off.
+    :ivar bmcs: those that show the card, and may write it.
     """
 
     at: datetime
@@ -122,6 +125,7 @@ class CardSeen:
     locks: tuple[str, ...] = ()
     proven: bool = False
     own_processor: bool = False
+    bmcs: frozenset[BmcName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

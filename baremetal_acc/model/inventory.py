@@ -105,6 +105,7 @@ class TaskReading:
     :ivar raw: TaskState and TaskStatus as the BMC says them, joined with ``/``.
     :ivar percent: PercentComplete, 0 to 100, or None.
     :ivar message: the BMC's last message, shortened.
+    :ivar may_write: it may write firmware; False where the BMC says that it is something else.
     """
 
     ref: Ref
@@ -112,6 +113,7 @@ class TaskReading:
     raw: str
     percent: int | None = None
     message: str | None = None
+    may_write: bool = True
 
 
 class Way(StrEnum):

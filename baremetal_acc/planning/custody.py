@@ -90,6 +90,7 @@ def _card(accelerator: Accelerator, wanted: Demands, locks: tuple[LockReading, .
         locks=tuple(sorted(map(_digest, closing))),
         proven=bool(weakest) and all(state is LockState.LOCKED_VERIFIED for state in weakest),
         own_processor=accelerator.kind is Kind.DPU and own is not PowerState.OFF,
+        bmcs=frozenset(ref.bmc for ref in accelerator.refs),
     )
 
 

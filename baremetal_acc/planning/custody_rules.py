@@ -119,6 +119,7 @@ _CAUSES: Mapping[BreakCause, str] = {
     BreakCause.LOCK_CHANGED: 'a lock is closed otherwise than it was',
     BreakCause.NOT_SEEN: 'the card was not shown',
     BreakCause.EXPOSED: 'it was found changed, or reachable, by somebody else',
+    BreakCause.FOREIGN_WRITE: 'its BMC worked on something that is not ours and that may have written to it',
     BreakCause.WRITE_FAILED: 'a write to it did not end well',
     BreakCause.WRITE_UNPROVEN: 'it was written at the version that it had, and nothing shows that the write has reached it',
     BreakCause.ACCEPTANCE_ENDED: 'its acceptance has ended',

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feed the custody of a job with what its turns read and write: the same for the command line and Ironic."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from baremetal_acc.model.custody import BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Plan, Program, Release, Verdict, WriteEvidence
 from baremetal_acc.model.lock import Engagement, Scope
-from baremetal_acc.model.ref import AcceleratorId, Ref
+from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run.host_polling import HostPoll
 from baremetal_acc.run.tools import Target, Tools
@@ -55,6 +55,7 @@ def looked(
         absent_breaks=not _may_hide(inventory),
         by=by,
     )
+    now = with_foreign_writes(now, inventory)
     return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
 
 
@@ -115,6 +116,27 @@ def _opened(job: Job) -> frozenset[AcceleratorId]:
     if any(action.scope is Scope.BMC for action in released):
         return frozenset(card.accelerator for card in job.custody.cards) | job.devices
     return frozenset(action.accelerator for action in released)
+
+
+def after_foreign_writes(job: Job, tasks: Mapping[BmcName, Ref], now: datetime) -> Job:
+    """The job after BMCs were seen to work on what is not ours: which card that is for they need not say, so it may be any.
+
+    :param tasks: by BMC one that may write firmware.
+    """
+    return replace(job, custody=_written_by_others(job.custody, tasks, now))
+
+
+def with_foreign_writes(kept: Custody, inventory: Inventory) -> Custody:
+    """The custody after a reading, by no job of ours, of which tasks the BMCs still run."""
+    tasks = {facts.name: t.ref for facts in inventory.bmcs for t in facts.active_tasks if t.may_write}
+    return _written_by_others(kept, tasks, inventory.at)
+
+
+def _written_by_others(kept: Custody, tasks: Mapping[BmcName, Ref], now: datetime) -> Custody:
+    for name, task in tasks.items():
+        cards = [c.accelerator for c in kept.cards if c.seen is not None and name in c.seen.bmcs]
+        kept = custody.broken(kept, cards, BreakCause.FOREIGN_WRITE, now, task)
+    return kept
 
 
 def after_writes(before: Job, job: Job, now: datetime) -> Job:
@@ -178,4 +200,15 @@ def judged(verdict: Verdict, kept: Custody, inventory: Inventory, target: Target
     return replace(verdict, findings=(*verdict.findings, *found))
 
 
-__all__ = ['after_poll', 'after_polling', 'after_reading', 'after_writes', 'begun_with', 'evidence_of', 'judged', 'looked']
+__all__ = [
+    'after_foreign_writes',
+    'after_poll',
+    'after_polling',
+    'after_reading',
+    'after_writes',
+    'begun_with',
+    'evidence_of',
+    'judged',
+    'looked',
+    'with_foreign_writes',
+]

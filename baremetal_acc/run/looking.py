@@ -171,14 +171,16 @@ def check(
     flow: Flow | None = None,
     starting: Ref | None = None,
     measure: bool = True,
+    tasks: bool = False,
 ) -> tuple[Inventory, Verdict]:
     """Look, and compare with the baseline. Writes nothing.
 
     :param starting: a System that is about to be started: what comes in force with that counts.
     :param measure: let devices sign what they run. Who leaves it out has another look to rely on.
+    :param tasks: read which tasks the BMCs still run, too.
     :raises BmcError: a BMC cannot be spoken to.
     """
-    inventory = observe(target, tools, now, measure=measure)
+    inventory = observe(target, tools, now, measure=measure, tasks=tasks)
     verdict = verify(
         inventory,
         tools.baseline,

@@ -12,7 +12,7 @@ from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
 from baremetal_acc.errors import AccError, BmcRefused, BmcUnreachable
-from baremetal_acc.model.inventory import HostReading, PowerState, TaskState
+from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
@@ -30,6 +30,8 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     own_tasks |= {i.progress.task for i in job.items if i.progress is not None}
     asked: set[BmcName] = set()
     foreign: dict[BmcName, int] = {}
+    foreign_writes: dict[BmcName, Ref] = {}
+    written = {i.action.ref.bmc for i in job.items if isinstance(i.action, Flash | Program) and i.state.begun}
     at = current(job)
     hosts = _hosts(job, bmcs)
     for position, item in enumerate(job.items):
@@ -38,7 +40,12 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
             name = action.ref.bmc
             if name not in asked:
                 asked.add(name)
-                foreign[name] = _foreign(bmcs, name, own_tasks)
+                others = _foreign(bmcs, name, own_tasks)
+                foreign[name] = UNASKED if others is None else len(others)
+                other = next((t.ref for t in others or () if t.may_write), None)
+                # Once we write there, its BMC may have tasks of its own for that.
+                if other is not None and name not in written:
+                    foreign_writes[name] = other
             if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
                 writes[position] = _write_sight(item, action, bmcs, now, busy=foreign[name] > 0, stalled=stalled)
@@ -48,7 +55,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 resets[position] = None if seen is None else seen.power is PowerState.OFF
             else:
                 resets[position] = _reset_came(item, action, bmcs)
-    return Sight(writes=writes, resets=resets, foreign=foreign, hosts=hosts)
+    return Sight(writes=writes, resets=resets, foreign=foreign, hosts=hosts, foreign_writes=foreign_writes)
 
 
 def _hosts(job: Job, bmcs: Bmcs) -> dict[Ref, HostReading]:
@@ -83,13 +90,13 @@ def stuck_tasks(job: Job) -> set[Ref]:
     return {i.task for i in job.items if i.task is not None and i.stalled and i.state in good}
 
 
-def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> int:
-    """How many tasks run that are not ours. A BMC that cannot be asked counts as busy."""
+def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> tuple[TaskReading, ...] | None:
+    """The tasks that run and are not ours; None: the BMC cannot be asked, and counts as busy."""
     try:
-        return sum(1 for t in bmcs[name].active_tasks() if t.ref not in own)
+        return tuple(t for t in bmcs[name].active_tasks() if t.ref not in own)
     except AccError as exc:
         LOG.info('%s', exc)
-        return UNASKED
+        return None
 
 
 def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime, *, busy: bool, stalled: bool) -> WriteSight:

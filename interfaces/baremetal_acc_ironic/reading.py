@@ -143,6 +143,7 @@ def _verify(task: Any, mind: Memory, flow: Flow) -> Memory:
         work.now(),
         lifecycle=mind.lifecycle,
         flow=Flow.DEPLOY if flow is Flow.DEPLOY else None,
+        tasks=flow is Flow.DEPLOY,
     )
     mind = drift.looked(task, mind, inventory, steps.VERIFY.name, work.done(mind))
     mind = work.keep_custody(task, mind, inventory, target, tools, evidence)

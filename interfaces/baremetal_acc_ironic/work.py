@@ -135,7 +135,8 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         mind = handed.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, flow))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
-            mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
+            kept = custody_feed.with_foreign_writes(mind.custody, inventory)
+            mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True, custody=kept)
             memory.store(task.node, mind)
             outcome.told(task.node, f'{step.name} waits for what the BMC is doing: {", ".join(under_way(inventory))}')
         else:
@@ -554,6 +555,9 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
     if tasks and now() > job.deadline:
         raise StaleJob(f'the BMC is still busy with what was begun earlier: {", ".join(tasks)}')
     if tasks:
+        kept = custody_feed.with_foreign_writes(mind.custody, inventory)
+        if kept != mind.custody:
+            memory.store(task.node, replace(mind, custody=kept))
         return None
     mind = drift.looked(task, mind, inventory, step.name)
     mind = handed.back(task, mind, inventory, tools, step.name)

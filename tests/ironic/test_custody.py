@@ -20,11 +20,12 @@ from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic import work
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
+from tests.emulator.conftest import Client
 from tests.ironic.api import LESSEE
 from tests.ironic.case import BASELINE, GPU_NEW
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_ADMIN, SYSTEM_ADMIN
 from tests.ironic.test_host_start import LESSEE_MANAGER, StartCase
-from tests.ironic.test_interference import InterferenceCase
+from tests.ironic.test_interference import EVIL, InterferenceCase
 
 GENUINE = build_image(model='h100', component='gpu', version=GPU_NEW)
 REQUIRED = f'{BASELINE}\n[[rule]]\nname = "custody"\ncustody = "required"\n'
@@ -172,6 +173,42 @@ class TestChain(CustodyCase):
         self.node.provision_state = state
         self.node.target_provision_state = None
         self.node.save()
+
+
+class TestStrangers(CustodyCase):
+    """Somebody who shares nothing with us, and has the password of the BMC: a tool of a maker, a command line elsewhere."""
+
+    parameters: Mapping[str, Any] = CustodyCase.parameters | {'flash_seconds': 6.0}
+
+    def push_evil(self) -> None:
+        """Send firmware of somebody else, under the version that the rules want, to one card; its lock is closed again."""
+        self.set_locks(closed=False)
+        stranger = Client(self.machine.bmcs['host'])
+        answer = stranger.push('/redfish/v1/UpdateService/FirmwareInventory/HGX_FW_GPU_0', EVIL)
+        assert 202 == answer.status_code, answer.text
+        time.sleep(0.3)
+        self.set_locks(closed=True)
+        assert 'Running' == stranger.get(answer.json()['@odata.id'])['TaskState']
+
+    def test_a_foreign_write_that_runs_when_a_cleaning_begins_breaks_the_chain_and_is_written_over(self) -> None:
+        """Which card it is for its BMC need not say: none is taken for what it was."""
+        self.to_available()
+        self.push_evil()
+        self.node.provision_state = states.MANAGEABLE
+        self.node.save()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert "the operator's" == self.cards_run()
+        assert {None} == self.causes()
+
+    def test_no_node_is_handed_over_while_somebody_else_writes(self) -> None:
+        """The version that the card shows until then is the right one."""
+        self.to_available()
+        self.push_evil()
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert {BreakCause.FOREIGN_WRITE} == self.causes()
+        assert 'something that is not ours' in self.node.last_error, self.node.last_error
 
 
 class TestAccepted(StartCase):

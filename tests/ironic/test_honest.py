@@ -33,7 +33,7 @@ from tests.ironic.test_api import LESSEE_ADMIN, LESSEE_MEMBER, SYSTEM_ADMIN, Api
 from tests.lifecycles.site import Site
 
 SEQUENCES = int(os.environ.get('HONEST', '8'))
-AT_ONCE = 50 if SEQUENCES > 50 else 4
+AT_ONCE = 10 if SEQUENCES > 50 else 4
 VERBS = 10
 """Of a sequence, besides those that a verb needs before it."""
 

@@ -1744,6 +1744,20 @@ GUARDS = (
         tests='tests/unit/run/test_custody.py',
     ),
     Guard(
+        name='take what somebody else writes for nothing before our own write',
+        file=f'{RUN}/__init__.py',
+        guard='        job = custody_feed.after_foreign_writes(job, sight.foreign_writes, now)\n',
+        gone='',
+        tests='tests/unit/run/test_custody.py',
+    ),
+    Guard(
+        name='forget what was read of the hosts while a turn was busy',
+        file=f'{RUN}/custody_feed.py',
+        guard='        job = interference.watched(after_poll(job, poll, tools), poll.hosts, poll.at, settles)\n',
+        gone='        pass\n',
+        tests='tests/unit/run/test_host_polling.py',
+    ),
+    Guard(
         name='hand a node over with a card whose chain of custody does not hold',
         file='interfaces/baremetal_acc_ironic/reading.py',
         guard='    verdict = custody_feed.judged(verdict, mind.custody, inventory, target, tools, inventory.at)\n',

@@ -147,6 +147,26 @@ def test_active_tasks_leave_out_what_has_ended_or_vanished(bmc: Any) -> None:
     assert () == bmc.look().facts.active_tasks
 
 
+@pytest.mark.parametrize(
+    ('payload', 'may_write'),
+    [
+        ({}, True),
+        ({'Payload': {'TargetUri': '/redfish/v1/UpdateService/update'}}, True),
+        ({'Payload': {'TargetUri': '/redfish/v1/Systems/1/LogServices/Dump/Actions/LogService.CollectDiagnosticData'}}, False),
+        ({'Payload': {'TargetUri': '/redfish/v1/Managers/1/Oem/Updater'}}, True),
+        ({'Payload': {'TargetUri': 7}}, True),
+        ({'Payload': 'x'}, True),
+    ],
+)
+def test_a_task_may_write_firmware_unless_it_was_asked_for_where_none_is_written(
+    bmc: Any, payload: Any, may_write: bool
+) -> None:
+    """Many BMCs do not say what a task was asked for."""
+    bmc.put(TASK.uri, TaskState='Running', **payload)
+    with bmc.connect() as connection:
+        assert may_write is connection.task(TASK).may_write
+
+
 def test_a_task_that_cannot_be_understood_is_no_silence(bmc: Any) -> None:
     """Whoever asks whether the BMC is busy must not hear no."""
     bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}

@@ -57,6 +57,22 @@ def state(task_state: str | None, task_status: str | None) -> TaskState:
     return TaskState.SUCCEEDED if task_status is None or task_status in _GOOD else TaskState.FAILED
 
 
+_NO_UPDATES = frozenset({
+    'AccountService', 'CertificateService', 'EventService', 'LicenseService', 'LogServices', 'SessionService',
+    'TelemetryService',
+})  # fmt: skip
+"""Services that write no firmware, by a segment of their URIs. Source: DSP8010 2025.4, ServiceRoot and LogServiceCollection."""
+
+
+def _may_write(payload: View | None) -> bool:
+    """Whether a task may write firmware: unless what it was asked for is at a service that cannot.
+
+    Source: DSP8010 2025.4, Task v1_7_4, Payload.TargetUri. Many BMCs leave it out.
+    """
+    place = None if payload is None else payload.literal('TargetUri')
+    return place is None or not _NO_UPDATES & set(place.split('/'))
+
+
 def reading(view: View) -> TaskReading:
     """The reading of a Task resource."""
     task_state, task_status = view.literal('TaskState'), view.literal('TaskStatus')
@@ -67,6 +83,7 @@ def reading(view: View) -> TaskReading:
         raw='/'.join(word for word in (task_state or '?', task_status) if word),
         percent=percent if percent is not None and 0 <= percent <= 100 else None,
         message=_last_message(view),
+        may_write=_may_write(view.part('Payload')),
     )
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, Origin, Strength
-from baremetal_acc.model.inventory import Gap, PowerState, TaskState
+from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
 from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import custody
 from baremetal_acc.run import custody_feed, observe
 from tests.unit.decide import values as v
@@ -267,3 +268,65 @@ def test_a_card_that_may_lie_behind_what_could_not_be_read_breaks_no_chain(hides
     seen = replace(inventory, accelerators=(), gaps=gaps)
     kept = custody_feed.looked(kept, seen, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
     assert hides is custody.holds(kept.of(v.GPU), bench.now)
+
+
+# ----------------------------------------------------------------------------------------------------------------- strangers
+
+
+class Strangers(Connection):
+    """A BMC that works on something of somebody else for some readings."""
+
+    is_write, left = True, 3
+
+    def active_tasks(self):
+        if type(self).left <= 0:
+            return super().active_tasks()
+        type(self).left -= 1
+        theirs = TaskReading(ref=v.ref('Tasks/9'), state=TaskState.ACTIVE, raw='Running', may_write=self.is_write)
+        return [*super().active_tasks(), theirs]
+
+
+@pytest.mark.parametrize('may_write', [True, False])
+def test_what_a_bmc_works_on_for_somebody_else_breaks_a_chain_unless_it_cannot_be_a_write(may_write):
+    """It is seen right before our own write, which waits for it, and begins the chain that counts."""
+    bench = bench_of(type('Theirs', (Strangers,), {'is_write': may_write}), machine=Machine(power=PowerState.OFF))
+    job = job_of(bench)
+    job = replace(job, custody=custody.begun(job.custody, v.GPU, Origin.ACCEPTED, bench.now, by=['ada']))
+    while not bench.machine.sent:
+        job, outcome = bench.turn(job)
+        bench.now += outcome.delay
+        if not bench.machine.sent and may_write and job.custody.of(v.GPU).chain.broken is not None:
+            assert (BreakCause.FOREIGN_WRITE, v.ref('Tasks/9')) == (chain(job).broken.cause, chain(job).broken.ref)
+    assert (BreakCause.FOREIGN_WRITE if may_write else None) == (chain(job).broken.cause if chain(job).broken else None)
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Done), outcome
+    assert (Origin.WRITTEN, None) == (chain(job).origin, chain(job).broken)
+
+
+def test_what_a_bmc_has_for_a_write_of_ours_breaks_nothing():
+    """A controller may have a task of its own for what it was sent on; whose it is it does not say."""
+
+    class Forwards(Connection):
+        def active_tasks(self):
+            own = super().active_tasks()
+            more = [TaskReading(ref=v.ref('Tasks/HGX_0'), state=TaskState.ACTIVE, raw='Running')] if own else []
+            return [*own, *more]
+
+    bench = bench_of(Forwards, machine=Machine(power=PowerState.OFF))
+    job, outcome = bench.run(job_of(bench))
+    assert isinstance(outcome, Done), outcome
+    assert None is chain(job).broken
+
+
+def test_only_the_cards_that_a_bmc_shows_may_have_been_written_by_it():
+    """A card behind another BMC is not; one that was read by an earlier version, which did not keep that, neither."""
+    bench = Bench(machine=Machine(version=v.NEW))
+    inventory = observe(bench.target, bench.tools, bench.now)
+    task = TaskReading(ref=v.ref('Tasks/9'), state=TaskState.ACTIVE, raw='Running')
+    kept = custody_feed.looked(NO_CUSTODY, inventory, bench.target, bench.tools, (), lifecycle=v.LIFECYCLE, by=bench.now)
+    kept = custody.begun(kept, v.GPU, Origin.WRITTEN, bench.now, by=['gpu-new'])
+    facts = inventory.bmcs[0]
+    for name, holds in ((BmcName('dpu'), True), (facts.name, False)):
+        busy = replace(inventory, bmcs=(facts, replace(facts, name=name, active_tasks=(task,))))
+        now = custody_feed.with_foreign_writes(kept, busy)
+        assert holds is custody.holds(now.of(v.GPU), bench.now)
