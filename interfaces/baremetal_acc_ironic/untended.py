@@ -33,6 +33,7 @@ from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
 from baremetal_acc.run import Tools, glancing
+from baremetal_acc.run.glancing import Glance, Kept
 from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, watch_states
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.gate import Reason, Situation
@@ -122,7 +123,7 @@ class Round:
         self._tools = tools_of(self._task, self._mind, clock=clock, images=False)
         return self._tools
 
-    def _kept(self) -> glancing.Kept:
+    def _kept(self) -> Kept:
         """The sessions that are kept; not with the clock of this turn, which they outlive."""
         connect = tools_of(self._task, self._mind, images=False).connect
         return self._rounds.sessions.for_target(self._task.node.uuid, connect)
@@ -159,13 +160,17 @@ class Round:
         facts = None if seen is None else seen.bmc(HOST)
         return None if facts is None else facts.system
 
-    def _look(self, tools: Tools, address: BmcAddress) -> tuple[Inventory, tuple[Witness, ...]]:
-        """A whole look, and what it rests on."""
+    def _look(self, tools: Tools, address: BmcAddress, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
+        """A whole look, and what it rests on.
+
+        :param seen: the glance right before it.
+        """
         now = datetime.now(UTC)
+        heard = None if seen is None else seen.heard
         found: list[Witness] = []
 
         def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
-            found.extend(glancing.witnesses(looks, inventory, tools.mechanisms, now))
+            found.extend(glancing.witnesses(looks, inventory, tools.mechanisms, now, heard))
 
         inventory = run.observe(target_of(self._task), tools, now, looked=looked)
         facts = inventory.bmc(HOST)
@@ -185,19 +190,22 @@ class Round:
         )
         known = self._rounds.judged.pop(uuid, None)
         lasts = timedelta(seconds=CONF[GROUP].watch_look_interval)
-        if known is not None and known.basis == basis and self._now - known.at < lasts and self._says_the_same(known):
-            self._rounds.judged[uuid] = known
-            return known.unproven
-        inventory, witnesses = self._look(tools, address)
+        seen = None
+        if known is not None and known.basis == basis and self._now - known.at < lasts:
+            seen = self._glance(known)
+            if seen.quiet:
+                self._rounds.judged[uuid] = known
+                return known.unproven
+        inventory, witnesses = self._look(tools, address, seen)
         node = target_of(self._task).node
         found = untended.unproven(inventory, tools.baseline, node, basis.evidence, lifecycle=basis.lifecycle, cards=basis.cards)
         if not found.unread:
             self._rounds.judged[uuid] = Judged(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
         return found
 
-    def _says_the_same(self, known: Judged) -> bool:
+    def _glance(self, known: Judged) -> Glance:
         within = timedelta(seconds=CONF[GROUP].watch_timeout)
-        return glancing.glance(target_of(self._task), self._kept(), known.witnesses, within).quiet
+        return glancing.glance(target_of(self._task), self._kept(), known.witnesses, within)
 
     # ---- what allows it ----
 
