@@ -29,12 +29,13 @@ from baremetal_acc.decide.watch import Trouble, TroubleKind
 from baremetal_acc.errors import AccError, BmcError, BmcUnreachable
 from baremetal_acc.model.custody import BreakCause
 from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
 from baremetal_acc.run import Tools, glancing
 from baremetal_acc.run.glancing import Glance, Kept
-from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, watch_states
+from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, watch_states, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.gate import Reason, Situation
 from baremetal_acc_ironic.node import Memory
@@ -184,7 +185,8 @@ class Round:
         unbroken = {c.accelerator for c in self._mind.custody.cards if c.chain is not None and c.chain.broken is None}
         basis = Basis(
             lifecycle=self._mind.lifecycle,
-            evidence=self._mind.evidence,
+            # What was closed before the node was handed over is closed still, while nobody has brought it back.
+            evidence=work.evidence(self._mind, Flow.SERVICE if self._mind.handed_over else Flow.CLEAN),
             cards=self._mind.known | unbroken,
             baseline=tools.baseline,
         )

@@ -257,6 +257,35 @@ class TestHostOn(UntendedCase):
         assert ('end', 'host-on') in self.told()
         assert () == self.mind.untended
 
+    def test_the_card_is_written_by_the_next_cleaning_and_nobody_gets_it_before(self) -> None:
+        """At the version that it shows."""
+        self.open()
+        self.round()
+        self.assert_exposed()
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert f'{self.gpu_0} was not written anew' in self.node.last_error
+        self.node.provision_state = states.AVAILABLE
+        self.node.save()
+        self.to_active()
+        assert frozenset() == self.mind.exposed
+        (done,) = [e for e in self.history() if 'reconcile_accelerators is done' in e and 'from' in e]
+        assert self.gpu_0 in done
+        assert self.gpu(1) not in done
+
+    def test_a_lease_that_is_shorter_than_the_interval_leaves_nothing_unseen(self) -> None:
+        """The node was somebody's and came back, without cleaning, between two rounds."""
+        self.be(states.AVAILABLE)
+        self.round()
+        self.assert_quiet()
+        self.to_active()
+        self.dbapi.update_node(self.node.id, {'provision_state': states.AVAILABLE})
+        self.press('On')
+        self.open_root()
+        self.round()
+        assert (BEGUN, 'Off') == (self.told(), self.host)
+        assert {self.gpu_0} == self.mind.exposed
+
 
 class TestQuiet(UntendedCase):
     """Nothing is wrong."""
@@ -577,6 +606,34 @@ class TestRaces(UntendedCase):
         watch.hand_out(self.service, self.context, self.at)
         self.round()
         assert BEGUN == self.told()
+
+
+class TestFurtherBmcs(UntendedCase):
+    """A machine with a DPU, which has a BMC and a System of its own."""
+
+    product = 'acc-server'
+    parameters = {}  # noqa: RUF012
+    baseline = 'format = 1\n\n[[rule]]\nname = "all"\nblock = ["host-device"]\n'
+
+    def test_only_the_host_is_asked_while_it_is_off(self) -> None:
+        """What the DPU's own processor runs is never off for good."""
+        self.be(states.AVAILABLE, on=False)
+        self.round()
+        before = {name: sum(bmc['requests'].values()) for name, bmc in self.machine.counters().items()}
+        self.round()
+        after = {name: sum(bmc['requests'].values()) for name, bmc in self.machine.counters().items()}
+        assert len(before) > 1
+        assert {name: (1 if name == 'host' else 0) for name in before} == {n: after[n] - before[n] for n in before}
+        assert ([], self.begun) == (self.told(), self.mind)
+
+    def test_with_the_host_on_the_locks_of_all_cards_are_read(self) -> None:
+        """Those that the DPU's BMC shows as well."""
+        self.be(states.AVAILABLE)
+        self.round()
+        self.round()
+        self.assert_quiet()
+        judged = watch.rounds_of(self.service).judged[self.node.uuid]
+        assert len({w.ref.bmc for w in judged.witnesses}) > 1
 
 
 class TestIpmi(UntendedCase, IpmiCase):
