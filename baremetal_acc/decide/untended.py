@@ -3,19 +3,21 @@
 """Which cards of a machine that nobody uses are not proven closed to its host, and what that comes to while the host is on.
 
 Nobody's code has a reason to run on such a machine. So its host is off; or every path from it to a card that the rules want
-blocked is closed, by locks of ours that were read back. What is neither is a trouble of the node.
+blocked is closed, by locks of ours that were read back, or let be open by a waiver. What is neither is a trouble of the node.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from baremetal_acc.decide import drift, evidence
-from baremetal_acc.decide.baseline import HOST_PATHS, Baseline, NodeFacts, demands
+from baremetal_acc.decide.baseline import Baseline, NodeFacts, demands
 from baremetal_acc.decide.drift import shown
+from baremetal_acc.decide.verify import verify
+from baremetal_acc.decide.waiver import Blockable
 from baremetal_acc.decide.watch import Trouble, TroubleKind
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.lock import Engagement, LockState
+from baremetal_acc.model.lock import Engagement, LockState, Way
 from baremetal_acc.model.ref import AcceleratorId
 
 _NAMED = 8
@@ -41,20 +43,26 @@ def unproven(
     *,
     lifecycle: int,
     cards: Iterable[AcceleratorId] = (),
+    blockable: Blockable = frozenset(),
+    ways: frozenset[Way] = frozenset(),
 ) -> Unproven:
-    """The cards of a machine that are not proven closed.
+    """The cards of a machine that are not proven closed, as a verification has it: what a waiver lets be open counts as closed.
 
     :param inventory: a whole look.
     :param engagements: our own records; only they make a lock proven.
     :param cards: that have to be shown.
+    :param blockable: and ``ways``: as of :func:`~baremetal_acc.decide.verify.verify`.
     """
     records = tuple(engagements)
+    verdict = verify(
+        inventory, baseline, node, (), records, lifecycle=lifecycle, blockable=blockable, ways=ways, measured=False
+    )
     opened, unread = set(), set()
     for a in inventory.accelerators:
-        states = _states(a, baseline, node, records, lifecycle)
-        if states - {LockState.LOCKED_VERIFIED, LockState.UNKNOWN}:
+        states = {f.state for f in verdict.unmet if f.accelerator == a.id and f.state is not None}
+        if states - {LockState.UNKNOWN} or (states and _shows_open(a, baseline, node, records, lifecycle)):
             opened.add(a.id)
-        elif LockState.UNKNOWN in states:
+        elif states:
             unread.add(a.id)
     missing = frozenset(cards) - {a.id for a in inventory.accelerators}
     hidden = any(gap.hides for gap in inventory.gaps)
@@ -64,13 +72,14 @@ def unproven(
     )
 
 
-def _states(
+def _shows_open(
     accelerator: Accelerator, baseline: Baseline, node: NodeFacts, records: tuple[Engagement, ...], lifecycle: int
-) -> set[LockState]:
-    """Of every part of every path that the rules want blocked."""
+) -> bool:
+    """A part of a demanded path was read and is open, beside one that could not be read, which a verdict names first."""
+    wanted = demands(baseline, accelerator, node)
     locks = tuple(evidence.judge(r, records, lifecycle=lifecycle) for r in accelerator.locks)
-    paths = demands(baseline, accelerator, node).block & HOST_PATHS
-    return {found.state for path in paths for found in evidence.coverage(accelerator, path, locks)}
+    found = {c.state for path in wanted.block for c in evidence.coverage(accelerator, path, locks)}
+    return bool(found - wanted.accept - {LockState.UNKNOWN, LockState.UNSUPPORTED})
 
 
 def troubles(found: Unproven, *, state: str, trusted: bool) -> tuple[Trouble, ...]:

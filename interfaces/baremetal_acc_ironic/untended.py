@@ -200,7 +200,16 @@ class Round:
                 return known.unproven
         inventory, witnesses = self._look(tools, address, seen)
         node = target_of(self._task).node
-        found = untended.unproven(inventory, tools.baseline, node, basis.evidence, lifecycle=basis.lifecycle, cards=basis.cards)
+        found = untended.unproven(
+            inventory,
+            tools.baseline,
+            node,
+            basis.evidence,
+            lifecycle=basis.lifecycle,
+            cards=basis.cards,
+            blockable=tools.blockable,
+            ways=tools.ways,
+        )
         if not found.unread:
             self._rounds.judged[uuid] = Judged(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
         return found

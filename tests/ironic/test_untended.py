@@ -24,6 +24,7 @@ from baremetal_acc_ironic.watch_states import EXPECTED, Expected
 from tests.ironic import ipmi_case
 from tests.ironic.api import LESSEE
 from tests.ironic.ipmi_case import IpmiCase
+from tests.ironic.test_gate import writing
 from tests.ironic.test_watch import WatchCase
 
 UNTENDED = {s for s, row in EXPECTED.items() if row.expected is Expected.UNTENDED}
@@ -192,8 +193,9 @@ class TestHostOn(UntendedCase):
         uuid = '5d7cd2ca-9b0f-4f9e-a5b4-3c1f8e0d2b6a'
         for values in ({'instance_uuid': uuid}, {'lessee': LESSEE}, {'maintenance': True}, {'disable_power_off': True}):
             self.open(**values)
-            self.round()
-            assert (BEGUN, 'On') == (self.told(), self.host), values
+            with mock.patch.object(untended.manager_utils, 'node_power_action') as asked:
+                self.round()
+            assert (BEGUN, 'On', False) == (self.told(), self.host, asked.called), values
             self.assert_exposed()
         self.be(states.AVAILABLE)
         self.open(maintenance=True, fault='clean failure')
@@ -576,6 +578,16 @@ class TestRaces(UntendedCase):
         assert ([], other, 'On') == (self.told(), self.mind, self.host)
         self.round()
         assert (BEGUN, 'Off') == (self.told(), self.host)
+
+    def test_a_job_that_has_begun_meanwhile_is_left_alone(self) -> None:
+        """It holds the host off itself, or knows why it is on."""
+        self.open()
+        info = dict(self.node.driver_internal_info)
+        memory.store(self.node, replace(self.begun, job=writing()))
+        stored, busy = self.node.driver_internal_info, self.mind
+        self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
+        self.meanwhile(driver_internal_info=stored)
+        assert ([], busy, 'On') == (self.told(), self.mind, self.host)
 
     def test_who_gets_the_node_meanwhile_is_not_powered_off(self) -> None:
         """Asked under the lock of the node."""
