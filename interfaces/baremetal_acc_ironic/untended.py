@@ -62,6 +62,11 @@ def is_leased(node: Any) -> bool:
     return node.instance_uuid is not None or node.lessee is not None
 
 
+def is_enrolling(node: Any) -> bool:
+    """Nothing is remembered of the node, and what ``driver_info`` says of its BMC may not be ready yet."""
+    return node.provision_state == states.ENROLL and not memory.known(node.driver_internal_info)
+
+
 def over(task: Any, mind: Memory, now: datetime) -> Memory:
     """What is remembered of a node that somebody has got: what was wrong while nobody used it is over. The caller stores it."""
     for one in mind.untended:
@@ -89,8 +94,8 @@ class Round:
         try:
             found, is_blind = self._troubles(), False
         except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
-            if not memory.known(node.driver_internal_info):
-                LOG.info('Node %s: it is %s, and its host cannot be read: %s', node.uuid, self._state, exc)
+            if is_enrolling(node):
+                LOG.info('Node %s: its host cannot be read yet: %s', node.uuid, exc)
                 return
             found, is_blind = (untended.unread_host(str(exc), state=self._state),), True
         self._say(found, is_blind)
@@ -372,4 +377,4 @@ def _exposed(found: Sequence[Trouble]) -> frozenset[AcceleratorId]:
     return cards
 
 
-__all__ = ['Round', 'is_leased', 'over', 'trusted']
+__all__ = ['Round', 'is_enrolling', 'is_leased', 'over', 'trusted']

@@ -171,8 +171,7 @@ def _loaded(task: Any, rounds: Rounds) -> Memory | None:
     except Exception as exc:
         # Whatever it is: a node that cannot be loaded must not look like one that is watched.
         LOG.warning('Node %s: it cannot be loaded: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
-        is_new = node.provision_state == states.ENROLL and not memory.known(node.driver_internal_info)
-        if node.uuid not in rounds.unloaded and not is_new:
+        if node.uuid not in rounds.unloaded and not untended.is_enrolling(node):
             one = Alarm(trouble=watch.unloadable(str(exc)), since=work.now(), told=True)
             alarm.begun(task, one, ON_DRIFT, first=False, lifecycle=0, now=one.since)
             rounds.unloaded[node.uuid] = one

@@ -474,6 +474,21 @@ class TestDayOne(UntendedCase):
             assert untended.trusted(replace(Memory(), **some)), some
         assert not untended.trusted(Memory())
 
+    def test_a_bmc_that_cannot_be_read_yet_is_no_alarm(self) -> None:
+        """Its login may be wrong still; once Ironic has verified it, it is one."""
+        self.be(states.ENROLL)
+        self.node.driver_internal_info = {}
+        self.node.save()
+        self.machine.fault('password-rotated')
+        self.log_out()
+        for _ in range(4):
+            self.round()
+        assert [] == self.told()
+        self.dbapi.update_node(self.node.id, {'provision_state': states.MANAGEABLE})
+        for _ in range(3):
+            self.round()
+        assert [('start', 'unreadable')] == self.told()
+
     def test_a_node_whose_bmc_is_not_named_yet_is_no_alarm(self) -> None:
         """It is being enrolled."""
         self.be(states.ENROLL, driver_info={})
@@ -583,7 +598,8 @@ class TestRaces(UntendedCase):
         """It holds the host off itself, or knows why it is on."""
         self.open()
         info = dict(self.node.driver_internal_info)
-        memory.store(self.node, replace(self.begun, job=writing()))
+        job = replace(writing(), custody=self.begun.custody, undos=self.begun.undos)
+        memory.store(self.node, replace(self.begun, job=job))
         stored, busy = self.node.driver_internal_info, self.mind
         self.dbapi.update_node(self.node.id, {'driver_internal_info': info})
         self.meanwhile(driver_internal_info=stored)
