@@ -342,6 +342,15 @@ class TestQuiet(UntendedCase):
         assert self.asked() <= 3
         assert 1 == self.asked()
 
+    def test_what_was_found_at_another_bmc_or_of_another_system_counts_for_nothing(self) -> None:
+        """An operator has corrected driver_info."""
+        self.be(states.AVAILABLE, on=False)
+        assert self.asked() <= 3
+        self.be(states.AVAILABLE, on=False, driver_info=self.node.driver_info | {'redfish_system_id': '/redfish/v1/Systems/x'})
+        for _ in range(3):
+            self.round()
+        assert [('start', 'unreadable')] == self.told()
+
     def test_rounds_come_at_the_nodes_moment_and_only_here(self) -> None:
         """One who has lost the node forgets it, and its session with the BMC."""
         self.be(states.AVAILABLE)
