@@ -21,7 +21,7 @@ IRONIC_GROUP = 'ironic'
 OF_IRONIC = frozenset({
     'worker_share', 'turn_timeout', 'trust_ramdisk', 'lock_out_host', 'known_shortcomings',
     'watch_interval', 'watch_look_interval', 'watch_timeout', 'watch_patience', 'watch_share',
-    'fitness_interval', 'tenant_deploy_interfaces',
+    'power_off_untended_host', 'fitness_interval', 'tenant_deploy_interfaces',
 })  # fmt: skip
 """Options of the group that only Ironic's plugin has; one file may serve it and the command line."""
 

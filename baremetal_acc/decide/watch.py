@@ -37,7 +37,8 @@ class TroubleKind(StrEnum):
 
     ``account``: somebody may log in to a BMC whom no rule expects. ``unproven``: the node is with somebody, and nothing says
     how it was handed over. ``opened``: our own step has opened locks, and they were not closed since. ``unreadable``: nobody
-    can say whether something is wrong.
+    can say whether something is wrong. ``host-on``: nobody uses the node, and its host is on beside cards that are not proven
+    closed. ``unloadable``: what is remembered or said of the node cannot be read, so that nobody watches it.
     """
 
     LOCK = 'lock'
@@ -49,6 +50,8 @@ class TroubleKind(StrEnum):
     UNPROVEN = 'unproven'
     OPENED = 'opened'
     UNREADABLE = 'unreadable'
+    HOST_ON = 'host-on'
+    UNLOADABLE = 'unloadable'
 
 
 EXPOSING = frozenset({TroubleKind.LOCK, TroubleKind.FIRMWARE, TroubleKind.CARD, TroubleKind.CONFIGURATION})
@@ -325,6 +328,12 @@ def unreadable(why: str) -> Trouble:
     """A BMC that says nothing."""
     text = f'nobody can say whether the accelerators are as they were handed over: {shown(why, 4 * drift.CHARACTERS)}'
     return Trouble(kind=TroubleKind.UNREADABLE, device=None, subject='all', text=text, certain=False)
+
+
+def unloadable(why: str) -> Trouble:
+    """A node that cannot be watched, whatever its BMC says."""
+    text = f'the node cannot be loaded, so that nobody watches it: {shown(why, 4 * drift.CHARACTERS)}'
+    return Trouble(kind=TroubleKind.UNLOADABLE, device=None, subject='node', text=text)
 
 
 def unproven(why: str) -> Trouble:

@@ -300,7 +300,7 @@ class AccFirmware(base.FirmwareInterface):
     @timed
     @periodics.periodic(spacing=watch.tick)
     def watch_nodes(self, manager: Any, context: Any) -> None:
-        """Hand out rounds of the watch over nodes that are somebody else's, to each at its own moment."""
+        """Hand out rounds of the watch over nodes that somebody has, or that nobody uses, to each at its own moment."""
         if workers(manager).led_by(self):
             watch.hand_out(manager, context, work.now())
 

@@ -6,10 +6,10 @@ The key holds ``{"format": 1, "lifecycle": N, "busy": true or false, "state": {.
 of ``driver_internal_info`` has 64 KiB on MySQL and shares them with Ironic's own step lists: then ``packed`` stands in place
 of ``state``. Beside it ``drift``, what was last told, stays readable for people, as do ``certificate``, the last one that was
 issued, and ``attached``, what an instance has got; ``ways``, ``taken``, ``ramdisk``, ``bmcs``, ``met``, ``proven``,
-``start_allowed``, ``shelf`` and ``regions`` stand there so that older versions pass over them, the last one also for whoever
-steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is compared with,
-``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection store, where
-others write, too.
+``start_allowed``, ``untended``, ``shelf`` and ``regions`` stand there so that older versions pass over them, the last one also
+for whoever steers a fleet (:mod:`baremetal_acc.decide.regions`); and ``seen``, always compressed, is what the next look is
+compared with, ``handed`` how the node was handed over. Full inventories do not belong here; they lie in Ironic's inspection
+store, where others write, too.
 """
 
 import base64
@@ -74,6 +74,7 @@ _BESIDE = (
     'proven',
     'start_allowed',
     'custody',
+    'untended',
 )
 """Of a memory: what is stored beside the state, where older versions pass over it."""
 
@@ -286,6 +287,7 @@ class Memory:
         they were not, and nothing of Ironic starts the host for whoever has the node.
     :ivar start_allowed: an operator has allowed the host to be started all the same.
     :ivar custody: of its cards, as far as it reaches. While there is a job, the job knows it better.
+    :ivar untended: what is wrong with a node that nobody uses, until a round of the watch finds it over.
     """
 
     format: int = FORMAT
@@ -327,6 +329,7 @@ class Memory:
     proven: datetime | None = None
     start_allowed: StartAllowed | None = None
     custody: Custody = NO_CUSTODY
+    untended: tuple[Alarm, ...] = ()
 
     @property
     def writing(self) -> bool:
@@ -406,6 +409,7 @@ def load(node: Any) -> Memory:
         proven=_proven(stored),
         start_allowed=None if stored.get('start_allowed') is None else decode(StartAllowed, stored['start_allowed']),
         custody=_custody(node, stored.get('custody')),
+        untended=_untended(node, stored.get('untended')),
         ramdisk=stored.get('ramdisk'),
         bmcs=stored.get('bmcs'),
         owned='owned' in met,
@@ -450,6 +454,17 @@ def _custody(node: Any, packed: object) -> Custody:
         return NO_CUSTODY
 
 
+def _untended(node: Any, stored: object) -> tuple[Alarm, ...]:
+    """The alarms of a node that nobody uses. What cannot be read is told again."""
+    if stored is None:
+        return ()
+    try:
+        return decode(tuple[Alarm, ...], stored)
+    except StaleJob as exc:
+        LOG.warning('Node %s: its alarms are told again: %s', node.uuid, exc)
+        return ()
+
+
 def store(node: Any, memory: Memory) -> None:
     """Put it into the node's fields and save the node.
 
@@ -489,6 +504,8 @@ def store(node: Any, memory: Memory) -> None:
         value['start_allowed'] = encode(memory.start_allowed)
     if memory.custody != NO_CUSTODY:
         value['custody'] = _pack(json.dumps(encode(memory.custody)))
+    if memory.untended:
+        value['untended'] = encode(memory.untended)
     if memory.ramdisk is not None:
         value['ramdisk'] = memory.ramdisk
     if memory.bmcs is not None:
@@ -604,6 +621,12 @@ def unwatched(driver_internal_info: Any) -> bool:
     """Whether the watch has not looked since the node was handed over; cheap, for periodics."""
     stored = (driver_internal_info or {}).get(KEY)
     return not isinstance(stored, dict) or stored.get('watched') is None or stored['watched'] != stored.get('lifecycle')
+
+
+def given(driver_internal_info: Any) -> bool:
+    """Whether it is kept how the node was handed over, until that was compared; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    return isinstance(stored, dict) and stored.get('handed') is not None
 
 
 def packed_look(node: Any, look: Inventory) -> str | None:

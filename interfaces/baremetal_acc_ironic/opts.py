@@ -133,8 +133,9 @@ WATCH = [
         default=300.0,
         min=0,
         help=(
-            'Seconds between two rounds of the watch over a node that is active. Each node has its own moment in the interval. '
-            'With 0 nobody watches: a lock that a tenant has opened is found when the node comes back.'
+            'Seconds between two rounds of the watch over a node that somebody has or that nobody uses. Each node has its own '
+            'moment in the interval. With 0 nobody watches: a lock that a tenant has opened is found when the node comes back, '
+            'and a host that is on beside open cards when the node is cleaned.'
         ),
     ),
     cfg.FloatOpt(
@@ -153,6 +154,16 @@ WATCH = [
         min=1,
         help='Rounds in a row in which something could not be read before that is an alarm. It is never taken for good before.',
     ),
+    cfg.BoolOpt(
+        'power_off_untended_host',
+        default=True,
+        help=(
+            'Power off a host that the watch finds on beside cards that are not proven closed to it, though nobody uses the '
+            'node (available, manageable, enroll, clean failed and others), it has neither instance nor lessee, and no '
+            'operator has it in maintenance. With false that is told, and the cards are written again by the next cleaning, '
+            'no more.'
+        ),
+    ),
     cfg.FloatOpt(
         'watch_share',
         default=0.25,
@@ -164,7 +175,7 @@ WATCH = [
         ),
     ),
 ]
-"""How nodes that are somebody else's are watched."""
+"""How nodes are watched that are somebody else's, or that nobody uses."""
 
 SHELF = [
     cfg.FloatOpt(

@@ -30,7 +30,7 @@ _POWER_REQUEST = 'changing node power state'
 """Purpose of Ironic's task when somebody asks for a power state: nothing else is validated for both on and off. Source: ironic
 39.0.0, conductor/manager.py, change_node_power_state."""
 
-_MANAGED_INSPECTION = 'inspector_manage_boot'
+MANAGED_INSPECTION = 'inspector_manage_boot'
 """Key of driver_internal_info: Ironic boots the ramdisk of an inspection itself. Source: ironic 39.0.0,
 drivers/modules/inspector/interface.py."""
 
@@ -137,7 +137,7 @@ def _boots_ramdisk(task: Any, power_state: str) -> bool:
         return False
     info = node.driver_internal_info
     if node.provision_state == states.INSPECTING:
-        return bool(info.get(_MANAGED_INSPECTION))
+        return bool(info.get(MANAGED_INSPECTION))
     reboots = power_state == states.REBOOT and not node.disable_power_off
     return reboots and _prepares_ramdisk(task) and not info.get('cleaning_disable_ramdisk')
 

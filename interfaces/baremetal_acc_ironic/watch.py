@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are nodes that are somebody else's still as they were handed over? A round for each of them, spread over an interval.
+"""Are nodes that are somebody else's still as they were handed over, and is nobody at those that nobody uses?
+
+A round for each of them, spread over an interval; :mod:`baremetal_acc_ironic.watch_states` says which node is which, and
+:mod:`baremetal_acc_ironic.untended` has the rounds of those that nobody uses.
 
 The first round after a node has become active comes at once and is a whole look: it closes the gap between the verification of
 the deploy and the start of the host. Later ones are glances (:mod:`baremetal_acc.run.glancing`): a quiet one costs a BMC a few
@@ -11,7 +14,7 @@ A round shares the node with others as long as it only reads; what it finds coun
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -33,38 +36,27 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, Scope, to_be_closed
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.run import Tools, glancing, locking
-from baremetal_acc.run.glancing import Glance, Sessions
+from baremetal_acc.run.glancing import Glance
 from baremetal_acc.run.looking import sessions
-from baremetal_acc_ironic import alarm, certificate, opts, outcome, work
+from baremetal_acc_ironic import alarm, certificate, opts, outcome, untended, watch_states, work
 from baremetal_acc_ironic import handed as handed_to
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Watched
+from baremetal_acc_ironic.rounds import Lost, Rounds
 from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.watch_states import Expected, expectation
 from baremetal_acc_ironic.workers import Clock, workers
 
 LOG = log.getLogger(__name__)
-
-GIVEN = (states.ACTIVE, states.RESCUE)
-"""Whoever has a node in one of these has to have it from us."""
 
 HELD = (states.DEPLOYHOLD, states.DEPLOYWAIT)
 """What is left of a deploy may start the host: a look in one of these is no first one. While a deploy waits for its ramdisk,
 which is restarted, a node is watched in maintenance only: then the deploy does not get on, and Ironic does not end it."""
 
-STATES = (
-    *GIVEN,
-    *HELD,
-    states.DEPLOYFAIL,
-    states.SERVICEHOLD,
-    states.SERVICEWAIT,
-    states.SERVICEFAIL,
-    states.RESCUEFAIL,
-    states.UNRESCUEFAIL,
-    states.ERROR,
-)
+STATES = watch_states.THEIRS
 """In which somebody else's host may be on, for as long as somebody likes: a lessee's admin may have a node held in service. In
-those that are not :data:`GIVEN` a node is watched if it was handed over and has not come back."""
+those that are not ``given`` a node is watched as handed over if it was, and has not come back."""
 
 MOST_WITNESSES = 600
 """That are kept, about 30 bytes each in the node; of a machine with more every round is a whole look."""
@@ -79,32 +71,6 @@ ADOPTED = (
 )
 
 
-@dataclass(slots=True)
-class Rounds:
-    """What one conductor knows of its rounds.
-
-    :ivar last: when each node's last round began, or when the node was first seen here.
-    :ivar first: the same, of rounds that were to be the first after a hand-over.
-    :ivar lost: nodes whose last rounds could not remember what they saw, since somebody else held the node.
-    """
-
-    last: dict[str, datetime] = field(default_factory=dict)
-    first: dict[str, datetime] = field(default_factory=dict)
-    lost: dict[str, 'Lost'] = field(default_factory=dict)
-    sessions: Sessions = field(default_factory=Sessions)
-
-
-@dataclass(slots=True)
-class Lost:
-    """Rounds of one node, one after the other, that counted for nothing since somebody else held the node.
-
-    :ivar told: of what they found, what was told without the node: its keys.
-    """
-
-    rounds: int = 0
-    told: set[tuple[TroubleKind, Any, str]] = field(default_factory=set)
-
-
 _CONDUCTORS: 'WeakKeyDictionary[Any, Rounds]' = WeakKeyDictionary()
 
 
@@ -114,7 +80,7 @@ def rounds_of(manager: Any) -> Rounds:
 
 
 def tick() -> float:
-    """Seconds between two questions whose round is due; each reads what is remembered of every active node."""
+    """Seconds between two questions whose round is due; each reads what is remembered of every node that is watched."""
     return max(float(CONF[GROUP].poll_interval), float(CONF[GROUP].watch_interval) / 20)
 
 
@@ -133,23 +99,31 @@ def hand_out(manager: Any, context: Any, now: datetime) -> None:
 def _due(manager: Any, rounds: Rounds, now: datetime) -> Iterator[str]:
     """This conductor's nodes whose round is due; those that are not its own any more are forgotten."""
     interval = timedelta(seconds=CONF[GROUP].watch_interval)
-    fields = ['firmware_interface', 'driver_internal_info']
-    found = list(manager.iter_nodes(filters={'provision_state_in': list(STATES)}, fields=fields))
-    mine = {uuid: info for uuid, _driver, _group, name, info in found if name in opts.HARDWARE_TYPES}
-    for known in (rounds.last, rounds.first, rounds.lost):
-        for uuid in known.keys() - mine.keys():
-            known.pop(uuid, None)
-    rounds.sessions.forget(rounds.sessions.owners() - mine.keys())
-    for uuid, info in mine.items():
+    fields = ['firmware_interface', 'provision_state', 'driver_internal_info']
+    found = list(manager.iter_nodes(filters={'provision_state_in': list(watch_states.WATCHED)}, fields=fields))
+    mine = {uuid: (state, info) for uuid, _driver, _group, name, state, info in found if name in opts.HARDWARE_TYPES}
+    rounds.forget_all_but(frozenset(mine))
+    for uuid, (state, info) in mine.items():
         if memory.busy(info):
             continue
         if uuid in rounds.lost:
             yield uuid
-        elif memory.unwatched(info):
+        elif memory.unwatched(info) and _owes_first_look(state, info):
             if now - rounds.first.get(uuid, now - interval) >= min(AGAIN, interval):
                 yield uuid
         elif watch.due(uuid, rounds.last.setdefault(uuid, now), now, interval):
             yield uuid
+
+
+def _owes_first_look(state: str, info: Any) -> bool:
+    """A node that is somebody's is looked at as soon as it can be; one that nobody uses has time."""
+    match expectation(state).expected:
+        case Expected.GIVEN | Expected.WAITING:
+            return True
+        case Expected.LEFT:
+            return memory.given(info)
+        case Expected.UNTENDED | Expected.WORKED_ON:
+            return False
 
 
 # ------------------------------------------------------------------------------------------------------------- one round
@@ -162,12 +136,16 @@ def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
     """
     node = task.node
     rounds.last[node.uuid] = rounds.first[node.uuid] = due
-    one = None
+    one: _Round | untended.Round | None = None
     try:
-        mind = memory.load(node)
-        if mind.job is None and watched(node, mind):
-            one = _Round(task, mind, rounds, work.now())
-            one.run()
+        mind = _loaded(task, rounds)
+        if mind is not None and mind.job is None:
+            if watched(node, mind):
+                one = _Round(task, mind, rounds, work.now())
+            elif is_untended(node, mind):
+                one = untended.Round(task, mind, rounds, work.now())
+            if one is not None:
+                one.run()
         rounds.lost.pop(node.uuid, None)
     except exception.NodeNotFound:
         LOG.info('A node was deleted while its accelerators were watched')
@@ -180,12 +158,57 @@ def look_after(task: Any, rounds: Rounds, due: datetime) -> None:
         LOG.error('Node %s: its accelerators cannot be watched: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
 
 
+def _loaded(task: Any, rounds: Rounds) -> Memory | None:
+    """What is remembered of a node; None where that, or what its ``driver_info`` says, cannot be read.
+
+    That is an alarm, told once by each conductor that has the node: there is nowhere to keep it with the node. A node that
+    nothing is remembered of and that is being enrolled may not be ready yet.
+    """
+    node = task.node
+    try:
+        mind = memory.load(node)
+        target_of(task)
+    except Exception as exc:
+        # Whatever it is: a node that cannot be loaded must not look like one that is watched.
+        LOG.warning('Node %s: it cannot be loaded: %s', node.uuid, exc, exc_info=not isinstance(exc, AccError))
+        if node.uuid not in rounds.unloaded and not untended.is_enrolling(node):
+            one = Alarm(trouble=watch.unloadable(str(exc)), since=work.now(), told=True)
+            alarm.begun(task, one, ON_DRIFT, first=False, lifecycle=0, now=one.since)
+            rounds.unloaded[node.uuid] = one
+        return None
+    known = rounds.unloaded.pop(node.uuid, None)
+    if known is not None:
+        alarm.over(task, known, ON_DRIFT, lifecycle=mind.lifecycle, now=work.now())
+    return mind
+
+
+def _was_handed_over(mind: Memory) -> bool:
+    return mind.handed_over and (mind.handed is not None or mind.watched is not None)
+
+
 def watched(node: Any, mind: Memory) -> bool:
     """Whether a node is somebody else's, as far as we know."""
-    known = mind.handed_over and (mind.handed is not None or mind.watched is not None)
-    if node.provision_state == states.DEPLOYWAIT and not node.maintenance:
-        return False
-    return node.provision_state in GIVEN or (node.provision_state in STATES and known)
+    match expectation(node.provision_state).expected:
+        case Expected.GIVEN:
+            return True
+        case Expected.LEFT:
+            return _was_handed_over(mind)
+        case Expected.WAITING:
+            at_work = node.provision_state == states.DEPLOYWAIT and not node.maintenance
+            return _was_handed_over(mind) and not at_work
+        case Expected.UNTENDED | Expected.WORKED_ON:
+            return False
+
+
+def is_untended(node: Any, mind: Memory) -> bool:
+    """Whether nobody uses a node, as far as we know, and no flow works on it."""
+    match expectation(node.provision_state).expected:
+        case Expected.UNTENDED:
+            return True
+        case Expected.LEFT:
+            return not _was_handed_over(mind)
+        case Expected.GIVEN | Expected.WAITING | Expected.WORKED_ON:
+            return False
 
 
 class _Round:
@@ -385,6 +408,7 @@ class _Round:
             alarms=came.alarms,
         )
         exposed = mind.exposed | watch.exposed(found, opened=handed_to.opened_by_us(mind))
+        mind = untended.over(task, mind, self._now)
         mind = replace(mind, watched=kept, exposed=exposed, handed_over=True)
         memory.store(task.node, mind)
         self._mind = mind

@@ -113,10 +113,12 @@ _FIELDS = {
     '/instance_uuid': _reader(
         'Says whether somebody has the node, and whose claims in placement count. Without it the node still counts as a '
         "tenant's by "
-        'its provision state; another one gets functions of the catalogue at most, by the rules of the baseline.',
+        'its provision state; another one gets functions of the catalogue at most, by the rules of the baseline. The watch '
+        'powers no host off of a node that has one; the cards that stood open are exposed all the same.',
         'host_start',
         'alarm',
         'attach',
+        'untended',
         'certificate',
         'claimed',
         'fitness',
@@ -127,23 +129,25 @@ _FIELDS = {
         "Who is asked for is refused the operator's steps if the node is leased to it. Whoever takes its own project out of "
         'it has '
         "no rights left by Ironic's policy; an owner is never taken for an operator, and neither is a project that leases "
-        'the node.',
+        'the node. The watch powers no host off of a leased node; the cards that stood open are exposed all the same.',
         'api_guard',
         'host_start',
         'policy',
         'rights',
         'taking',
+        'untended',
         shown=('tests/ironic/test_untaken_class.py::TestNobodys::test_either_project_stands_against_it', UNMOVED),
     ),
     '/maintenance': _reader(
         'A node in maintenance is not offered in placement. It lets go of nothing: what is quarantined or open stays so '
         'when it is '
-        'cleared.',
+        'cleared. The watch powers no host off of a node in it; the cards that stood open are exposed all the same.',
         'status',
         'fitness',
         'fleet',
         'quarantine',
         'recovery',
+        'untended',
         'watch',
         shown=(
             'tests/ironic/test_lessee.py::TestPower::test_a_host_with_a_quarantined_card_is_not_powered_on_for_a_tenant',

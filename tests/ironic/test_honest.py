@@ -187,6 +187,7 @@ class HonestCase(ApiCase):
         self.ask(SYSTEM_ADMIN, 'states/provision', target='clean', clean_steps=[step], disable_ramdisk=True)
         self.came(states.MANAGEABLE)
         self.switch(SYSTEM_ADMIN, states.POWER_ON, Power.ON)
+        self.periodics()
         self.switch(SYSTEM_ADMIN, states.REBOOT, Power.ON)
         self.switch(SYSTEM_ADMIN, states.POWER_OFF, Power.OFF)
 
@@ -305,8 +306,10 @@ class HonestCase(ApiCase):
         interface.recover_jobs(self.service, self.context)
         interface.end_proofs(self.service, self.context)
         interface.remove_interface_overrides(self.service, self.context)
+        before = OnSite.host().power
         watch.hand_out(self.service, self.context, work.now() + timedelta(hours=self.random.randint(0, 3)))
         self.node.refresh()
+        assert (before, ()) == (OnSite.host().power, node.load(self.node).untended)
         assert (None, False) == (self.node.last_error, self.node.maintenance)
 
     def verbs(self) -> Iterator[Callable[[], None]]:

@@ -1,0 +1,380 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A round of the watch over a node that nobody uses: its host is off, or its locks are proven.
+
+A quiet round reads whether the host is off, over the session that is kept with its BMC. While it is on and neither an operator
+has allowed that nor the operator's ramdisk runs, the locks are read: as a whole, then by glances
+(:mod:`baremetal_acc.run.glancing`). A card that is not proven closed is exposed, and the chain of its custody is broken; the
+host is powered off by Ironic, unless somebody may be at it.
+
+As every round, it shares the node while it only reads; what it finds counts only if no flow has begun meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ironic.common import exception, states
+from ironic.conductor import utils as manager_utils
+from ironic.conf import CONF
+from oslo_log import log
+
+from baremetal_acc import run
+from baremetal_acc.bmc.api import BmcAddress, Look
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import untended, watch
+from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
+from baremetal_acc.decide.watch import Trouble, TroubleKind
+from baremetal_acc.errors import AccError, BmcError, BmcUnreachable
+from baremetal_acc.model.custody import BreakCause
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Flow
+from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
+from baremetal_acc.model.witness import Witness
+from baremetal_acc.planning import custody
+from baremetal_acc.run import Tools, glancing
+from baremetal_acc.run.glancing import Glance, Kept
+from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, watch_states, work
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.gate import Reason, Situation
+from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.power import MANAGED_INSPECTION
+from baremetal_acc_ironic.rounds import Basis, Judged, Lost, Rounds
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import Clock
+
+LOG = log.getLogger(__name__)
+
+
+def trusted(mind: Memory) -> bool:
+    """Something of the node was proven or written by us, or somebody had it from us: a host that is on now may have undone it.
+
+    Before that a host that is on is what every node begins with.
+    """
+    ours = bool(mind.known or mind.evidence or mind.exposed or mind.quarantined)
+    return ours or mind.handed_over or mind.handed is not None or any(card.chain is not None for card in mind.custody.cards)
+
+
+def is_leased(node: Any) -> bool:
+    """Somebody has the node, or is about to."""
+    return node.instance_uuid is not None or node.lessee is not None
+
+
+def is_enrolling(node: Any) -> bool:
+    """Nothing is remembered of the node, and what ``driver_info`` says of its BMC may not be ready yet."""
+    return node.provision_state == states.ENROLL and not memory.known(node.driver_internal_info)
+
+
+def over(task: Any, mind: Memory, now: datetime) -> Memory:
+    """What is remembered of a node that somebody has got: what was wrong while nobody used it is over. The caller stores it."""
+    for one in mind.untended:
+        if one.told:
+            alarm.over(task, one, ON_DRIFT, lifecycle=mind.lifecycle, now=now)
+    return replace(mind, untended=())
+
+
+class Round:
+    """One round."""
+
+    def __init__(self, task: Any, mind: Memory, rounds: Rounds, now: datetime) -> None:
+        self._task = task
+        self._mind = mind
+        self._rounds = rounds
+        self._now = now
+        self._state: str = task.node.provision_state
+        self._since = task.node.provision_updated_at
+        self._tools: Tools | None = None
+        self._found: tuple[Sequence[Trouble], bool] | None = None
+
+    def run(self) -> None:
+        """Read the host, and more where that is not enough."""
+        node = self._task.node
+        try:
+            found, is_blind = self._troubles(), False
+        except (AccError, exception.InvalidParameterValue, exception.MissingParameterValue) as exc:
+            if is_enrolling(node):
+                LOG.info('Node %s: its host cannot be read yet: %s', node.uuid, exc)
+                return
+            found, is_blind = (untended.unread_host(str(exc), state=self._state),), True
+        self._say(found, is_blind)
+
+    # ---- what is read ----
+
+    def _troubles(self) -> tuple[Trouble, ...]:
+        tools = self._with_tools()
+        address = target_of(self._task).bmcs[0]
+        inventory = None
+        power = self._power(address)
+        if power is None:
+            inventory, _ = self._look(tools, address)
+            facts = inventory.bmc(HOST)
+            power = PowerState.UNKNOWN if facts is None else facts.power
+        if power is PowerState.OFF:
+            self._rounds.judged.pop(self._task.node.uuid, None)
+            return ()
+        if power is PowerState.UNKNOWN:
+            return (untended.unread_host('its BMC does not tell the power state', state=self._state),)
+        if self._is_allowed():
+            self._expose_to_what_nobody_vouches_for()
+            return ()
+        if self._is_ramdisk():
+            return ()
+        found = self._unproven(tools, address)
+        return untended.troubles(found, state=self._state, trusted=trusted(self._mind))
+
+    def _with_tools(self) -> Tools:
+        clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(self._task.node))
+        self._tools = tools_of(self._task, self._mind, clock=clock, images=False)
+        return self._tools
+
+    def _kept(self) -> Kept:
+        """The sessions that are kept; not with the clock of this turn, which they outlive."""
+        connect = tools_of(self._task, self._mind, images=False).connect
+        return self._rounds.sessions.for_target(self._task.node.uuid, connect)
+
+    def _power(self, address: BmcAddress) -> PowerState | None:
+        """Whether the host is on; None: which of the BMC's Systems it is has to be looked up.
+
+        :raises BmcUnreachable: its BMC does not answer.
+        """
+        uuid = self._task.node.uuid
+        system = self._system(address)
+        if system is None:
+            return None
+        try:
+            with self._kept().of(address) as bmc:
+                power = bmc.power(system)
+        except BmcUnreachable:
+            raise
+        except BmcError as exc:
+            LOG.info('Node %s: its host is looked up again: %s', uuid, exc)
+            self._rounds.hosts.pop(uuid, None)
+            return None
+        self._rounds.hosts[uuid] = (address, system)
+        return power
+
+    def _system(self, address: BmcAddress) -> Ref | None:
+        """The System that the node is: as a round has found it, else as the last look of a step has."""
+        known = self._rounds.hosts.get(self._task.node.uuid)
+        if known is not None:
+            return known[1] if known[0] == address else None
+        if address.system is not None:
+            return Ref(bmc=HOST, uri='/' + address.system.strip('/'))
+        seen = memory.last_look(self._task.node, self._mind)
+        facts = None if seen is None else seen.bmc(HOST)
+        return None if facts is None else facts.system
+
+    def _look(self, tools: Tools, address: BmcAddress, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
+        """A whole look, and what it rests on.
+
+        :param seen: the glance right before it.
+        """
+        now = datetime.now(UTC)
+        heard = None if seen is None else seen.heard
+        found: list[Witness] = []
+
+        def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
+            found.extend(glancing.witnesses(looks, inventory, tools.mechanisms, now, heard))
+
+        inventory = run.observe(target_of(self._task), tools, now, looked=looked)
+        facts = inventory.bmc(HOST)
+        if facts is not None and facts.system is not None:
+            self._rounds.hosts[self._task.node.uuid] = (address, facts.system)
+        return inventory, tuple(found)
+
+    def _unproven(self, tools: Tools, address: BmcAddress) -> untended.Unproven:
+        """The cards that are not proven closed: as the last whole look has found them, while what it rests on says the same."""
+        uuid = self._task.node.uuid
+        unbroken = {c.accelerator for c in self._mind.custody.cards if c.chain is not None and c.chain.broken is None}
+        basis = Basis(
+            lifecycle=self._mind.lifecycle,
+            # What was closed before the node was handed over is closed still, while nobody has brought it back.
+            evidence=work.evidence(self._mind, Flow.SERVICE if self._mind.handed_over else Flow.CLEAN),
+            cards=self._mind.known | unbroken,
+            baseline=tools.baseline,
+        )
+        known = self._rounds.judged.pop(uuid, None)
+        lasts = timedelta(seconds=CONF[GROUP].watch_look_interval)
+        seen = None
+        if known is not None and known.basis == basis and self._now - known.at < lasts:
+            seen = self._glance(known)
+            if seen.quiet:
+                self._rounds.judged[uuid] = known
+                return known.unproven
+        inventory, witnesses = self._look(tools, address, seen)
+        node = target_of(self._task).node
+        found = untended.unproven(
+            inventory,
+            tools.baseline,
+            node,
+            basis.evidence,
+            lifecycle=basis.lifecycle,
+            cards=basis.cards,
+            blockable=tools.blockable,
+            ways=tools.ways,
+        )
+        if not found.unread:
+            self._rounds.judged[uuid] = Judged(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
+        return found
+
+    def _glance(self, known: Judged) -> Glance:
+        within = timedelta(seconds=CONF[GROUP].watch_timeout)
+        return glancing.glance(target_of(self._task), self._kept(), known.witnesses, within)
+
+    # ---- what allows it ----
+
+    def _is_allowed(self) -> bool:
+        """An operator has allowed the host to be started, and nobody has the node: as the gate has it."""
+        situation = Situation(
+            state=self._state, mind=self._mind, leased=is_leased(self._task.node), operator=True, now=datetime.now(UTC)
+        )
+        return gate.decide(situation) is Reason.ALLOWED
+
+    def _expose_to_what_nobody_vouches_for(self) -> None:
+        """What runs is unknown to an operator who does not vouch for it, whoever has started it."""
+        allowed = self._mind.start_allowed
+        if allowed is None or allowed.vouched:
+            return
+        if interface_overrides.exposed(self._task.node, self._mind).exposed != self._mind.exposed and self._take():
+            self._mind = interface_overrides.exposed(self._task.node, self._mind)
+            memory.store(self._task.node, self._mind)
+
+    def _is_ramdisk(self) -> bool:
+        """The operator's ramdisk runs on the host, as far as Ironic knows.
+
+        Between two flows it runs on only where ``[deploy] fast_track`` says so: ``driver_info['fast_track']`` is not asked, for
+        members of the project that owns the node write it.
+        """
+        node = self._task.node
+        info = node.driver_internal_info
+        if not CONF[GROUP].trust_ramdisk or not ramdisk_source.trusted(node, self._mind):
+            return False
+        match self._state:
+            case states.CLEANHOLD:
+                return bool(info.get('agent_url')) and not info.get('cleaning_disable_ramdisk')
+            case states.INSPECTWAIT:
+                return bool(info.get(MANAGED_INSPECTION))
+            case _:
+                return bool(CONF.deploy.fast_track) and bool(manager_utils.agent_is_alive(node))
+
+    # ---- what comes of it ----
+
+    def _say(self, found: Sequence[Trouble], is_blind: bool) -> None:
+        """Tell and do what has to be told and done, and remember it; nothing where all of it is known."""
+        came = self._came(found, is_blind)
+        if not self._is_news(came, found) and not self._may_power_off(found):
+            return
+        self._found = (found, is_blind)
+        if not self._take():
+            return
+        self._found = None
+        self._step(found, is_blind)
+        if self._may_power_off(found):
+            self._power_off()
+
+    def _came(self, found: Sequence[Trouble], is_blind: bool) -> watch.Round:
+        return watch.next_round(self._mind.untended, found, self._now, patience=CONF[GROUP].watch_patience, blind=is_blind)
+
+    def _is_news(self, came: watch.Round, found: Sequence[Trouble]) -> bool:
+        before = {a.trouble.key for a in self._mind.untended}
+        changed = before != {a.trouble.key for a in came.alarms} or not all(a.told for a in came.alarms)
+        return changed or bool(came.begun or came.ended) or not _exposed(found) <= self._mind.exposed
+
+    def _take(self) -> bool:
+        """Take the node for ourselves; False if a flow has begun or a step has worked since it was read."""
+        task, before = self._task, self._mind
+        task.upgrade_lock(retry=True)
+        node = task.node
+        mind = memory.load(node)
+        is_same = (node.provision_state, node.provision_updated_at) == (self._state, self._since) and mind.job is None
+        facts = ('lifecycle', 'evidence', 'known', 'opened', 'start_allowed', 'handed_over', 'custody')
+        is_same = is_same and all(getattr(mind, name) == getattr(before, name) for name in facts)
+        if not is_same:
+            LOG.info('Node %s: it has changed or was worked on meanwhile; the next round reads it again', node.uuid)
+        self._mind = mind
+        return is_same
+
+    def _step(self, found: Sequence[Trouble], is_blind: bool) -> None:
+        task, mind = self._task, self._mind
+        came = self._came(found, is_blind)
+        for one in came.begun:
+            alarm.begun(task, one, self._reactions(one.trouble), first=False, lifecycle=mind.lifecycle, now=self._now)
+        for one in came.ended:
+            alarm.over(task, one, self._reactions(one.trouble), lifecycle=mind.lifecycle, now=self._now)
+        cards = _exposed(found)
+        new = cards - mind.exposed
+        if new:
+            alarm.told(
+                task,
+                [f'what runs on the host may have written {", ".join(sorted(new))}: the next cleaning writes them again'],
+            )
+            known = self._rounds.hosts.get(task.node.uuid)
+            ref = None if known is None else known[1]
+            broken = custody.broken(mind.custody, sorted(cards), BreakCause.HOST_RAN, datetime.now(UTC), ref)
+            mind = replace(mind, exposed=mind.exposed | cards, custody=broken, proven=None)
+        self._mind = replace(mind, untended=came.alarms)
+        memory.store(task.node, self._mind)
+
+    def _reactions(self, trouble: Trouble) -> frozenset[DriftAction]:
+        """What the rules say: of all that they say only notifications are made here."""
+        if self._tools is None:
+            return ON_DRIFT
+        seen = memory.last_look(self._task.node, self._mind)
+        return watch.reactions(self._tools.baseline, target_of(self._task).node, seen, trouble)
+
+    def _may_power_off(self, found: Sequence[Trouble]) -> bool:
+        """The host is on beside open cards, and nobody can be at it.
+
+        In maintenance an operator may be: in one that Ironic has not set for a fault of its own.
+        """
+        node = self._task.node
+        is_on = any(t.kind is TroubleKind.HOST_ON for t in found)
+        is_nobodys = watch_states.expectation(self._state).nobodys and not is_leased(node)
+        is_kept = node.disable_power_off or (node.maintenance and node.fault is None)
+        return bool(CONF[GROUP].power_off_untended_host) and is_on and is_nobodys and not is_kept and trusted(self._mind)
+
+    def _power_off(self) -> None:
+        """Let Ironic power the host off; it keeps what it has asked for, so that its own synchronisation starts nothing."""
+        node = self._task.node
+        try:
+            memory.held(node)
+            manager_utils.node_power_action(self._task, states.POWER_OFF)
+        except (exception.NodeLocked, exception.NodeNotFound):
+            raise
+        except (exception.IronicException, AccError) as exc:
+            # The alarm stays, and the next round tries again.
+            LOG.error('Node %s: its host is on beside open cards, and cannot be powered off: %s', node.uuid, exc)
+            return
+        alarm.told(self._task, [f'the host was powered off: it was on though nobody uses the node, which is {self._state}'])
+
+    def locked_out(self) -> None:
+        """Somebody else holds the node: what was found is logged at once, and told without the node if that goes on."""
+        if self._found is None:
+            return
+        node = self._task.node
+        found, is_blind = self._found
+        lost = self._rounds.lost.setdefault(node.uuid, Lost())
+        lost.rounds += 1
+        if not found:
+            return
+        LOG.error('Node %s: somebody else holds the node (round %d of such): %s', node.uuid, lost.rounds, found[0])
+        alarm.locked_out()
+        if lost.rounds < CONF[GROUP].watch_patience:
+            return
+        came = watch.next_round(self._mind.untended, found, self._now, patience=1, blind=is_blind)
+        for one in (a for a in came.begun if a.trouble.key not in lost.told):
+            lost.told.add(one.trouble.key)
+            alarm.begun(
+                self._task, one, self._reactions(one.trouble), first=False, lifecycle=self._mind.lifecycle, now=self._now
+            )
+
+
+def _exposed(found: Sequence[Trouble]) -> frozenset[AcceleratorId]:
+    """The cards that a host which is on may have written."""
+    cards: frozenset[AcceleratorId] = frozenset().union(*(t.of for t in found if t.kind is TroubleKind.HOST_ON))
+    return cards
+
+
+__all__ = ['Round', 'is_enrolling', 'is_leased', 'over', 'trusted']

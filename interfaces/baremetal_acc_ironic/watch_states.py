@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the watch expects of a node in each provision state of Ironic.
+
+The table is total over Ironic's state machine, and a test says so: a state that Ironic gains has to be thought of here. A state
+that is not in it is not watched. This module is pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ironic.common import states
+
+
+class Expected(StrEnum):
+    """What a node has to be like.
+
+    ``given``: somebody has the node, and it is as it was handed over. ``left``: likewise if it was handed over and has not come
+    back; else as ``untended``. ``waiting``: likewise if it was handed over; else a flow is at work. ``untended``: nobody uses
+    the node, so its host is off, or its locks are proven. ``worked-on``: a flow of Ironic or of ours is at work, and nobody
+    watches.
+    """
+
+    GIVEN = 'given'
+    LEFT = 'left'
+    WAITING = 'waiting'
+    UNTENDED = 'untended'
+    WORKED_ON = 'worked-on'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is expected in one state.
+
+    :ivar why: for people.
+    :ivar nobodys: where the node was not handed over, the state says that nobody has it: to power its host off interrupts
+        nobody's work.
+    """
+
+    expected: Expected
+    why: str
+    nobodys: bool = False
+
+
+def _given(why: str) -> Expectation:
+    return Expectation(expected=Expected.GIVEN, why=why)
+
+
+def _left(why: str, *, nobodys: bool = False) -> Expectation:
+    return Expectation(expected=Expected.LEFT, why=why, nobodys=nobodys)
+
+
+def _untended(why: str, *, nobodys: bool = True) -> Expectation:
+    return Expectation(expected=Expected.UNTENDED, why=why, nobodys=nobodys)
+
+
+def _worked_on(why: str) -> Expectation:
+    return Expectation(expected=Expected.WORKED_ON, why=why)
+
+
+_LOCKED = 'a conductor works on it with the node locked, and what is expected is seen when it has ended'
+_FROM_SOMEBODY = 'Ironic gets there from active and rescue alone, so somebody has it'
+
+EXPECTED: Mapping[str, Expectation] = {
+    states.ACTIVE: _given('whoever has it has to have it from us'),
+    states.RESCUE: _given('whoever has it has to have it from us'),
+    states.DEPLOYHOLD: _left('a step of the deploy may keep it there for as long as its asker likes', nobodys=True),
+    states.DEPLOYFAIL: _left('the deploy has ended; after our verification its host may be on', nobodys=True),
+    states.ERROR: _left('it could not be taken from whoever had it', nobodys=True),
+    states.SERVICEHOLD: _left(_FROM_SOMEBODY),
+    states.SERVICEFAIL: _left(_FROM_SOMEBODY),
+    states.RESCUEFAIL: _left(_FROM_SOMEBODY),
+    states.UNRESCUEFAIL: _left(_FROM_SOMEBODY),
+    states.DEPLOYWAIT: Expectation(
+        expected=Expected.WAITING,
+        why=(
+            'a ramdisk or a job of ours is at work, which [conductor] deploy_callback_timeout ends; in maintenance nothing '
+            'ends it'
+        ),
+    ),
+    states.SERVICEWAIT: Expectation(
+        expected=Expected.WAITING, why="a step or a job of ours is at work, beside the host of somebody's"
+    ),
+    states.ENROLL: _untended('nobody has it yet'),
+    states.MANAGEABLE: _untended("it is the operator's"),
+    states.AVAILABLE: _untended('nobody has it yet, and the next one who asks may get it'),
+    states.INSPECTWAIT: _untended("nobody has it, and the operator's ramdisk may run"),
+    states.INSPECTFAIL: _untended('nobody has it'),
+    states.CLEANHOLD: _untended("nobody has it, and the operator's ramdisk may run, for as long as whoever cleans it likes"),
+    states.CLEANFAIL: _untended('nobody has it, and nobody gets it before it is clean'),
+    states.ADOPTFAIL: _untended('whoever is to have it may use it already', nobodys=False),
+    states.VERIFYING: _worked_on(_LOCKED),
+    states.INSPECTING: _worked_on(_LOCKED),
+    states.ADOPTING: _worked_on(_LOCKED),
+    states.CLEANING: _worked_on(_LOCKED),
+    states.DEPLOYING: _worked_on(_LOCKED),
+    states.SERVICING: _worked_on(_LOCKED),
+    states.RESCUING: _worked_on(_LOCKED),
+    states.UNRESCUING: _worked_on(_LOCKED),
+    states.DELETING: _worked_on(_LOCKED),
+    states.CLEANWAIT: _worked_on('a ramdisk that is restarted or a job of ours, which reads the host itself, is at work'),
+    states.RESCUEWAIT: _worked_on('its ramdisk boots; [conductor] rescue_callback_timeout ends it in rescue failed'),
+}
+"""By provision state, of Ironic 39.0.0. The state is the only thing that is asked here: a node that a job works on, or that is
+locked, is left alone whatever its state."""
+
+GIVEN = tuple(state for state, row in EXPECTED.items() if row.expected is Expected.GIVEN)
+
+THEIRS = tuple(s for s, row in EXPECTED.items() if row.expected in {Expected.GIVEN, Expected.LEFT, Expected.WAITING})
+"""In which somebody else's host may be on, for as long as somebody likes."""
+
+WATCHED = tuple(state for state, row in EXPECTED.items() if row.expected is not Expected.WORKED_ON)
+"""In which there are rounds."""
+
+_UNKNOWN = _worked_on('Ironic has a state that is not known here')
+
+
+def expectation(state: str | None) -> Expectation:
+    """What is expected in a state."""
+    return EXPECTED.get(state or '', _UNKNOWN)
+
+
+__all__ = ['EXPECTED', 'GIVEN', 'THEIRS', 'WATCHED', 'Expectation', 'Expected', 'expectation']
