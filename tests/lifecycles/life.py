@@ -458,18 +458,34 @@ class Life:
 
     # -------------------------------------------------------------------------------------------------------------- the phases
 
-    def clean(self) -> bool:
-        """Bring the cards to the baseline; whether the machine may be given to somebody then."""
+    def limit(self, *, hold: bool) -> bool:
+        """What doc/source/custody.rst says cannot be shown applies: what is refused for it is not refused without a cause."""
+        if self.demand is CustodyDemand.REPORTED:
+            return False
+        locks = [self.machine.settings[key] for way in self.machine.ways for key in way.locks]
+        return (
+            # That a BMC tells of starts shows at the first one that is seen.
+            (self.demand is CustodyDemand.EVIDENCED and not self.mind.custody.dependable)
+            # A BMC that restarts while a card is open sees nothing.
+            or any(lock.with_bmc and lock.in_force != lock.locked for lock in locks)
+            # A DPU takes its lock with a start of the host, and what the host starts into is not known to be the ramdisk.
+            or (not hold and any(lock.takes_force is not None and lock.device is not None for lock in locks))
+        )
+
+    def clean(self, *, again: bool = False) -> bool:
+        """Bring the cards to the baseline; whether the machine may be given to somebody then.
+
+        :param again: it was cleaned before, and failed.
+        """
         mind = self.mind
         if mind.handed is not None:
             mind.lifecycle, mind.handed = mind.lifecycle + 1, None
-        hold = self.random.random() < 0.6
+        hold = self.random.random() < 0.6 or (again and self.demand is not CustodyDemand.REPORTED)
         sound = not self.disturbed
-        # That a BMC tells of starts shows at the first one that is seen.
-        known = self.demand is not CustodyDemand.EVIDENCED or bool(mind.custody.dependable)
         if not hold:
             hold = not self.host.boot_ramdisk()
             self.site.go_on(timedelta(minutes=1))
+        limit = self.limit(hold=hold)
         job, reasons = self.run(Flow.CLEAN, EVERYTHING, hold=hold, demands_met=True)
         self.host.boot_disk()
         self.remember(job)
@@ -477,7 +493,7 @@ class Life:
         if job is not None:
             mind.suspects = (mind.suspects | frozenset(job.quarantined)) if reasons else frozenset()
             self.figures['quarantined'] += len(job.quarantined)
-        safe = sound and not self.disturbed and known
+        safe = sound and not self.disturbed and not limit
         self.figures['cleanings with nothing wrong'] += safe
         if reasons:
             self.figures['cleanings failed'] += 1
@@ -502,7 +518,7 @@ class Life:
     def deploy(self) -> bool:
         """Lock, verify, put it in writing; whether it is handed over."""
         mind = self.mind
-        sound, began = not self.disturbed, self.machine.clock.now()
+        sound, began = not self.disturbed and not self.limit(hold=True), self.machine.clock.now()
         ready = not self.other_versions() and not self.gone() and not mind.suspects
         self.figures['deployments'] += 1
         job, reasons = self.run(Flow.DEPLOY, frozenset({Part.LOCK}), hold=True, demands_met=False)
@@ -676,7 +692,6 @@ class Life:
         for _ in range(self.random.randint(1, 3)):
             if not self.ready():
                 self.figures['given up'] += 1
-                self.refused = True
                 return
             self.faulty = self.chance(0.5)
             if self.faulty and self.random.random() < 0.3:
@@ -710,7 +725,7 @@ class Life:
             self.mind.known = self.identities() if self.mind.handed is None else self.mind.known
             if self.faulty and self.random.random() < 0.3:
                 self.disturb()
-            if self.clean():
+            if self.clean(again=attempt > 0):
                 if self.disturbed and self.random.random() < 0.7:
                     self.heal()
                 return True
