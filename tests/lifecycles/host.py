@@ -8,7 +8,7 @@ tells. The host starts by itself, and the mains fail. A BMC that is away when it
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from baremetal_acc.emulator.image import Image, Kind
@@ -30,7 +30,10 @@ class Host:
     :ivar writes: the tenant's code writes what it reaches.
     :ivar forgets: a BMC that is away when a System is started shows the old time of its last reset.
     :ivar volatile: keys of the locks that open when the mains fail.
-    :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine.
+    :ivar lied_to: a BMC shows locks that are not there now, so that nobody can tell that the way was open.
+    :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine; ``wrote_unseen``: those of them
+        that it wrote while a BMC lied so.
+    :ivar starts: how often the host was started by nobody.
     """
 
     machine: Machine
@@ -38,7 +41,10 @@ class Host:
     writes: bool = False
     forgets: bool = False
     volatile: frozenset[str] = frozenset()
+    lied_to: Callable[[], bool] = lambda: False
     wrote_at: dict[str, float] = field(default_factory=dict)
+    wrote_unseen: set[str] = field(default_factory=set)
+    starts: int = 0
     _ramdisk: int | None = None
     _plans: int = 0
     _last_reset: dict[str, float] = field(default_factory=dict)
@@ -96,7 +102,14 @@ class Host:
                 self.machine.write_from_host(way.device, image, path=way.path, component=way.component, slot=way.slot)
             except Refused:
                 continue
-            self.wrote_at[way.target] = self.machine.clock.now()
+            self.wrote(way.target)
+
+    def wrote(self, component: str) -> None:
+        """The tenant's code has written a component."""
+        self.wrote_at[component] = self.machine.clock.now()
+        self.wrote_unseen.discard(component)
+        if self.lied_to():
+            self.wrote_unseen.add(component)
 
     # ------------------------------------------------------------------------------------------------------ what happens to it
 
@@ -130,6 +143,7 @@ class Host:
 
     def _wake(self) -> None:
         if self.machine.systems['host'].power is Power.OFF:
+            self.starts += 1
             self.machine.reset_system('host', 'On', cause=Cause.CLOCK)
 
     def _mains_fail(self) -> None:
@@ -152,6 +166,7 @@ class Host:
             if name != 'host':
                 machine.reset_system(name, 'On', cause=Cause.MAINS)
         if was_on:
+            self.starts += 1
             machine.reset_system('host', 'On', cause=Cause.MAINS)
 
 

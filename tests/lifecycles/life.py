@@ -60,7 +60,7 @@ PATIENCE = Patience(
 )
 
 CUSTODY_PATIENCE = replace(PATIENCE, poll=timedelta(seconds=8))
-"""Where custody is required: a BMC that does not tell of starts is asked within the time in which no host starts."""
+"""Where custody is required, or a BMC does not tell of starts: it is asked within the time in which no host starts."""
 
 TIMEOUT = timedelta(minutes=40)
 
@@ -101,6 +101,10 @@ PRODUCTS: tuple[tuple[str, int | None, tuple[str, ...]], ...] = (
     ('lock-server', 1, ('ami-kcs',)),
 )
 """Machines: product, GPUs, features. Each can close every way that its host has."""
+
+
+class UnprovenHandOver(AssertionError):
+    """A machine was handed over, or called clean, that is not what the baseline asks, and no BMC lied about that."""
 
 
 class Crash(BaseException):
@@ -200,6 +204,7 @@ class Life:
     :ivar faulty: faults may come in this phase; ``disturbed`` some came.
     :ivar liar: a BMC shows what is not there, and no reading could tell: since that, until the life ends.
     :ivar calm: nothing ever goes wrong in it; ``refused`` something was refused all the same.
+    :ivar troubled: something went wrong since the last cleaning began; ``limited`` custody cannot be shown here, as documented.
     :ivar loses_writes: a BMC has told of a write, step by step, that never reached the card.
     :ivar figures: what happened how often.
     :ivar told: the story, for whoever plays it again.
@@ -210,6 +215,8 @@ class Life:
     disturbed: bool = False
     liar: bool = False
     refused: bool = False
+    troubled: bool = False
+    limited: bool = False
     loses_writes: bool = False
     figures: Counter = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
@@ -237,7 +244,8 @@ class Life:
             self.demand = CustodyDemand.REQUIRED  # as doc/source/custody.rst says: such a BMC shows nothing of it
         rules = tuple(replace(rule, custody=self.demand) for rule in self.world.baseline.rules)
         self.baseline = replace(self.world.baseline, rules=rules)
-        self.patience = PATIENCE if self.demand is CustodyDemand.REPORTED else CUSTODY_PATIENCE
+        slow = self.demand is CustodyDemand.REPORTED and self.site.tells_last_reset
+        self.patience = PATIENCE if slow else CUSTODY_PATIENCE
         locks = sorted({key for way in self.machine.ways for key in way.locks})
         self.host = Host(
             machine=self.machine,
@@ -246,19 +254,20 @@ class Life:
             writes=self.demand is not CustodyDemand.REPORTED or own.random() < 0.3,
             forgets=own.random() < 0.5,
             volatile=frozenset(key for key in locks if own.random() < 0.5),
+            lied_to=lambda: self.liar,
         )
         self.site.meanwhile = self.host.look
 
     def tell(self, text: str) -> None:
         self.told.append(f'{self.machine.clock.now():8.0f}  {text}')
 
-    def wrong(self, text: str) -> None:
+    def wrong(self, text: str, kind: type[AssertionError] = AssertionError) -> None:
         """What must never be.
 
-        :raises AssertionError: always.
+        :raises AssertionError: always, of that kind.
         """
         self.tell(f'WRONG: {text}')
-        raise AssertionError(text)
+        raise kind(text)
 
     # --------------------------------------------------------------------------------------------------------------- truth
 
@@ -290,13 +299,14 @@ class Life:
         ]
 
     def bytes_wrong(self) -> list[str]:
-        """The same, where custody is required. A write of which a BMC has told step by step, and that never was, is counted."""
+        """The same, where custody is required. What no reading can tell is counted, and is no fault of ours."""
         if self.demand is CustodyDemand.REPORTED:
             return []
         found = self.other_bytes()
         sent, wrote = self.site.sent, self.host.wrote_at
-        lost = [text for text in found if (key := text.split()[0]) in sent and wrote.get(key, -1.0) <= sent[key]]
-        if found and self.loses_writes and found == lost:
+        lost = self.loses_writes
+        keys = [text.split()[0] for text in found]
+        if found and all(k in self.host.wrote_unseen or (lost and wrote.get(k, -1.0) <= sent.get(k, -2.0)) for k in keys):
             self.figures['believed'] += 1
             self.tell(f'believed: {found}')
             return []
@@ -347,7 +357,7 @@ class Life:
         name = self.random.choice(TROUBLES)
         self.tell(f'fault: {name}')
         self.figures[f'fault {name}'] += 1
-        self.disturbed = True
+        self.disturbed = self.troubled = True
         _DO[name](self)
         self.host.look()
 
@@ -378,6 +388,7 @@ class Life:
         try:
             inventory = observe(self.target, tools, site.now)
             self.keep_custody(inventory)
+            self.limited = self.limit(hold=hold)
             suspects = self.mind.suspects & {a.id for a in inventory.accelerators}
             doubted = custody_rules.in_doubt(self.mind.custody, inventory, self.baseline, NODE, inventory.at)
             made = plan(
@@ -415,7 +426,7 @@ class Life:
 
     def turn(self, job: Job, flow: Flow, tools: Tools) -> tuple[Job | None, tuple[str, ...]]:
         """Turn a job until it ends: the job, and why it failed."""
-        site, patience = self.site, self.patience
+        site, patience, started = self.site, self.patience, self.host.starts
         # By a clock that is put back the deadline is further away; when it is put forward, no time has passed.
         began, jumped, back = site.machine.clock.now(), site.jumped, timedelta(0)
         end = job.deadline + 4 * patience.reset + self.site.jumped
@@ -439,8 +450,11 @@ class Life:
                 if site.machine.clock.now() - began > late.total_seconds():
                     self.wrong(f'a job without an end: {outcome.doing}')
         self.tell(f'{flow} job: {"done" if isinstance(outcome, Done) else outcome.reasons}')
-        if site.wrong:
-            self.wrong('; '.join(site.wrong))
+        # A host that runs beside open cards is powered off at once, whatever is being written.
+        wrong = [text for text in site.wrong if 'under a write' not in text or self.host.starts == started]
+        if wrong:
+            self.wrong('; '.join(wrong))
+        site.wrong.clear()
         return job, () if isinstance(outcome, Done) else outcome.reasons
 
     def keep_custody(self, inventory: Inventory) -> None:
@@ -485,7 +499,7 @@ class Life:
         if not hold:
             hold = not self.host.boot_ramdisk()
             self.site.go_on(timedelta(minutes=1))
-        limit = self.limit(hold=hold)
+        self.troubled = self.disturbed
         job, reasons = self.run(Flow.CLEAN, EVERYTHING, hold=hold, demands_met=True)
         self.host.boot_disk()
         self.remember(job)
@@ -493,7 +507,7 @@ class Life:
         if job is not None:
             mind.suspects = (mind.suspects | frozenset(job.quarantined)) if reasons else frozenset()
             self.figures['quarantined'] += len(job.quarantined)
-        safe = sound and not self.disturbed and not limit
+        safe = sound and not self.disturbed and not self.limited
         self.figures['cleanings with nothing wrong'] += safe
         if reasons:
             self.figures['cleanings failed'] += 1
@@ -513,12 +527,14 @@ class Life:
             self.figures['believed'] += 1
             self.tell(f'believed: {what}')
         else:
-            self.wrong(what)
+            self.wrong(what, UnprovenHandOver)
 
     def deploy(self) -> bool:
         """Lock, verify, put it in writing; whether it is handed over."""
         mind = self.mind
-        sound, began = not self.disturbed and not self.limit(hold=True), self.machine.clock.now()
+        sound, began = not self.disturbed, self.machine.clock.now()
+        # What has gone wrong since the cleaning began may have let somebody write a card before it was put right.
+        sound = sound and not (self.troubled and self.demand is not CustodyDemand.REPORTED)
         ready = not self.other_versions() and not self.gone() and not mind.suspects
         self.figures['deployments'] += 1
         job, reasons = self.run(Flow.DEPLOY, frozenset({Part.LOCK}), hold=True, demands_met=False)
@@ -531,7 +547,7 @@ class Life:
         self.site.go_on(timedelta(seconds=self.random.randint(1, 30)))
         if not reasons:
             reasons = self.verify(began)
-        safe = sound and not self.disturbed and ready
+        safe = sound and not self.disturbed and ready and not self.limited
         self.figures['deployments with nothing wrong'] += safe
         if not reasons:
             return True
@@ -625,7 +641,7 @@ class Life:
                 self.figures['writes of tenants refused'] += 1
             else:
                 self.figures['writes of tenants done'] += 1
-                self.host.wrote_at[way.target] = machine.clock.now()
+                self.host.wrote(way.target)
                 self.tell(f'the tenant writes {way.target} by {way.path}')
                 if not is_open:
                     self.wrong(f'a closed way took a write: {way.target}')
@@ -651,7 +667,7 @@ class Life:
             key = self.random.choice([k for w in self.machine.ways for k in w.locks])
             setting = self.machine.settings[key]
             setting.value = setting.in_force = setting.open
-            self.disturbed = True
+            self.disturbed = self.troubled = True
             self.tell(f'somebody opens {key}')
 
     def look_after(self) -> None:
@@ -682,9 +698,14 @@ class Life:
         try:
             self.live()
         finally:
-            self.figures['lives in which nothing was wrong'] += self.calm
-            self.figures['lives in which nothing was wrong, refused'] += self.calm and self.refused
-            self.figures['other bytes written by code on the host'] += len(self.host.wrote_at)
+            for name, times in (
+                ('lives in which nothing was wrong', self.calm),
+                ('lives in which nothing was wrong, refused', self.calm and self.refused),
+                ('components with other bytes by code on the host', len(self.host.wrote_at)),
+                ('starts of hosts by nobody', self.host.starts),
+            ):
+                if times:
+                    self.figures[name] += times
 
     def live(self) -> None:
         """From the day it comes to that on which it is given up, or the seed ends."""
