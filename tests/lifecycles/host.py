@@ -33,7 +33,7 @@ class Host:
     :ivar lied_to: a BMC shows locks that are not there now, so that nobody can tell that the way was open.
     :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine; ``wrote_unseen``: those of them
         that it wrote while a BMC lied so.
-    :ivar starts: how often the host was started by nobody.
+    :ivar starts: how often the host was started by itself, or by somebody else.
     """
 
     machine: Machine

@@ -239,7 +239,9 @@ class Life:
         self.calm = own.random() < 0.35
         self.site.tells_last_reset = own.random() < 0.85
         self.site.tells_bmc_reset = self.site.tells_last_reset and own.random() < 0.85
-        self.demand = own.choice((CustodyDemand.REPORTED, CustodyDemand.REQUIRED, CustodyDemand.REQUIRED, CustodyDemand.EVIDENCED))
+        self.demand = own.choice(
+            (CustodyDemand.REPORTED, CustodyDemand.REQUIRED, CustodyDemand.REQUIRED, CustodyDemand.EVIDENCED)
+        )
         if self.demand is CustodyDemand.EVIDENCED and not self.site.tells_bmc_reset:
             self.demand = CustodyDemand.REQUIRED  # as doc/source/custody.rst says: such a BMC shows nothing of it
         rules = tuple(replace(rule, custody=self.demand) for rule in self.world.baseline.rules)
@@ -689,7 +691,7 @@ class Life:
         if found:
             self.figures['rounds with troubles'] += 1
             self.tell(f'watch: {[str(t) for t in found][:3]}')
-            if not self.disturbed and not bad:
+            if not self.disturbed and not self.troubled and not bad:
                 self.figures['false alarms'] += 1
                 self.tell(f'FALSE: alarm {[str(t) for t in found]}')
 
@@ -702,7 +704,7 @@ class Life:
                 ('lives in which nothing was wrong', self.calm),
                 ('lives in which nothing was wrong, refused', self.calm and self.refused),
                 ('components with other bytes by code on the host', len(self.host.wrote_at)),
-                ('starts of hosts by nobody', self.host.starts),
+                ('starts of hosts by somebody else', self.host.starts),
             ):
                 if times:
                     self.figures[name] += times
@@ -834,6 +836,7 @@ def _deaf(life: Life) -> None:
 
 def _power(life: Life) -> None:
     host = life.machine.systems['host']
+    life.host.starts += host.power is Power.OFF
     try:
         life.machine.reset_system('host', 'On' if host.power is Power.OFF else 'ForceOff')
     except Refused:

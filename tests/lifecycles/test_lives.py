@@ -53,7 +53,7 @@ def test_the_lives_are_worth_playing(played: Counter[str]) -> None:
         'hand-overs, custody evidenced',
         'hand-overs with other bytes where custody is only reported',
         'components with other bytes by code on the host',
-        'starts of hosts by nobody',
+        'starts of hosts by somebody else',
         soak.CALM,
     ):
         assert 0 < played[what], what
