@@ -134,9 +134,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f'{bad} lives went wrong; {100 * share:.3f} % of {asked:,} deployments were refused without a cause')
     calm, refused = figures[CALM], figures[REFUSED]
     of_lives = refused / calm if calm else 1.0
-    print(
-        f'{figures["unproven hand-overs"]} unproven hand-overs; {refused} of {calm:,} lives in which nothing was wrong were refused'
-    )
+    unproven = figures['unproven hand-overs']
+    print(f'{unproven} unproven hand-overs; {refused} of {calm:,} lives in which nothing was wrong were refused')
     return 1 if bad or share >= ALLOWED or of_lives >= ALLOWED else 0
 
 
