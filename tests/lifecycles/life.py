@@ -44,13 +44,13 @@ from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper
 from baremetal_acc.model.codec import decode, encode
-from baremetal_acc.model.custody import NO_CUSTODY, Custody, CustodyDemand
+from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody, CustodyDemand
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, Upload
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
-from baremetal_acc.planning import custody_rules
+from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools, bound, check, custody_feed, observe, tick
 from tests.lifecycles.host import OTHER_BYTES, Host
 from tests.lifecycles.site import Site, bytes_of, digest_of, upload
@@ -256,7 +256,7 @@ class Life:
             writes=self.demand is not CustodyDemand.REPORTED or own.random() < 0.3,
             forgets=own.random() < 0.5,
             volatile=frozenset(key for key in locks if own.random() < 0.5),
-            lied_to=lambda: self.liar,
+            lied_to=lambda: self.liar or self.machine.faults.any('lock-unread'),
         )
         self.site.meanwhile = self.host.look
 
@@ -462,6 +462,8 @@ class Life:
     def keep_custody(self, inventory: Inventory) -> None:
         """A whole reading of the machine while no job works."""
         mind = self.mind
+        if self.machine.faults.any('lock-unread') and not self.liar:
+            self.host.wrote_unseen.clear()  # here it shows that the lock could not be read
         mind.custody = custody_feed.looked(
             mind.custody, inventory, self.target, self.tools(), mind.evidence, lifecycle=mind.lifecycle
         )
@@ -682,9 +684,10 @@ class Life:
         except AccError:
             self.figures['rounds that saw nothing'] += 1
             return
-        if self.random.random() < 0.5:  # else nobody looks at custody between the hand-over and the next cleaning
+        if self.random.random() < 0.5:  # an operator takes stock, which a round of the watch by itself does not
             self.keep_custody(seen)
         found = watch.troubles(handed, seen, mind.evidence, lifecycle=mind.lifecycle)
+        mind.custody = custody.broken(mind.custody, watch.exposed(found), BreakCause.EXPOSED, seen.at)
         bad = [*self.open_ways(), *(v for v in self.other_versions() if EVIL in v), *self.gone()]
         if bad and not found:
             self.unproven(f'the watch saw nothing of {bad}')
