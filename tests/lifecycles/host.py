@@ -32,7 +32,8 @@ class Host:
     :ivar volatile: keys of the locks that open when the mains fail.
     :ivar lied_to: a BMC shows locks that are not there now, so that nobody can tell that the way was open.
     :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine; ``wrote_unseen``: those that it
-        wrote while a BMC lied so.
+        wrote while a BMC lied so; ``wrote_unread``: while a lock could not be read, if nobody looked at custody meanwhile. A lock
+        that has opened and closed again by itself between two readings is seen by neither.
     :ivar starts: how often the host was started by itself, or by somebody else.
     """
 
@@ -44,6 +45,7 @@ class Host:
     lied_to: Callable[[], bool] = lambda: False
     wrote_at: dict[str, float] = field(default_factory=dict)
     wrote_unseen: set[str] = field(default_factory=set)
+    wrote_unread: set[str] = field(default_factory=set)
     starts: int = 0
     _ramdisk: int | None = None
     _plans: int = 0
@@ -108,8 +110,11 @@ class Host:
         """The tenant's code has written a component."""
         self.wrote_at[component] = self.machine.clock.now()
         self.wrote_unseen.discard(component)
+        self.wrote_unread.discard(component)
         if self.lied_to():
             self.wrote_unseen.add(component)
+        elif self.machine.faults.any('lock-unread'):
+            self.wrote_unread.add(component)
 
     # ------------------------------------------------------------------------------------------------------ what happens to it
 

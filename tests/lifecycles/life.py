@@ -256,7 +256,7 @@ class Life:
             writes=self.demand is not CustodyDemand.REPORTED or own.random() < 0.3,
             forgets=own.random() < 0.5,
             volatile=frozenset(key for key in locks if own.random() < 0.5),
-            lied_to=lambda: self.liar or self.machine.faults.any('lock-unread'),
+            lied_to=lambda: self.liar,
         )
         self.site.meanwhile = self.host.look
 
@@ -306,9 +306,9 @@ class Life:
             return []
         found = self.other_bytes()
         sent, wrote = self.site.sent, self.host.wrote_at
-        lost = self.loses_writes
+        lost, unseen = self.loses_writes, self.host.wrote_unseen | self.host.wrote_unread
         keys = [text.split()[0] for text in found]
-        if found and all(k in self.host.wrote_unseen or (lost and wrote.get(k, -1.0) <= sent.get(k, -2.0)) for k in keys):
+        if found and all(k in unseen or (lost and wrote.get(k, -1.0) <= sent.get(k, -2.0)) for k in keys):
             self.figures['believed'] += 1
             self.tell(f'believed: {found}')
             return []
@@ -462,8 +462,8 @@ class Life:
     def keep_custody(self, inventory: Inventory) -> None:
         """A whole reading of the machine while no job works."""
         mind = self.mind
-        if self.machine.faults.any('lock-unread') and not self.liar:
-            self.host.wrote_unseen.clear()  # here it shows that the lock could not be read
+        if self.machine.faults.any('lock-unread'):
+            self.host.wrote_unread.clear()  # here it shows that the lock could not be read
         mind.custody = custody_feed.looked(
             mind.custody, inventory, self.target, self.tools(), mind.evidence, lifecycle=mind.lifecycle
         )
