@@ -31,9 +31,9 @@ class Host:
     :ivar forgets: a BMC that is away when a System is started shows the old time of its last reset.
     :ivar volatile: keys of the locks that open when the mains fail.
     :ivar lied_to: a BMC shows locks that are not there now, so that nobody can tell that the way was open.
-    :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine; ``wrote_unseen``: those that it
-        wrote while a BMC lied so; ``wrote_unread``: while a lock could not be read, if nobody looked at custody meanwhile. A lock
-        that has opened and closed again by itself between two readings is seen by neither.
+    :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine.
+    :ivar wrote_unseen: those that it wrote while a BMC lied so. ``wrote_unread``: while a lock could not be read, if nobody looked
+        at custody meanwhile: a lock that has opened and closed by itself between two readings is seen by neither.
     :ivar starts: how often the host was started by itself, or by somebody else.
     """
 
