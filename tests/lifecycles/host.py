@@ -32,8 +32,8 @@ class Host:
     :ivar volatile: keys of the locks that open when the mains fail.
     :ivar lied_to: a BMC shows locks that are not there now, so that nobody can tell that the way was open.
     :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine.
-    :ivar wrote_unseen: those that it wrote while a BMC lied so. ``wrote_unread``: while a lock could not be read, if nobody looked
-        at custody meanwhile: a lock that has opened and closed by itself between two readings is seen by neither.
+    :ivar wrote_unseen: those that it wrote while a BMC lied so. ``wrote_unread``: while a lock could not be read, if nobody
+        looked at custody meanwhile: a lock that has opened and closed by itself between two readings is seen by neither.
     :ivar starts: how often the host was started by itself, or by somebody else.
     """
 
