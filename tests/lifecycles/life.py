@@ -798,7 +798,7 @@ def _never_in_force(life: Life) -> None:
 
 
 def _sent_is_shown(life: Life) -> None:
-    life.liar = True
+    life.liar = life.loses_writes = True
     device = _device(life)
     life.machine.add_fault({'name': 'version-lies', 'device': device})
     life.machine.add_fault({'name': 'task-completed-version-unchanged', 'device': device, 'count': 1})
