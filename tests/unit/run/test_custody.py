@@ -10,7 +10,7 @@ import pytest
 from baremetal_acc.decide.plan import plan
 from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.inventory import Gap, PowerState, TaskState
-from baremetal_acc.model.job import Done, Failed, Reset, ResetPurpose
+from baremetal_acc.model.job import Done, Failed, ItemState, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.planning import custody
 from baremetal_acc.run import custody_feed, observe
@@ -116,6 +116,21 @@ def test_a_job_that_writes_nothing_does_not_wait_for_a_chain_that_no_reading_men
     assert 'reset power-cycle' in bench.machine.log
     assert ['custody'] == [f.subject for f in job.verdict.unmet]
     assert bench.now - began < bench.tools.patience.settle
+
+
+@pytest.mark.parametrize(('state', 'cause'), [(ItemState.DONE, None), (ItemState.FAILED, BreakCause.WRITE_FAILED)])
+def test_a_write_that_waits_for_a_reset_which_does_not_come_breaks_the_chain(state, cause):
+    """It may be staged for good, and at an equal version no reading of the card tells."""
+    bench = Bench()
+    job, _ = bench.run(job_of(bench))
+    reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=('gpu-new',))
+
+    def with_reset(state):
+        return replace(job, items=(*job.items, replace(job.items[0], action=reset, state=state)))
+
+    after = custody_feed.after_writes(with_reset(ItemState.RUNNING), with_reset(state), bench.now)
+    broken = chain(after).broken
+    assert cause is (None if broken is None else broken.cause)
 
 
 def test_a_chain_goes_on_over_a_job_that_writes_nothing():
