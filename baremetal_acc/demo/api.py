@@ -23,11 +23,21 @@ class ServiceRefused(Exception):
     """A service answered with an error.
 
     :ivar status: of the answer.
+    :ivar said: what the answer says, as Ironic words it where it is Ironic's.
     """
 
     def __init__(self, method: str, url: str, status: int, text: str) -> None:
         self.status = status
+        self.said = _fault_of(text)
         super().__init__(f'{method} {url}: {status} {text[:600]}')
+
+
+def _fault_of(text: str) -> str:
+    """The sentence in an error of Ironic, which is JSON within JSON; any other text is the answer itself."""
+    try:
+        return str(json.loads(json.loads(text)['error_message'])['faultstring'])
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 class StateNotReached(Exception):
@@ -72,12 +82,21 @@ class Http:
 
 
 class Ironic(Http):
-    """Ironic's API."""
+    """Ironic's API.
+
+    :param project: the requests are those of an admin of this project, as Keystone's middleware would name it; None: of nobody
+        in particular. This Ironic has no Keystone (``auth_strategy = noauth``), and believes it.
+    """
 
     WAITED = 'provision_state,last_error,reservation,power_state,maintenance'
 
-    def __init__(self, base: str) -> None:
-        super().__init__(base, {'X-OpenStack-Ironic-API-Version': 'latest'})
+    def __init__(self, base: str, *, project: str | None = None) -> None:
+        who = {'X-User-Id': f'{project}-admin', 'X-Project-Id': project, 'X-Roles': 'admin'} if project is not None else {}
+        super().__init__(base, {'X-OpenStack-Ironic-API-Version': 'latest', **who})
+
+    def of(self, project: str) -> 'Ironic':
+        """The same API, asked by an admin of a project."""
+        return Ironic(self.base, project=project)
 
     def put(self, path: str, body: object, *, tries: int = 40) -> None:
         """PUT, again while the node is held by the conductor or Ironic is busy.

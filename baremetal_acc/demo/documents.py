@@ -72,8 +72,9 @@ TENANTS = (
     replace(FPGA, name='tenant-fpga', version=TENANT),
     replace(DPU, name='tenant-dpu', version=TENANT),
     replace(SLOT, name='tenant-function', function='miner', version=TENANT),
+    replace(GPU, name='tenant-twin', version=GPU_NEW, security_version=2, size='65KiB'),
 )
-"""What a tenant brings along: each is an image that its card would take."""
+"""What a tenant brings along: each is an image that its card would take. The last one names the operator's own version."""
 
 BASELINE = """\
 format = 1
@@ -102,6 +103,7 @@ name = "every card of a tenant"
 match = {{ exposure = "tenant" }}
 block = ["host-device"]
 accept = ["locked-verified"]
+custody = "required"
 """
 
 IRONIC_CONF = """\

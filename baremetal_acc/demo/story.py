@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from baremetal_acc.demo import documents
-from baremetal_acc.demo.api import Ironic, Json, Machine, Placement, StateNotReached
+from baremetal_acc.demo.api import Ironic, Json, Machine, Placement, ServiceRefused, StateNotReached
 from baremetal_acc.demo.screen import ClaimFailed, Screen
 
 NODE_CLASS = 'baremetal.gold'
@@ -34,6 +34,15 @@ LIAR = 'GPU_1'
 
 FPGA = 'FPGA1'
 DPU = 'DPU'
+
+HOST_DEVICE = 'host-device'
+"""The one write path that the baseline wants blocked."""
+
+PATHS = {'pcie': HOST_DEVICE, 'rshim': HOST_DEVICE}
+"""What the emulated machine's ways from the host are in our words."""
+
+TENANT = 'tenant'
+"""The project that leases the node."""
 
 CONTAINER = 'baremetal_acc'
 """Where the inspection store of Ironic keeps what our inspection found."""
@@ -56,7 +65,7 @@ class Story:
         self._instance = ''
 
     def tell(self) -> None:
-        """From the bare machine to the refused deploy.
+        """From the bare machine to the refused deploy, and to the card that has to be written again.
 
         :raises ClaimFailed: a fact does not hold.
         :raises StateNotReached: the node went somewhere else.
@@ -72,6 +81,8 @@ class Story:
         self._service()
         self._undeploy()
         self._refused()
+        self._not_started()
+        self._written_again()
 
     # -- the operator's preparations ----------------------------------------------------------------------------------
 
@@ -147,7 +158,7 @@ class Story:
             'old firmware on every card', self._versions(documents.GPU_OLD, documents.FPGA_OLD, documents.DPU_OLD)
         )
         screen.expect('both slots of the FPGA are empty', {'Slot0': None, 'Slot1': None}, self._slots())
-        screen.expect('every way from the host to every card is open', True, all(way['open'] for way in self._ways()))
+        screen.expect('host-device is open: every way of the host to every card', True, all(w['open'] for w in self._ways()))
         node = self._ironic.get(f'/v1/nodes/{self._node}?fields=properties')
         screen.say(f'Ironic, capabilities of the node: {node["properties"]["capabilities"]}')
         screen.expect_words('the capabilities count them', ['accelerators:4'], node['properties']['capabilities'])
@@ -170,7 +181,10 @@ class Story:
         self._expect_firmware('every card runs the firmware of the baseline', self._new_versions())
         functions = {'Slot0': 'gzip 1.4', 'Slot1': 'aes 2.0'}
         screen.expect('both slots hold their function', functions, self._slots())
-        self._expect_locked('every way from the host to every card is closed')
+        self._expect_locked('host-device is closed: every way of the host to every card')
+        beside = {path for c in self._accelerators() for r in c['locks'] if r['state'] == 'unlocked' for path in r['blocks']}
+        screen.expect('what reads unlocked is of another path', False, HOST_DEVICE in beside)
+        screen.say(f'The baseline wants {HOST_DEVICE} blocked, and nothing else: {", ".join(sorted(beside))} stays open.')
         screen.say(
             'A reading by itself is locked-reported. It counts as locked-verified only because our record says that we engaged '
             'that lock, on that card, in this lifecycle of the node, before the reading and over another session.'
@@ -219,7 +233,7 @@ class Story:
             screen.detail(_line(entry))
         cards = {self._device_of(e) for e in writes}
         screen.expect('the locks of every card were engaged in this very deploy', {*GPUS, FPGA, DPU}, cards)
-        self._expect_locked('all of them hold')
+        self._expect_locked('host-device is closed, in the machine itself')
         node = self._power('power on', 'On')
         screen.expect(
             'the node is active and powered on', ('active', 'power on'), (node['provision_state'], node['power_state'])
@@ -239,14 +253,48 @@ class Story:
         screen.say(f'The hand-over certificate {file} proves:')
         for sentence in document['proves']:
             screen.detail(sentence)
+        screen.say('It does not prove:')
+        for sentence in document['does_not_prove']:
+            screen.detail(sentence)
         screen.expect(
             'the certificate holds for this node, this life and this deployment',
             (0, []),
             (judged.returncode, document['reasons']),
         )
+        certificate = json.loads(file.read_text())['certificate']
         file.write_bytes(file.read_bytes().replace(b'"unsupported"', b'"locked-verified"'))
         forged = _acc('certificate', 'verify', str(file), '--config-file', str(trust), *asked, '-f', 'json')
         screen.expect('one that claims more is refused', 3, forged.returncode)
+        self._paths(certificate['accelerators'])
+        self._chain(certificate['accelerators'], certificate['looked'])
+
+    def _paths(self, cards: Iterable[Json]) -> None:
+        """What the certificate says of each write path of each card, demanded or not."""
+        screen = self._screen
+        cards = list(cards)
+        names = [path['path'] for path in cards[0]['paths']]
+        rows = [(card['label'], *(path['state'] for path in card['paths'])) for card in cards]
+        screen.say('The certificate, path by path:')
+        screen.table(('card', *names), rows)
+        demanded = {(path['path'], path['state']) for card in cards for path in card['paths'] if path['demanded']}
+        proven = {(HOST_DEVICE, 'locked-verified')}
+        screen.expect('the path that the baseline names is proven closed on every card', proven, demanded)
+
+    def _chain(self, cards: Iterable[Json], looked: str) -> None:
+        """The custody of one card, as the certificate has it: from the write to the reading before the hand-over."""
+        screen = self._screen
+        card = next(c for c in cards if c['label'].endswith(GPUS[0]))
+        chain = card['custody']
+        screen.say(f'The chain of {card["label"]}, from the write of {", ".join(chain["by"])} to the hand-over:')
+        screen.table(
+            ('from', 'to', 'nobody else could write it because of', 'known by'),
+            [(i['since'][:19], i['until'][:19], i['cover'], i['strength']) for i in chain['intervals']],
+        )
+        found = (chain['origin'], chain['by'], chain['broken'])
+        screen.expect('it begins with our own write, and is not broken', ('written', ['gpu-new'], None), found)
+        ends = [i['until'] for i in chain['intervals']]
+        screen.expect('it has no gap', [chain['begun'], *ends], [*(i['since'] for i in chain['intervals']), ends[-1]])
+        screen.expect('it reaches to the very reading that was handed over', looked, chain['reaches'])
 
     def _claim(self) -> None:
         """What Nova does before it asks Ironic: claim a candidate, and put the instance on the node."""
@@ -325,7 +373,7 @@ class Story:
         screen.expect('no lock was ever open while the host was on', [], watch.open_while_on)
         screen.expect('one image, to one card', 1, sum(1 for e in entries if _is_upload(e)))
         self._expect_firmware('the card runs the new firmware', self._new_versions(fpga=documents.FPGA_NEXT))
-        self._expect_locked('every way from the host is closed again')
+        self._expect_locked('host-device is closed again')
         power = self._machine.truth()['systems']['host']['power']
         screen.expect("the host is on again, and the tenant's node active", 'On', power)
 
@@ -360,8 +408,25 @@ class Story:
         self._machine.fault('lock-ignored', device=LIAR)
         is_open = {way['device'] for way in self._ways() if way['open']}
         screen.expect(f'{LIAR} lost its locks in a power cycle, the other cards did not', {LIAR}, is_open)
+        ours = self._running(LIAR)
+        answer = self._machine.write_firmware(LIAR, self._images['tenant-twin'].read_bytes(), path='pcie')
+        theirs = self._running(LIAR)
+        screen.expect('whoever runs on the host writes other bytes into it', True, answer['written'])
+        screen.expect('under the very version of the baseline', documents.GPU_NEW, theirs['version'])
+        screen.expect('which no reading of a version tells', False, ours['digest'] == theirs['digest'])
         before = len(self._machine.log())
         self._claim()
+        state = self._fail_to_deploy()
+        asked = [e for e in self._lock_writes(self._machine.log()[before:]) if self._device_of(e) == LIAR]
+        screen.expect('its BMC had answered that the lock is set', True, bool(asked) and all(e['status'] < 300 for e in asked))
+        screen.expect_words('last_error names the card', [LIAR], state['last_error'])
+        screen.expect_words('and the write path', ['host-device'], state['last_error'])
+        screen.expect_words('and why', ['locked-verified', 'unlocked'], state['last_error'])
+        self._machine.clear_faults()
+
+    def _fail_to_deploy(self) -> Json:
+        """The node after a deploy that has to be refused."""
+        screen = self._screen
         self._ironic.provision(self._node, 'active')
         try:
             state = self._ironic.wait(self._node, 'active', seconds=120)
@@ -370,12 +435,67 @@ class Story:
         screen.expect('the deploy fails', 'deploy failed', state['provision_state'])
         screen.say("Ironic, the node's last_error:")
         screen.detail(state['last_error'])
-        asked = [e for e in self._lock_writes(self._machine.log()[before:]) if self._device_of(e) == LIAR]
-        screen.expect('its BMC had answered that the lock is set', True, bool(asked) and all(e['status'] < 300 for e in asked))
-        screen.expect_words('last_error names the card', [LIAR], state['last_error'])
-        screen.expect_words('and the write path', ['host-device'], state['last_error'])
-        screen.expect_words('and why', ['locked-verified', 'unlocked'], state['last_error'])
-        self._machine.clear_faults()
+        return state
+
+    # -- the way past the refusal --------------------------------------------------------------------------------------
+
+    def _not_started(self) -> None:
+        screen = self._screen
+        screen.section(f'The lessee, whose deploy was refused, asks for the power (as an admin of project {TENANT})')
+        self._ironic.ask('PATCH', f'/v1/nodes/{self._node}', [{'op': 'add', 'path': '/lessee', 'value': TENANT}])
+        lessee = self._ironic.of(TENANT)
+        self._switch(lessee, 'power off', 'Off')
+        before = self._machine.truth()['systems']['host']['resets']
+        try:
+            self._switch(lessee, 'power on', 'On', tries=1)
+            status, said = 202, ''
+        except ServiceRefused as exc:
+            status, said = exc.status, exc.said
+        screen.expect('Ironic refuses to power the host on', 409, status)
+        screen.detail(said)
+        screen.expect_words(
+            'it says why, and what to do', ['power on is refused', 'no verification has proven', 'undeploy'], said
+        )
+        host = self._machine.truth()['systems']['host']
+        screen.expect('and nothing has started it', ('Off', before), (host['power'], host['resets']))
+
+    def _switch(self, asking: Ironic, target: str, power: str, *, tries: int = 40) -> None:
+        """Have the power of the host changed, and see it changed in the machine itself.
+
+        :raises ServiceRefused: as often as it was tried.
+        """
+        asking.put(f'/v1/nodes/{self._node}/states/power', {'target': target}, tries=tries)
+        for _ in range(200):
+            found = self._machine.truth()['systems']['host']['power']
+            if found == power and self._ironic.get(f'/v1/nodes/{self._node}?fields=reservation')['reservation'] is None:
+                return
+            time.sleep(0.1)
+        raise ClaimFailed(f'{target} comes about', power, found)
+
+    # -- a broken chain ------------------------------------------------------------------------------------------------
+
+    def _written_again(self) -> None:
+        screen = self._screen
+        screen.section('A broken chain: right versions, closed locks, and no hand-over before the card is written again')
+        screen.say('The BMC takes the lock now, and the operator deploys again.')
+        state = self._fail_to_deploy()
+        self._expect_locked('host-device is closed: every way of the host to every card')
+        self._expect_firmware('every card shows the version that it has to', self._new_versions(fpga=documents.FPGA_NEXT))
+        screen.expect_words('last_error names card, chain and cause', [LIAR, 'custody', 'was found open'], state['last_error'])
+        before = len(self._machine.log())
+        watch = _Watch(screen, self._machine)
+        self._ironic.provision(self._node, 'deleted')
+        self._ironic.wait(self._node, 'available', seconds=180, meanwhile=watch.look)
+        self._placement.ask('DELETE', f'/allocations/{self._instance}')
+        self._tell_history()
+        uploads = [entry for entry in self._machine.log()[before:] if _is_upload(entry)]
+        for entry in uploads:
+            screen.detail(_line(entry))
+        targets = [target for entry in uploads for target in entry['body']['Targets']]
+        screen.expect('cleaning has written this card, and no other one', [self._uri(f'host/HGX_FW_{LIAR}')], targets)
+        found = self._running(LIAR)
+        screen.expect('at the version that it had', documents.GPU_NEW, found['version'])
+        screen.expect("it runs the operator's bytes again", self._running(GPUS[0])['digest'], found['digest'])
 
     # -- what Ironic and the machine say ------------------------------------------------------------------------------
 
@@ -467,6 +587,11 @@ class Story:
         components = self._machine.truth()['components']
         found = {key.split('/', 1)[1]: c['active']['version'] for key, c in sorted(components.items()) if c['active']}
         self._screen.expect(what, dict(wanted), {name: found.get(name) for name in wanted})
+
+    def _running(self, device: str) -> Json:
+        """What a card really runs: version and digest of its main firmware."""
+        found: Json = self._machine.truth()['components'][f'host/HGX_FW_{device}']['active']
+        return found
 
     def _expect_locked(self, what: str) -> None:
         self._screen.expect(what, [], [f'{way["device"]} over {way["path"]}' for way in self._ways() if way['open']])

@@ -77,7 +77,9 @@ def seen(
 def _card(accelerator: Accelerator, wanted: Demands, locks: tuple[LockReading, ...], inventory: Inventory) -> CardSeen:
     paths = sorted(wanted.block & HOST_PATHS)
     weakest = [evidence.weakest(evidence.coverage(accelerator, path, locks)).state for path in paths]
-    closing = [r for r in locks if r.blocks & wanted.block & HOST_PATHS and r.state in _CLOSED]
+    # What comes in force with a start shows another value after it. It has to be closed then, whatever it shows.
+    pending = {r.place for r in accelerator.locks if r.state is LockState.PENDING_RESET}
+    closing = [r for r in locks if r.blocks & wanted.block & HOST_PATHS and r.state in _CLOSED and r.place not in pending]
     own = _own_system(accelerator, inventory)
     return CardSeen(
         at=inventory.at,
@@ -317,7 +319,8 @@ def polled(
 ) -> Custody:
     """The custody after the hosts alone were read, while a job works.
 
-    Cards that are closed go on from their last whole reading; an open one goes on from here, as far as its hosts were read.
+    Cards that are proven closed go on from their last whole reading; another one goes on from here, as far as its hosts were
+    read.
 
     :param hosts: by System what was read.
     :param at: when that began, UTC; ``by`` when it had ended, None: at once.
@@ -327,7 +330,7 @@ def polled(
     dependable = frozenset(custody.dependable)
     for accelerator, card in known.items():
         last = card.seen
-        if last is None or (last.access is Access.CLOSED and accelerator not in opened):
+        if last is None or (last.access is Access.CLOSED and last.proven and accelerator not in opened):
             continue
         if not last.hosts or any(host.system not in hosts for host in last.hosts):
             continue

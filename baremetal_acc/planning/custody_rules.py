@@ -20,6 +20,9 @@ from baremetal_acc.model.job import Finding, Flash, Met, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.custody import begun, holds
 
+SUBJECT = 'custody'
+"""Of the findings of a verdict."""
+
 
 def in_doubt(
     custody: Custody, inventory: Inventory, baseline: Baseline, node: NodeFacts, now: datetime
@@ -71,7 +74,7 @@ def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: N
             Finding(
                 accelerator=accelerator.id,
                 label=accelerator.label,
-                subject='custody',
+                subject=SUBJECT,
                 expected=f'a chain that holds ({wanted.custody})',
                 found=explain(card, now),
                 met=Met.YES if met else Met.NO,

@@ -10,7 +10,19 @@ from baremetal_acc.decide import interference
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.model.custody import BreakCause, Custody
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Flash, Item, ItemState, Job, Plan, Program, Release, Verdict, WriteEvidence
+from baremetal_acc.model.job import (
+    Flash,
+    Item,
+    ItemState,
+    Job,
+    Plan,
+    Program,
+    Release,
+    Reset,
+    ResetPurpose,
+    Verdict,
+    WriteEvidence,
+)
 from baremetal_acc.model.lock import Engagement, Scope
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
@@ -163,7 +175,15 @@ def after_writes(before: Job, job: Job, now: datetime) -> Job:
                 kept = custody.write_ended(kept, accelerator, now, evidenced=evidenced)
             else:
                 kept = custody.write_failed(kept, accelerator, now, touched=False)  # the chain before it goes on
+        if _ended(items) and _not_in_force(job) and not _not_in_force(before):
+            kept = custody.write_failed(kept, accelerator, now, touched=True)
     return replace(job, custody=kept)
+
+
+def _not_in_force(job: Job) -> bool:
+    """A reset that brings what was written in force did not come. At an equal version no reading of the card tells."""
+    resets = [i for i in job.items if isinstance(i.action, Reset) and i.action.purpose is ResetPurpose.ENFORCE]
+    return any(i.state in (ItemState.FAILED, ItemState.SKIPPED) for i in resets)
 
 
 def _writes(job: Job, accelerator: AcceleratorId) -> tuple[Item, ...]:

@@ -33,6 +33,7 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.planning import custody_rules
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
@@ -191,6 +192,8 @@ def _may_settle(finding: Finding, job: Job) -> bool:
     """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
     if not job.demands_met and shows_another(finding) and not _written(finding, job):
         return False
+    if finding.subject == custody_rules.SUBJECT and not _written(finding, job):
+        return False  # no reading mends a chain, but what a card that was just written signs
     # Nobody pins a root meanwhile.
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED) and NO_ROOTS not in finding.found
 

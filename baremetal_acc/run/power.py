@@ -71,8 +71,10 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
             if _just_now(last, now):
                 return job
             if tools.ramdisk:
-                # The locks are engaged, and what the host boots now may be something else than the ramdisk.
-                job = custody_feed.after_reading(job, observe(target, tools, now + timedelta(microseconds=1)), target, tools)
+                # The locks are engaged, or come in force with this start, and what the host boots now may be something else
+                # than the ramdisk.
+                inventory = observe(target, tools, now + timedelta(microseconds=1))
+                job = custody_feed.after_reading(job, inventory, target, tools, starting=action.system)
             item = _asked(job, position, action, tools, bmc, last)
     return with_item(job, position, item.to(ItemState.RUNNING, now))
 

@@ -8,7 +8,11 @@ truth: whether any way from the host to a card is open, what runs in each compon
 
 A life is judged at every hand-over, at the end of every cleaning and in every round of the watch. A hand-over without proof is
 a fault of ours whatever the BMCs did, but for one thing: a BMC that shows a lock or a version that is not there tells the same
-as an honest one. Such lies are played, too, and the hand-overs that rest on one are counted as *believed*.
+as an honest one, and so does one that reports the progress of a write which never reaches the card. Such lies are played, too,
+and the hand-overs that rest on one are counted as *believed*.
+
+In most lives the baseline requires custody, and the tenant's code writes other bytes under the very version that the baseline
+names (:mod:`tests.lifecycles.host`). There the bytes count, and not what a version says of them.
 """
 
 import hashlib
@@ -40,17 +44,23 @@ from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.certificate import CertifiedNode, Paper
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import NO_CUSTODY, BreakCause, Custody, CustodyDemand
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind, Upload
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Done, Flow, Job, Outcome, Wait
 from baremetal_acc.model.lock import Engagement, ResetKind, WritePath
 from baremetal_acc.model.ref import AcceleratorId, BmcName
-from baremetal_acc.run import Target, Tools, bound, check, observe, tick
-from tests.lifecycles.site import Site, bytes_of, upload
+from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.run import Target, Tools, bound, check, custody_feed, observe, tick
+from tests.lifecycles.host import OTHER_BYTES, Host
+from tests.lifecycles.site import Site, bytes_of, digest_of, upload
 
 PATIENCE = Patience(
     poll=timedelta(seconds=45), settle=timedelta(minutes=1), reset=timedelta(minutes=4), stall=timedelta(minutes=6)
 )
+
+CUSTODY_PATIENCE = replace(PATIENCE, poll=timedelta(seconds=8))
+"""Where custody is required, or a BMC does not tell of starts: it is asked within the time in which no host starts."""
 
 TIMEOUT = timedelta(minutes=40)
 
@@ -93,6 +103,10 @@ PRODUCTS: tuple[tuple[str, int | None, tuple[str, ...]], ...] = (
 """Machines: product, GPUs, features. Each can close every way that its host has."""
 
 
+class UnprovenHandOver(AssertionError):
+    """A machine was handed over, or called clean, that is not what the baseline asks, and no BMC lied about that."""
+
+
 class Crash(BaseException):
     """The conductor dies."""
 
@@ -106,6 +120,7 @@ class World:
     catalogue: tuple[Image, ...]
     files: dict[str, bytes]
     wanted: dict[str, str]
+    bytes: dict[str, str]
     block: frozenset[WritePath]
     mechanisms: tuple[Mechanism, ...]
 
@@ -124,7 +139,7 @@ def world(product: str, gpus: int | None, features: tuple[str, ...]) -> World:
     images: dict[str, Image] = {}
     files: dict[str, bytes] = {}
     firmware: dict[Kind, dict[str, str]] = {}
-    wanted = {}
+    wanted, digests = {}, {}
     for component in machine.components.values():
         found = by_place.get((component.bmc, component.uri))
         if found is None or not component.updateable or component.active is None:
@@ -133,6 +148,7 @@ def world(product: str, gpus: int | None, features: tuple[str, ...]) -> World:
         pattern = re.sub(r'(?<=GPU_)\d+$', '*', item.id)
         firmware.setdefault(accelerator.kind, {})[pattern] = component.active.version
         wanted[component.key] = component.active.version
+        digests[component.key] = digest_of(component.model, component.component, component.active.version)
         reset = ResetKind.NONE if component.activates is None else ResetKind.POWER_CYCLE
         stem = f'{component.model}-{component.component}'
         for version, name in ((component.active.version, stem), (PREVIOUS, f'{stem}-previous')):
@@ -156,7 +172,7 @@ def world(product: str, gpus: int | None, features: tuple[str, ...]) -> World:
         Rule(name=str(kind), match=Match(kind=kind), firmware=tuple(versions.items()), block=block)
         for kind, versions in firmware.items()
     )
-    return World(site, Baseline(rules=rules), tuple(images.values()), files, wanted, block, had)
+    return World(site, Baseline(rules=rules), tuple(images.values()), files, wanted, digests, block, had)
 
 
 def _address(bmc: str) -> BmcAddress:
@@ -178,6 +194,7 @@ class Mind:
     known: frozenset[AcceleratorId] = frozenset()
     suspects: frozenset[AcceleratorId] = frozenset()
     handed: Inventory | None = None
+    custody: Custody = NO_CUSTODY
 
 
 @dataclass
@@ -186,6 +203,9 @@ class Life:
 
     :ivar faulty: faults may come in this phase; ``disturbed`` some came.
     :ivar liar: a BMC shows what is not there, and no reading could tell: since that, until the life ends.
+    :ivar calm: nothing ever goes wrong in it; ``refused`` something was refused all the same.
+    :ivar troubled: something went wrong since the last cleaning began; ``limited`` custody cannot be shown here, as documented.
+    :ivar loses_writes: a BMC has told of a write, step by step, that never reached the card.
     :ivar figures: what happened how often.
     :ivar told: the story, for whoever plays it again.
     """
@@ -194,6 +214,10 @@ class Life:
     faulty: bool = False
     disturbed: bool = False
     liar: bool = False
+    refused: bool = False
+    troubled: bool = False
+    limited: bool = False
+    loses_writes: bool = False
     figures: Counter = field(default_factory=Counter)
     told: list[str] = field(default_factory=list)
     mind: Mind = field(default_factory=Mind)
@@ -210,17 +234,42 @@ class Life:
         self.site.begin()
         self.target = Target(name='node-1', node=NODE, bmcs=tuple(_address(b) for b in self.site.product.views))
         self.devices = tuple(c.device for c in self.site.cards)
+        # Of a sequence of its own: what a life is like does not depend on how much of it was drawn for what.
+        own = random.Random(f'custody {self.seed}')
+        self.calm = own.random() < 0.35
+        self.site.tells_last_reset = own.random() < 0.85
+        self.site.tells_bmc_reset = self.site.tells_last_reset and own.random() < 0.85
+        self.demand = own.choice(
+            (CustodyDemand.REPORTED, CustodyDemand.REQUIRED, CustodyDemand.REQUIRED, CustodyDemand.EVIDENCED)
+        )
+        if self.demand is CustodyDemand.EVIDENCED and not self.site.tells_bmc_reset:
+            self.demand = CustodyDemand.REQUIRED  # as doc/source/custody.rst says: such a BMC shows nothing of it
+        rules = tuple(replace(rule, custody=self.demand) for rule in self.world.baseline.rules)
+        self.baseline = replace(self.world.baseline, rules=rules)
+        slow = self.demand is CustodyDemand.REPORTED and self.site.tells_last_reset
+        self.patience = PATIENCE if slow else CUSTODY_PATIENCE
+        locks = sorted({key for way in self.machine.ways for key in way.locks})
+        self.host = Host(
+            machine=self.machine,
+            wanted=self.world.wanted,
+            # Where versions are all that counts, the tenant's code is to be seen by them.
+            writes=self.demand is not CustodyDemand.REPORTED or own.random() < 0.3,
+            forgets=own.random() < 0.5,
+            volatile=frozenset(key for key in locks if own.random() < 0.5),
+            lied_to=lambda: self.liar,
+        )
+        self.site.meanwhile = self.host.look
 
     def tell(self, text: str) -> None:
         self.told.append(f'{self.machine.clock.now():8.0f}  {text}')
 
-    def wrong(self, text: str) -> None:
+    def wrong(self, text: str, kind: type[AssertionError] = AssertionError) -> None:
         """What must never be.
 
-        :raises AssertionError: always.
+        :raises AssertionError: always, of that kind.
         """
         self.tell(f'WRONG: {text}')
-        raise AssertionError(text)
+        raise kind(text)
 
     # --------------------------------------------------------------------------------------------------------------- truth
 
@@ -243,6 +292,28 @@ class Life:
         ]
         return [f'{key} {bank.version}' for key, version, bank in banks if bank is not None and bank.version != version]
 
+    def other_bytes(self) -> list[str]:
+        """Components that run bytes which are not the catalogue's, whatever version they show."""
+        return [
+            f'{key} {self.machine.components[key].active} is not of the catalogue'
+            for key, digest in self.world.bytes.items()
+            if (bank := self.machine.components[key].active) is None or bank.digest != digest
+        ]
+
+    def bytes_wrong(self) -> list[str]:
+        """The same, where custody is required. What no reading can tell is counted, and is no fault of ours."""
+        if self.demand is CustodyDemand.REPORTED:
+            return []
+        found = self.other_bytes()
+        sent, wrote = self.site.sent, self.host.wrote_at
+        lost, unseen = self.loses_writes, self.host.wrote_unseen | self.host.wrote_unread
+        keys = [text.split()[0] for text in found]
+        if found and all(k in unseen or (lost and wrote.get(k, -1.0) <= sent.get(k, -2.0)) for k in keys):
+            self.figures['believed'] += 1
+            self.tell(f'believed: {found}')
+            return []
+        return found
+
     def gone(self) -> list[str]:
         """Cards that are not there, or are others."""
         faults = self.machine.faults
@@ -250,22 +321,23 @@ class Life:
             d for d in self.devices if self.machine.is_gone(d) or faults.find('card-exchanged', bmc='host', device=d, use=False)
         ]
 
-    def tools(self) -> Tools:
+    def tools(self, *, ramdisk: bool = False) -> Tools:
         return Tools(
             connect=self.site.connect,
             mechanisms=self.world.mechanisms,
-            baseline=self.world.baseline,
+            baseline=self.baseline,
             catalogue=self.world.catalogue,
             images=self,
             save=self.save,
             observed=lambda inventory, verdict: self.looked(),
             known=self.mind.known,
-            patience=PATIENCE,
+            patience=self.patience,
+            ramdisk=ramdisk,
         )
 
     def looked(self) -> None:
         """A job takes its last look. What changes after that it cannot know."""
-        self.at_look = [*self.other_versions(), *self.open_ways()]
+        self.at_look = [*self.other_versions(), *self.bytes_wrong(), *self.open_ways()]
 
     def open(self, image: Image) -> Upload:
         """For :class:`baremetal_acc.run.Tools`: the bytes of an image."""
@@ -287,8 +359,9 @@ class Life:
         name = self.random.choice(TROUBLES)
         self.tell(f'fault: {name}')
         self.figures[f'fault {name}'] += 1
-        self.disturbed = True
+        self.disturbed = self.troubled = True
         _DO[name](self)
+        self.host.look()
 
     def maybe(self, chance: float) -> None:
         if self.faulty and self.random.random() < chance:
@@ -298,6 +371,8 @@ class Life:
         """The operator repairs what is broken: BMCs start anew, what was gone is back, the host is on."""
         machine = self.machine
         machine.faults.remove()
+        self.host.forget_plans()
+        self.site.skips = False
         self.site.away, self.site.cut, self.site.deaf, self.crash_in = {}, 0, 0, None
         for bmc in machine.bmcs:
             machine.reset_bmc(bmc)
@@ -311,18 +386,21 @@ class Life:
 
     def run(self, flow: Flow, parts: frozenset[Part], *, hold: bool, demands_met: bool) -> tuple[Job | None, tuple[str, ...]]:
         """One job, from its plan to its end: the job, and why it failed."""
-        tools, site = self.tools(), self.site
+        tools, site = self.tools(ramdisk=not hold), self.site
         try:
             inventory = observe(self.target, tools, site.now)
+            self.keep_custody(inventory)
+            self.limited = self.limit(hold=hold)
             suspects = self.mind.suspects & {a.id for a in inventory.accelerators}
+            doubted = custody_rules.in_doubt(self.mind.custody, inventory, self.baseline, NODE, inventory.at)
             made = plan(
                 inventory,
-                self.world.baseline,
+                self.baseline,
                 NODE,
                 self.world.catalogue,
                 parts=parts,
                 hold=hold,
-                again=suspects if Part.FIRMWARE in parts else frozenset(),
+                again=suspects | doubted if Part.FIRMWARE in parts else frozenset(),
                 spoilt=suspects,
             )
             raise_if_unsafe(made)
@@ -338,12 +416,22 @@ class Life:
                 demands_met=demands_met,
             )
             job = bound(job, self.target)
+            job = custody_feed.begun_with(job, self.mind.custody, made, inventory, self.target, tools)
         except AccError as exc:
             return None, tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.stored, site.held = job, hold
+        try:
+            return self.turn(job, flow, tools)
+        finally:
+            self.mind.custody = self.stored.custody
+            site.held = False
+
+    def turn(self, job: Job, flow: Flow, tools: Tools) -> tuple[Job | None, tuple[str, ...]]:
+        """Turn a job until it ends: the job, and why it failed."""
+        site, patience, started = self.site, self.patience, self.host.starts
         # By a clock that is put back the deadline is further away; when it is put forward, no time has passed.
         began, jumped, back = site.machine.clock.now(), site.jumped, timedelta(0)
-        end = job.deadline + 4 * PATIENCE.reset + self.site.jumped
+        end = job.deadline + 4 * patience.reset + self.site.jumped
         outcome: Outcome = Wait(delay=timedelta(0), doing='')
         while isinstance(outcome, Wait):
             self.maybe(0.15)
@@ -351,24 +439,34 @@ class Life:
                 job, outcome = tick(job, self.target, tools, site.now)
             except Crash:
                 self.tell('the conductor dies')
-                job, outcome = decode(Job, encode(self.stored)), Wait(delay=PATIENCE.poll, doing='dead')
+                job, outcome = decode(Job, encode(self.stored)), Wait(delay=patience.poll, doing='dead')
             except AccError as exc:
                 self.tell(f'the turn fails: {exc}')
-                job, outcome = self.stored, Wait(delay=PATIENCE.poll, doing=str(exc))
+                job, outcome = self.stored, Wait(delay=patience.poll, doing=str(exc))
                 if site.now > end:
-                    site.held = False
                     return None, (f'abandoned: {exc}',)
             if isinstance(outcome, Wait):
                 site.go_on(max(outcome.delay, timedelta(seconds=1)))
                 back = max(back, jumped - site.jumped)
-                late = TIMEOUT + 4 * PATIENCE.reset + timedelta(hours=3) + back
+                late = TIMEOUT + 4 * patience.reset + timedelta(hours=3) + back
                 if site.machine.clock.now() - began > late.total_seconds():
                     self.wrong(f'a job without an end: {outcome.doing}')
-        site.held = False
         self.tell(f'{flow} job: {"done" if isinstance(outcome, Done) else outcome.reasons}')
-        if site.wrong:
-            self.wrong('; '.join(site.wrong))
+        # A host that runs beside open cards is powered off at once, whatever is being written.
+        wrong = [text for text in site.wrong if 'under a write' not in text or self.host.starts == started]
+        if wrong:
+            self.wrong('; '.join(wrong))
+        site.wrong.clear()
         return job, () if isinstance(outcome, Done) else outcome.reasons
+
+    def keep_custody(self, inventory: Inventory) -> None:
+        """A whole reading of the machine while no job works."""
+        mind = self.mind
+        if self.machine.faults.any('lock-unread'):
+            self.host.wrote_unread.clear()  # here it shows that the lock could not be read
+        mind.custody = custody_feed.looked(
+            mind.custody, inventory, self.target, self.tools(), mind.evidence, lifecycle=mind.lifecycle
+        )
 
     def remember(self, job: Job | None) -> None:
         if job is not None:
@@ -378,26 +476,49 @@ class Life:
 
     # -------------------------------------------------------------------------------------------------------------- the phases
 
-    def clean(self) -> bool:
-        """Bring the cards to the baseline; whether the machine may be given to somebody then."""
+    def limit(self, *, hold: bool) -> bool:
+        """What doc/source/custody.rst says cannot be shown applies: what is refused for it is not refused without a cause."""
+        if self.demand is CustodyDemand.REPORTED:
+            return False
+        locks = [self.machine.settings[key] for way in self.machine.ways for key in way.locks]
+        return (
+            # That a BMC tells of starts shows at the first one that is seen.
+            (self.demand is CustodyDemand.EVIDENCED and not self.mind.custody.dependable)
+            # A BMC that restarts while a card is open sees nothing.
+            or any(lock.with_bmc and lock.in_force != lock.locked for lock in locks)
+            # A DPU takes its lock with a start of the host, and what the host starts into is not known to be the ramdisk.
+            or (not hold and any(lock.takes_force is not None and lock.device is not None for lock in locks))
+        )
+
+    def clean(self, *, again: bool = False) -> bool:
+        """Bring the cards to the baseline; whether the machine may be given to somebody then.
+
+        :param again: it was cleaned before, and failed.
+        """
         mind = self.mind
         if mind.handed is not None:
             mind.lifecycle, mind.handed = mind.lifecycle + 1, None
-        hold = self.random.random() < 0.6
+        hold = self.random.random() < 0.6 or (again and self.demand is not CustodyDemand.REPORTED)
         sound = not self.disturbed
+        if not hold:
+            hold = not self.host.boot_ramdisk()
+            self.site.go_on(timedelta(minutes=1))
+        self.troubled = self.disturbed
         job, reasons = self.run(Flow.CLEAN, EVERYTHING, hold=hold, demands_met=True)
+        self.host.boot_disk()
         self.remember(job)
         self.figures['cleanings'] += 1
         if job is not None:
             mind.suspects = (mind.suspects | frozenset(job.quarantined)) if reasons else frozenset()
             self.figures['quarantined'] += len(job.quarantined)
-        safe = sound and not self.disturbed
+        safe = sound and not self.disturbed and not self.limited
         self.figures['cleanings with nothing wrong'] += safe
         if reasons:
             self.figures['cleanings failed'] += 1
             self.tell(f'cleaning failed: {reasons}')
             if safe:
                 self.figures['false failures of cleaning'] += 1
+                self.refused = True
                 self.tell('FALSE: nothing was wrong')
             return False
         if self.at_look:
@@ -410,12 +531,14 @@ class Life:
             self.figures['believed'] += 1
             self.tell(f'believed: {what}')
         else:
-            self.wrong(what)
+            self.wrong(what, UnprovenHandOver)
 
     def deploy(self) -> bool:
         """Lock, verify, put it in writing; whether it is handed over."""
         mind = self.mind
         sound, began = not self.disturbed, self.machine.clock.now()
+        # What has gone wrong since the cleaning began may have let somebody write a card before it was put right.
+        sound = sound and not (self.troubled and self.demand is not CustodyDemand.REPORTED)
         ready = not self.other_versions() and not self.gone() and not mind.suspects
         self.figures['deployments'] += 1
         job, reasons = self.run(Flow.DEPLOY, frozenset({Part.LOCK}), hold=True, demands_met=False)
@@ -428,7 +551,7 @@ class Life:
         self.site.go_on(timedelta(seconds=self.random.randint(1, 30)))
         if not reasons:
             reasons = self.verify(began)
-        safe = sound and not self.disturbed and ready
+        safe = sound and not self.disturbed and ready and not self.limited
         self.figures['deployments with nothing wrong'] += safe
         if not reasons:
             return True
@@ -436,6 +559,7 @@ class Life:
         self.tell(f'refused: {reasons}')
         if safe:
             self.figures['false refusals'] += 1
+            self.refused = True
             self.tell('FALSE: nothing was wrong')
         return False
 
@@ -446,6 +570,8 @@ class Life:
             inventory, verdict = check(
                 self.target, self.tools(), mind.evidence, now, lifecycle=mind.lifecycle, flow=Flow.DEPLOY
             )
+            self.keep_custody(inventory)
+            verdict = custody_feed.judged(verdict, mind.custody, inventory, self.target, self.tools(), inventory.at)
             if not verdict.met:
                 return tuple(str(f) for f in verdict.unmet)
             occasion = certificate.Occasion(
@@ -461,11 +587,13 @@ class Life:
                 baseline=PAPER,
                 catalogue=PAPER,
                 known=mind.known,
+                custody=mind.custody,
             )
-            paper = certificate.issue(inventory, verdict, self.world.baseline, NODE, mind.evidence, occasion)
+            paper = certificate.issue(inventory, verdict, self.baseline, NODE, mind.evidence, occasion)
         except AccError as exc:
             return tuple(getattr(exc, 'reasons', ()) or (str(exc),))
         self.figures['hand-overs'] += 1
+        self.figures[f'hand-overs, custody {self.demand}'] += 1
         self.judge_hand_over(began)
         if certificate.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d'):
             self.wrong('a certificate that does not hold when it is issued')
@@ -477,6 +605,11 @@ class Life:
         """The truth of what is handed over: closed, of the baseline, proven now."""
         if self.open_ways() or self.other_versions() or self.gone():
             self.unproven(f'handed over with {[*self.open_ways(), *self.other_versions(), *self.gone()]}')
+        foreign = [text for text in self.other_bytes() if OTHER_BYTES in text]
+        if self.demand is CustodyDemand.REPORTED:
+            self.figures['hand-overs with other bytes where custody is only reported'] += bool(foreign)
+        elif wrong := self.bytes_wrong():
+            self.unproven(f'handed over, custody {self.demand}, with {wrong}')
         written = {key for at, key in self.site.writes if at >= began}
         for way in self.machine.ways:
             if PATHS[way.path] in self.world.block and not written.intersection(way.locks):
@@ -502,7 +635,7 @@ class Life:
                 version=EVIL,
                 security_version=1,
                 payload_bytes=3,
-                digest='evil',
+                digest=OTHER_BYTES,
                 function=EVIL if target.kind is Holds.FUNCTION else None,
             )
             is_open = not any(machine.is_closed(key) for key in way.locks)
@@ -512,6 +645,7 @@ class Life:
                 self.figures['writes of tenants refused'] += 1
             else:
                 self.figures['writes of tenants done'] += 1
+                self.host.wrote(way.target)
                 self.tell(f'the tenant writes {way.target} by {way.path}')
                 if not is_open:
                     self.wrong(f'a closed way took a write: {way.target}')
@@ -537,7 +671,7 @@ class Life:
             key = self.random.choice([k for w in self.machine.ways for k in w.locks])
             setting = self.machine.settings[key]
             setting.value = setting.in_force = setting.open
-            self.disturbed = True
+            self.disturbed = self.troubled = True
             self.tell(f'somebody opens {key}')
 
     def look_after(self) -> None:
@@ -550,37 +684,59 @@ class Life:
         except AccError:
             self.figures['rounds that saw nothing'] += 1
             return
+        if self.random.random() < 0.5:  # an operator takes stock, which a round of the watch by itself does not
+            self.keep_custody(seen)
         found = watch.troubles(handed, seen, mind.evidence, lifecycle=mind.lifecycle)
+        mind.custody = custody.broken(mind.custody, watch.exposed(found), BreakCause.EXPOSED, seen.at)
         bad = [*self.open_ways(), *(v for v in self.other_versions() if EVIL in v), *self.gone()]
         if bad and not found:
             self.unproven(f'the watch saw nothing of {bad}')
         if found:
             self.figures['rounds with troubles'] += 1
             self.tell(f'watch: {[str(t) for t in found][:3]}')
-            if not self.disturbed and not bad:
+            if not self.disturbed and not self.troubled and not bad:
                 self.figures['false alarms'] += 1
                 self.tell(f'FALSE: alarm {[str(t) for t in found]}')
 
     def play(self) -> None:
         """All of it."""
+        try:
+            self.live()
+        finally:
+            for name, times in (
+                ('lives in which nothing was wrong', self.calm),
+                ('lives in which nothing was wrong, refused', self.calm and self.refused),
+                ('components with other bytes by code on the host', len(self.host.wrote_at)),
+                ('starts of hosts by somebody else', self.host.starts),
+            ):
+                if times:
+                    self.figures[name] += times
+
+    def live(self) -> None:
+        """From the day it comes to that on which it is given up, or the seed ends."""
         self.enroll()
         for _ in range(self.random.randint(1, 3)):
             if not self.ready():
                 self.figures['given up'] += 1
                 return
-            self.faulty = self.random.random() < 0.5
+            self.faulty = self.chance(0.5)
             if self.faulty and self.random.random() < 0.3:
                 self.disturb()
             if not self.deploy():
                 continue
-            self.faulty = self.random.random() < 0.4
+            self.faulty = self.chance(0.4)
             self.tenancy()
+
+    def chance(self, share: float) -> bool:
+        """Whether faults may come in a phase."""
+        return self.random.random() < share and not self.calm
 
     def enroll(self) -> None:
         """As it came: with old firmware, with locks open or closed, with what others have left in it."""
         for key in self.world.wanted:
             if self.random.random() < 0.2:
-                self.machine.components[key].active = Bank(version=self.random.choice((PREVIOUS, EVIL)))
+                version = self.random.choice((PREVIOUS, EVIL, self.world.wanted[key]))
+                self.machine.components[key].active = Bank(version=version, digest=OTHER_BYTES, writer='host')
         for setting in self.machine.settings.values():
             if setting.is_lock and setting.device is not None and self.random.random() < 0.3:
                 setting.value = setting.in_force = setting.locked
@@ -589,13 +745,13 @@ class Life:
     def ready(self) -> bool:
         """Clean, till it is clean; three times at most."""
         for attempt in range(3):
-            self.faulty = self.random.random() < (0.5 if attempt == 0 else 0.2)
+            self.faulty = self.chance(0.5 if attempt == 0 else 0.2)
             if self.disturbed or attempt:
                 self.heal()
             self.mind.known = self.identities() if self.mind.handed is None else self.mind.known
             if self.faulty and self.random.random() < 0.3:
                 self.disturb()
-            if self.clean():
+            if self.clean(again=attempt > 0):
                 if self.disturbed and self.random.random() < 0.7:
                     self.heal()
                 return True
@@ -642,7 +798,7 @@ def _never_in_force(life: Life) -> None:
 
 
 def _sent_is_shown(life: Life) -> None:
-    life.liar = True
+    life.liar = life.loses_writes = True
     device = _device(life)
     life.machine.add_fault({'name': 'version-lies', 'device': device})
     life.machine.add_fault({'name': 'task-completed-version-unchanged', 'device': device, 'count': 1})
@@ -683,10 +839,32 @@ def _deaf(life: Life) -> None:
 
 def _power(life: Life) -> None:
     host = life.machine.systems['host']
+    life.host.starts += host.power is Power.OFF
     try:
         life.machine.reset_system('host', 'On' if host.power is Power.OFF else 'ForceOff')
     except Refused:
         life.tell('its power is changing already')
+
+
+def _later(what: str) -> Callable[[Life], None]:
+    def do(life: Life) -> None:
+        life.host.plan(life.random.uniform(0, 90), what)
+
+    return do
+
+
+def _lost(name: str, **more: object) -> Callable[[Life], None]:
+    """A write of which the BMC tells every step, and that does not come in force: at an equal version nothing shows it."""
+
+    def do(life: Life) -> None:
+        life.loses_writes = True
+        _fault(name, counts=(1,), **more)(life)
+
+    return do
+
+
+def _skips(life: Life) -> None:
+    life.site.skips = True
 
 
 def _bmc_reset(life: Life) -> None:
@@ -732,12 +910,12 @@ _DO: dict[str, Callable[[Life], None]] = {
     'an update fails and was written': _fault('task-fails', counts=(1,), completes=True),
     'an update vanishes': _fault('task-vanishes', counts=(1,)),
     'an update hangs': _fault('task-stuck', counts=(1,)),
-    'an update does nothing': _fault('task-completed-version-unchanged', counts=(1,)),
+    'an update does nothing': _lost('task-completed-version-unchanged'),
     'an update ends badly': _fault('task-completed-critical', counts=(1,)),
     'the power fails in an update': _fault('power-lost', counts=(1,), leaves='recovery'),
     'the BMC restarts in an update': _fault('bmc-restart', counts=(1,)),
-    'a card keeps what it ran': _fault('activation-refused', counts=(1,)),
-    'a card stays with what is staged': _fault('activation-lost', counts=(1,)),
+    'a card keeps what it ran': _lost('activation-refused'),
+    'a card stays with what is staged': _lost('activation-lost'),
     'a card is broken by a reset': _fault('activation-refused', counts=(1,), leaves='recovery'),
     'an image is refused': _fault('image-refused', counts=(1,)),
     'the BMC takes no update': _fault('update-503'),
@@ -750,6 +928,10 @@ _DO: dict[str, Callable[[Life], None]] = {
     'power is not changed': _deaf,
     'somebody changes the power': _power,
     'somebody restarts the BMC': _bmc_reset,
+    'the host wakes by itself': _later('wakes'),
+    'the host wakes, and is off again': _later('wakes-briefly'),
+    'the mains fail': _later('mains-fail'),
+    'the BMC skips an image that it has': _skips,
     'somebody opens a lock': _opened,
     'somebody writes a card': _another_wrote,
     'old records come back': _old_evidence,

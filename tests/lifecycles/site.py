@@ -56,6 +56,9 @@ _TASKS = {
 }
 
 
+_MOMENT = 1e-6
+"""Seconds: more than a sum of such numbers is off by."""
+
 _PARTS = ('PCIeDevice', 'NetworkAdapter', 'Drive')
 """Resources that are the card, too."""
 
@@ -88,6 +91,10 @@ class Site:
     :ivar writes: when each lock was written, by the key of its setting, in the order of time.
     :ivar wrong: what our own code did and must not do, whatever happens around it.
     :ivar held: our own code has promised to keep the host off while anything is open.
+    :ivar skips: the BMC does not write an image of the version that is there, and says at once that it is done.
+    :ivar tells_bmc_reset: the BMC keeps Manager.LastResetTime; ``tells_last_reset``: ComputerSystem.LastResetTime.
+    :ivar sent: when an image was last sent to each component, by its key.
+    :ivar meanwhile: called after whatever has happened in the machine, and after each write of ours.
     """
 
     product: Product
@@ -96,6 +103,11 @@ class Site:
     cut: int = 0
     deaf: int = 0
     held: bool = False
+    skips: bool = False
+    tells_bmc_reset: bool = True
+    tells_last_reset: bool = True
+    sent: dict[str, float] = field(default_factory=dict)
+    meanwhile: Callable[[], None] = lambda: None
     writes: list[tuple[float, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     sessions: Iterator[int] = field(default_factory=itertools.count)
@@ -130,6 +142,8 @@ class Site:
             bmc.down_until = None
         self.away, self.jumped, self.cut, self.deaf, self.held = {}, timedelta(0), 0, 0, False
         self.writes, self.wrong, self.sessions = [], [], itertools.count()
+        self.skips, self.tells_bmc_reset, self.tells_last_reset = False, True, True
+        self.sent, self.meanwhile = {}, lambda: None
 
     # -------------------------------------------------------------------------------------------------------------- time
 
@@ -139,9 +153,17 @@ class Site:
         return START + timedelta(seconds=self.machine.clock.now()) + self.jumped
 
     def go_on(self, time: timedelta) -> None:
-        """Let time pass."""
-        self.machine.clock.advance(time.total_seconds())
-        self.machine.settle()
+        """Let time pass, from one thing that happens in the machine to the next."""
+        machine, clock = self.machine, self.machine.clock
+        end = clock.now() + time.total_seconds()
+        self.meanwhile()
+        while (due := machine.next_due()) is not None and clock.now() + due <= end:
+            clock.advance(due + _MOMENT)
+            machine.settle()
+            self.meanwhile()
+        clock.advance(max(0.0, end - clock.now()))
+        machine.settle()
+        self.meanwhile()
 
     # ------------------------------------------------------------------------------------------------------------- cards
 
@@ -307,6 +329,7 @@ class Reader:
         if reply.status >= HTTPStatus.BAD_REQUEST:
             raise BmcRefused(bmc=self.name, uri=uri, what=f'refused (HTTP {reply.status})', status=reply.status)
         self.site.written(before)
+        self.site.meanwhile()
         self._answer(uri)
 
     def _answer(self, uri: str) -> None:
@@ -346,6 +369,7 @@ class Connection:
             system=system,
             power=self.power(system),
             last_reset=self.last_reset(system),
+            bmc_reset=machine.clock.wall(machine.bmcs[self.bmc].last_reset) if self.site.tells_bmc_reset else None,
         )
         gaps: list[Gap] = []
         cards = []
@@ -449,10 +473,15 @@ class Connection:
             version=version,
             security_version=int(security),
             payload_bytes=3,
-            digest=f'{device}/{name}/{version}',
+            digest=digest_of(device, name, version),
             function=version if kind == Holds.FUNCTION else None,
         )
-        machine.image_arrived(task, brought)
+        self.site.sent[component.key] = machine.clock.now()
+        if self.site.skips and component.active is not None and component.active.version == version:
+            task.state, task.ended = Emulated.COMPLETED, machine.clock.now()
+        else:
+            machine.image_arrived(task, brought)
+        self.site.meanwhile()
         if self.site.cut:
             self.site.cut -= 1
             raise BmcUnreachable(bmc=self.bmc, what='cut')
@@ -489,6 +518,7 @@ class Connection:
             self.site.machine.reset_system(name, word)
         except Refused as exc:
             raise BmcBusy(bmc=self.bmc, what=str(exc)) from exc
+        self.site.meanwhile()
         if len(self.site.machine.cut_writes) > cut:
             self.site.wrong.append(f'{name}: {word} under a write: {self.site.machine.cut_writes[-1]}')
         if self.site.cut:
@@ -513,6 +543,8 @@ class Connection:
 
     def last_reset(self, system: Ref) -> str | None:
         self.site.reach(self.bmc)
+        if not self.site.tells_last_reset:
+            return None
         found = [s for s in self.site.machine.systems.values() if (s.bmc, s.uri) == (system.bmc, system.uri)]
         at = found[0].last_reset if found else self.site.machine.bmcs[self.bmc].last_reset
         return self.site.machine.clock.wall(at)
@@ -523,9 +555,14 @@ def bytes_of(kind: Holds, device: str, component: str, version: str, security: i
     return f'{kind}\n{device}\n{component}\n{version}\n{security}'.encode()
 
 
+def digest_of(device: str, component: str, version: str) -> str:
+    """The digest that the machine has of what an image of ours leaves in a component."""
+    return f'{device}/{component}/{version}'
+
+
 def upload(name: str, data: bytes) -> Upload:
     """An image to send."""
     return Upload(file=name, size_bytes=len(data), open=lambda: io.BytesIO(data))
 
 
-__all__ = ['HOST', 'START', 'Card', 'Connection', 'Reader', 'Site', 'bytes_of', 'upload']
+__all__ = ['HOST', 'START', 'Card', 'Connection', 'Reader', 'Site', 'bytes_of', 'digest_of', 'upload']

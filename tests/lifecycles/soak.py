@@ -20,10 +20,16 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tests.lifecycles.life import TROUBLES, play
+from tests.lifecycles.life import TROUBLES, UnprovenHandOver, play
 
 ALLOWED = 0.001
-"""Share of refusals where the truth is safe and nothing is wrong."""
+"""Share of refusals where the truth is safe and nothing is wrong: of deployments, and of lives in which nothing ever was."""
+
+CALM = 'lives in which nothing was wrong'
+
+REFUSED = f'{CALM}, refused'
+
+FALSE = frozenset({'false refusals', 'false failures of cleaning', 'false alarms', REFUSED})
 
 STORIES = 20
 """Of lives that went wrong, at most."""
@@ -42,12 +48,13 @@ def work(first: int, step: int, lifecycles: int) -> dict[str, object]:
         except AssertionError as exc:
             figures['lives'] += 1
             figures['lives that went wrong'] += 1
+            figures['unproven hand-overs'] += isinstance(exc, UnprovenHandOver)
             figures['deployments'] += 1
             if len(wrong) < STORIES:
                 wrong.append([seed, str(exc)])
         else:
             figures += life.figures
-            if any(life.figures[name] for name in ('false refusals', 'false failures of cleaning', 'false alarms')):
+            if life.figures.keys() & FALSE:
                 false.append(seed)
         seed += step
         if early == 0 and figures['lives'] >= 200:
@@ -125,7 +132,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked, bad = figures['deployments with nothing wrong'], figures['lives that went wrong']
     share = figures['false refusals'] / asked if asked else 1.0
     print(f'{bad} lives went wrong; {100 * share:.3f} % of {asked:,} deployments were refused without a cause')
-    return 1 if bad or share >= ALLOWED else 0
+    calm, refused = figures[CALM], figures[REFUSED]
+    of_lives = refused / calm if calm else 1.0
+    unproven = figures['unproven hand-overs']
+    print(f'{unproven} unproven hand-overs; {refused} of {calm:,} lives in which nothing was wrong were refused')
+    return 1 if bad or share >= ALLOWED or of_lives >= ALLOWED else 0
 
 
 if __name__ == '__main__':

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from baremetal_acc.decide import evidence, watch
+from baremetal_acc.model.custody import Cover, Interval, Strength
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.planning import custody, custody_rules
 from tests.lifecycles import soak
-from tests.lifecycles.life import PRODUCTS, TROUBLES, Life, play
+from tests.lifecycles.life import PRODUCTS, TROUBLES, Life, UnprovenHandOver, play
 
 FIRST, COUNT = 0, 100
 
@@ -33,6 +35,7 @@ def test_no_machine_is_handed_over_without_fresh_proof_nor_refused_without_a_cau
     """Every one was played to its end, and with nothing wrong nothing is refused."""
     assert COUNT == played['lives']
     assert 0 == played['false refusals'] + played['false failures of cleaning'] + played['false alarms']
+    assert 0 == played[soak.REFUSED]
 
 
 def test_the_lives_are_worth_playing(played: Counter[str]) -> None:
@@ -46,6 +49,12 @@ def test_the_lives_are_worth_playing(played: Counter[str]) -> None:
         'writes of tenants refused',
         'deployments with nothing wrong',
         'believed',
+        'hand-overs, custody required',
+        'hand-overs, custody evidenced',
+        'hand-overs with other bytes where custody is only reported',
+        'components with other bytes by code on the host',
+        'starts of hosts by somebody else',
+        soak.CALM,
     ):
         assert 0 < played[what], what
     never = [name for name in TROUBLES if not played[f'fault {name}']]
@@ -58,12 +67,12 @@ def test_a_life_is_the_same_each_time() -> None:
     assert set(PRODUCTS) == {Life(seed).product for seed in range(100)}
 
 
-def first_wrong() -> tuple[int, str]:
-    """The first life that goes wrong now, and what is said of it; -1 when none does."""
+def first_wrong(kind: type[AssertionError] = AssertionError) -> tuple[int, str]:
+    """The first life that goes wrong now in that way, and what is said of it; -1 when none does."""
     for seed in range(WITHOUT):
         try:
             play(seed)
-        except AssertionError as exc:
+        except kind as exc:
             return seed, str(exc)
     return -1, ''
 
@@ -95,12 +104,35 @@ def test_a_refusal_without_a_cause_would_show(monkeypatch: pytest.MonkeyPatch) -
     assert 0 < sum(play(seed).figures['false failures of cleaning'] for seed in range(5))
 
 
+def test_a_chain_that_held_whatever_happened_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card that ran code of a tenant's host could write is handed over with the tenant's bytes."""
+
+    def between(before: Any, after: Any, **_: Any) -> Interval:
+        return Interval(since=before.at, until=after.at, cover=Cover.HOST_OFF, strength=Strength.EVIDENCED)
+
+    monkeypatch.setattr(custody, 'between', between)
+    assert 'is not of the catalogue' in first_wrong(UnprovenHandOver)[1]
+
+
+def test_custody_that_is_asked_of_nobody_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card of which nobody knows who has written it passes by its version."""
+    monkeypatch.setattr(custody_rules, 'satisfies', lambda *_: True)
+    assert 'is not of the catalogue' in first_wrong(UnprovenHandOver)[1]
+
+
+def test_custody_that_breaks_without_a_cause_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading of the host's power alone would count for nothing."""
+    monkeypatch.setattr(custody, '_host_ran', lambda *_: custody._Ran.SILENT)
+    assert 0 < sum(play(seed).figures['false failures of cleaning'] for seed in range(20))
+
+
 def test_the_command_says_what_came_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     """By a seed, in two processes; and one life alone."""
     assert 0 == soak.main(['--lifecycles', '20', '--seed', '5'])
     said = capsys.readouterr().out
     assert '20 lifecycles from seed 5, 2 processes' in said
     assert '0 lives went wrong; 0.000 % of' in said
+    assert '0 unproven hand-overs; 0 of' in said
     assert 0 == soak.main(['--only', '7'])
     assert '\n'.join(play(7).told) in capsys.readouterr().out
 

@@ -252,6 +252,15 @@ def test_a_closed_card_goes_on_from_its_last_whole_reading_while_a_job_works_on_
     assert kept == custody.polled(kept, {v.SYSTEM: HostReading(power=ON)}, at(5), opened=frozenset(), blind_limit=LIMIT)
 
 
+def test_a_card_that_was_found_closed_and_not_proven_so_goes_on_from_each_reading_of_a_host_that_is_off():
+    """Only the host covers it, as it does an open one: who waits for the next whole reading has lost that evidence."""
+    kept = begun(card(0, OFF, proven=False))
+    for seconds in (8, 16, 24):
+        kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(seconds), opened=frozenset(), blind_limit=LIMIT)
+    kept = read(kept, card(32, OFF))
+    assert (None, at(32)) == (chain(kept).broken, chain(kept).reaches)
+
+
 def test_a_host_that_was_not_read_extends_nothing():
     """Its BMC was silent: the next reading that succeeds is compared with the last one that did."""
     kept = begun(card(0, OFF, closed=False))
@@ -652,6 +661,21 @@ def test_a_lock_that_comes_in_force_with_the_start_of_the_host_counts_where_that
     for starting, expected in ((None, (Access.OPEN, False)), (v.SYSTEM, (Access.CLOSED, True))):
         found = custody.seen(inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, starting=starting)[v.GPU]
         assert expected == (found.access, found.proven)
+
+
+def test_a_lock_that_has_come_in_force_with_the_start_of_the_host_is_not_another_lock():
+    """It shows another value then. One that has not come in force leaves its path open."""
+    waits = replace(v.reading(LockState.PENDING_RESET), with_start=v.SYSTEM, value='"closed with the next start"')
+    records = (v.engagement(waits, session='s0', at=v.EARLIER),)
+    inventory = v.inventory(v.gpu(locks=(waits,)), bmcs=(v.facts(power=OFF),))
+    before = custody.seen(inventory, v.baseline(), v.NODE, records, lifecycle=v.LIFECYCLE, starting=v.SYSTEM)[v.GPU]
+    for state, value, expected in (
+        (LockState.LOCKED_REPORTED, '"closed"', LOCKED),
+        (LockState.PENDING_RESET, waits.value, BreakCause.PATH_OPEN),
+        (LockState.UNLOCKED, '"open"', BreakCause.PATH_OPEN),
+    ):
+        after = seen_of(v.gpu(locks=(replace(v.reading(state), value=value),)), *records, power=ON)
+        assert expected == judged(before, after)
 
 
 def test_the_host_is_read_with_the_card():

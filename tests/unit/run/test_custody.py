@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 
 from baremetal_acc.decide.plan import plan
-from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, Origin, Strength
+from baremetal_acc.model.custody import NO_CUSTODY, Access, BreakCause, Cover, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.inventory import Gap, PowerState, TaskReading, TaskState
-from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.job import Done, Failed, ItemState, Reset, ResetPurpose
+from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName
 from baremetal_acc.planning import custody
 from baremetal_acc.run import custody_feed, observe
@@ -99,6 +100,38 @@ def test_a_card_that_a_job_only_locks_has_no_chain():
     job, outcome = bench.run(job_of(bench))
     assert isinstance(outcome, Done)
     assert chain(job) is None
+
+
+def test_a_job_that_writes_nothing_does_not_wait_for_a_chain_that_no_reading_mends():
+    """A device that was reset may take its time to show itself again. Its chain is broken for good."""
+    bench = Bench(machine=Machine(version=v.NEW, power=PowerState.ON))
+    rules = tuple(replace(rule, custody=CustodyDemand.REQUIRED) for rule in bench.baseline.rules)
+    bench.baseline = replace(bench.baseline, rules=rules)
+    bench.tools = replace(bench.tools, baseline=bench.baseline)
+    began = bench.now
+    job = job_of(bench)
+    again = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=('a lock',))
+    job = replace(job, items=(*job.items[:-1], replace(job.items[0], action=again), job.items[-1]))
+    job, outcome = bench.run(job)
+    assert isinstance(outcome, Failed)
+    assert 'reset power-cycle' in bench.machine.log
+    assert ['custody'] == [f.subject for f in job.verdict.unmet]
+    assert bench.now - began < bench.tools.patience.settle
+
+
+@pytest.mark.parametrize(('state', 'cause'), [(ItemState.DONE, None), (ItemState.FAILED, BreakCause.WRITE_FAILED)])
+def test_a_write_that_waits_for_a_reset_which_does_not_come_breaks_the_chain(state, cause):
+    """It may be staged for good, and at an equal version no reading of the card tells."""
+    bench = Bench()
+    job, _ = bench.run(job_of(bench))
+    reset = Reset(system=v.SYSTEM, purpose=ResetPurpose.ENFORCE, kind=ResetKind.POWER_CYCLE, why=('gpu-new',))
+
+    def with_reset(state):
+        return replace(job, items=(*job.items, replace(job.items[0], action=reset, state=state)))
+
+    after = custody_feed.after_writes(with_reset(ItemState.RUNNING), with_reset(state), bench.now)
+    broken = chain(after).broken
+    assert cause is (None if broken is None else broken.cause)
 
 
 def test_a_chain_goes_on_over_a_job_that_writes_nothing():
