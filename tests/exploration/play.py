@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Random sequences of what anybody can do, each by a seed."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ironic.common import states
+
+from tests.exploration.verbs import BY_NAME, HAPPENINGS, REQUESTS, Verb
+from tests.exploration.world import ROLES, Violation, World
+
+VERBS = 12
+"""Of a sequence."""
+
+SENSIBLE: dict[str, tuple[tuple[str, str], ...]] = {
+    states.ENROLL: (('system admin', 'manage'),),
+    states.MANAGEABLE: (
+        ('system admin', 'provide'),
+        ('system admin', 'provide'),
+        ('system admin', 'provide'),
+        ('system admin', 'clean: unlock'),
+        ('system admin', 'clean: lock'),
+        ('system admin', 'clean: accept'),
+        ('system admin', 'clean: allow a start'),
+        ('system admin', 'power on'),
+        ('system admin', 'adopt'),
+    ),
+    states.AVAILABLE: (('nova', 'deploy'), ('nova', 'deploy'), ('nova', 'deploy'), ('system admin', 'manage')),
+    states.ACTIVE: (
+        ('lessee member', 'power on'),
+        ('lessee member', 'rebooting'),
+        ('nova', 'delete'),
+        ('nova', 'delete'),
+        ('lessee admin', 'delete'),
+        ('lessee admin', 'rebuild'),
+        ('lessee admin', 'rescue'),
+        ('system admin', 'service: unlock'),
+        ('system admin', 'service: unlock and lock'),
+        ('system admin', 'service: lock'),
+        ('system admin', 'service: update'),
+        ('system admin', 'service: reconcile'),
+    ),
+    states.RESCUE: (('lessee admin', 'unrescue'), ('nova', 'delete'), ('lessee member', 'rebooting')),
+    states.CLEANFAIL: (('system admin', 'no maintenance'), ('system admin', 'manage')),
+    states.INSPECTFAIL: (('system admin', 'manage'),),
+    states.ADOPTFAIL: (('system admin', 'manage'),),
+    states.DEPLOYFAIL: (('nova', 'delete'), ('nova', 'deploy'), ('lessee admin', 'rebuild')),
+    states.SERVICEFAIL: (
+        ('system admin', 'no maintenance'),
+        ('system admin', 'service: lock'),
+        ('system admin', 'service: reconcile'),
+        ('system admin', 'abort'),
+        ('nova', 'delete'),
+    ),
+    states.RESCUEFAIL: (('lessee admin', 'unrescue'), ('nova', 'delete')),
+    states.UNRESCUEFAIL: (('lessee admin', 'unrescue'), ('nova', 'delete')),
+    states.ERROR: (('nova', 'delete'), ('lessee admin', 'rebuild')),
+    states.CLEANHOLD: (('system admin', 'unhold'),),
+    states.CLEANWAIT: (('system admin', 'abort'),),
+    states.SERVICEWAIT: (('system admin', 'abort'),),
+}
+"""What leads on, by provision state."""
+
+PAUSES: tuple[tuple[float, float], ...] = ((0.0, 0.2), (10.0, 0.15), (40.0, 0.15), (-1.0, 0.38), (400.0, 0.08), (1000.0, 0.04))
+"""Seconds that pass after a verb, and how often; -1: until no step waits and no job works."""
+
+
+class Player(World):
+    """Plays sequences."""
+
+    def choose(self) -> tuple[str, Verb]:
+        """A role and a request."""
+        state = self.node.provision_state
+        dice = self.random.random()
+        if dice < 0.6 and state in SENSIBLE:
+            if self.node.maintenance and self.random.random() < 0.6:
+                return 'system admin', BY_NAME['no maintenance']
+            role, name = self.random.choice(SENSIBLE[state])
+            return role, BY_NAME[name]
+        role = self.random.choice(list(ROLES))
+        if dice < 0.85:
+            fitting = [v for v in REQUESTS if state in v.states or not v.states]
+            return role, self.random.choice(fitting)
+        return role, self.random.choice(REQUESTS)
+
+    def pause(self) -> None:
+        """Time passes."""
+        seconds = self.random.choices([p for p, _ in PAUSES], [w for _, w in PAUSES])[0]
+        if seconds < 0:
+            self.settle_down(1800)
+        else:
+            self.pass_time(seconds)
+
+    def one(self) -> None:
+        """One verb, and what passes after it."""
+        if self.random.random() < 0.27:
+            name = self.random.choice(list(HAPPENINGS))
+            self.tell(f'-- {name}')
+            self.figures[name] += 1
+            HAPPENINGS[name](self)
+            self.site.look_around()
+            self.node.refresh()
+            self.tell(f'   {self.stands()}')
+            self.maybe_crashing(self.pause)
+        else:
+            role, verb = self.choose()
+            self.tell(f'-- {role}: {verb.name}')
+
+            def ask() -> None:
+                code = verb.do(self, role)
+                self.figures[f'{verb.name}: {"done" if code < 300 else "refused"}'] += 1
+
+            self.maybe_crashing(ask)
+            self.maybe_crashing(self.pause)
+
+    def maybe_crashing(self, do: Callable[[], Any]) -> None:
+        """Sometimes the conductor dies in it."""
+        if self.random.random() < 0.04:
+            number, after = self.random.randint(1, 12), self.random.random() < 0.5
+            self.figures['crashes'] += self.crashing(number, do, after=after)
+        else:
+            do()
+
+    def play(self, seed: int, verbs: int = VERBS) -> Counter[str]:  # type: ignore[override]
+        """One sequence.
+
+        :raises Violation: something was that must never be; tells the story.
+        """
+        self.begin(seed)
+        self.site.keeps_time = self.random.random() < 0.75
+        if self.random.random() < 0.3:
+            self.edit('system admin', ('add', '/owner', 'a' * 32))
+        try:
+            for _ in range(verbs):
+                self.one()
+                self.check()
+            self.settle_down(1800)
+            self.check()
+        except Violation:
+            raise
+        except Exception as exc:
+            raise Violation('\n'.join([f'the world fails: {type(exc).__name__}: {exc}', *self.story])) from exc
+        self.figures['sequences'] += 1
+        self.figures['verbs'] += verbs
+        return self.figures
