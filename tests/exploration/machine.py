@@ -77,7 +77,8 @@ class TrueSite(Site):
         self.cards_of = {c.key: c for c in machine.components.values() if c.device}
         self.ways = [w for w in machine.ways if w.target in self.cards_of]
         self.catalogue = {f'{MODEL}/{name}/{version}' for name, version in WANTED.items()}
-        self.catalogue |= {f'{MODEL}/{c.component}/{c.active.version}' for c in self.cards_of.values() if c.active is not None}
+        self.first = {c.component: c.active.version for c in self.cards_of.values() if c.active is not None}
+        self.catalogue |= {f'{MODEL}/{component}/{version}' for component, version in self.first.items()}
 
     def begin(self) -> None:
         """As new, its host off."""

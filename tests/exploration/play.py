@@ -11,7 +11,7 @@ from ironic.common import states
 from tests.exploration.verbs import BY_NAME, HAPPENINGS, REQUESTS, Verb
 from tests.exploration.world import ROLES, Violation, World
 
-VERBS = 12
+VERBS = 16
 """Of a sequence."""
 
 SENSIBLE: dict[str, tuple[tuple[str, str], ...]] = {
@@ -25,6 +25,7 @@ SENSIBLE: dict[str, tuple[tuple[str, str], ...]] = {
         ('system admin', 'clean: accept'),
         ('system admin', 'clean: allow a start'),
         ('system admin', 'power on'),
+        ('system admin', 'provide'),
         ('system admin', 'adopt'),
     ),
     states.AVAILABLE: (('nova', 'deploy'), ('nova', 'deploy'), ('nova', 'deploy'), ('system admin', 'manage')),
@@ -133,6 +134,9 @@ class Player(World):
         if self.random.random() < 0.3:
             self.edit('system admin', ('add', '/owner', 'a' * 32))
         try:
+            if self.random.random() < 0.7:
+                self.provision('system admin', 'provide')
+                self.settle_down(1800)
             for _ in range(verbs):
                 self.one()
                 self.check()

@@ -403,13 +403,21 @@ class World(HonestCase, Reborn):
             self._run(lambda: firmware.end_proofs(self.service, self.context))
         if self._is_due('watch', 15.0) and self.node.provision_state in watch.STATES:
             self._run(lambda: watch.hand_out(self.service, self.context, work.now()))
-        if self._is_due('projects', 15.0):
+        projects = {what for what, who in (('owned', self.node.owner), ('leased', self.node.lessee)) if who is not None}
+        if not projects <= memory.projects_met(info):
             self._run(lambda: firmware.keep_projects(self.service, self.context))
-        if self._is_due('overrides', 60.0):
+        if self._is_due('overrides', 60.0) and any('_interface' in key for key in self.node.instance_info):
             self._run(lambda: firmware.remove_interface_overrides(self.service, self.context))
-        if self._is_due('sync', SYNC):
+        if self._is_due('sync', SYNC) and not self._is_in_sync():
             self._run(lambda: self.service._sync_power_states(self.context))
         self.node.refresh()
+
+    def _is_in_sync(self) -> bool:
+        """Ironic's power synchronisation would find what it has, and do nothing."""
+        machine, host = self.site.machine, self.site.host
+        quiet = host.power in (Power.ON, Power.OFF) and not machine.is_bmc_down('host')
+        on = self.node.power_state == states.POWER_ON
+        return quiet and self.node.last_error is None and self.node.power_state is not None and on is (host.power is Power.ON)
 
     def _run(self, periodic: Callable[[], None]) -> None:
         if self.dead:
@@ -482,7 +490,7 @@ def _catalogue(folder: Path, place: TrueSite) -> str:
     """Images of both components, of what the baseline wants and of what the machine came with."""
     text = ['format = 1']
     for component, item, reset in ((GPU, 'HGX_FW_GPU_*', 'power-cycle'), (EROT, 'HGX_FW_ERoT_GPU_*', None)):
-        first = next(c.active.version for c in place.cards_of.values() if c.component == component and c.active is not None)
+        first = place.first[component]
         for version in (first, WANTED[component]):
             data = file_of(component, version)
             name, other = f'{component}-{version}', f'{component}-{first if version != first else WANTED[component]}'
