@@ -8,14 +8,15 @@ with other bytes under the very version that the baseline wants. A BMC that is s
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from baremetal_acc.bmc.api import BmcAddress, Look
+from baremetal_acc.bmc.api import BmcAddress, Document, Look
 from baremetal_acc.emulator.image import Image, Kind
 from baremetal_acc.emulator.parts import Power, Refused, Restart
+from baremetal_acc.errors import BmcError
 from baremetal_acc.model.inventory import HostReading
 from baremetal_acc.model.ref import Ref
 from tests.lifecycles.site import Connection, Site, bytes_of
@@ -249,6 +250,17 @@ class TrueConnection(Connection):
     """A session that also tells when the BMC itself was restarted, if it does at all."""
 
     site: TrueSite
+    lasts = False
+
+    def glance(self, uris: Iterable[str], _within: timedelta) -> dict[str, Document | BmcError]:
+        """What a few resources say now."""
+        reader, found = self.writer(), dict[str, Document | BmcError]()
+        for uri in uris:
+            try:
+                found[uri] = reader.fresh(uri)
+            except BmcError as exc:
+                found[uri] = exc
+        return found
 
     def look(self, now: datetime) -> Look:
         found = super().look(now)

@@ -56,8 +56,9 @@ class Seeded:
 def ask(world: World, role: str, verb: str, wanted: int | None = None) -> int:
     """A request, which has to be answered so."""
     code = BY_NAME[verb].do(world, role)
-    assert wanted in (None, code), world.story[-1]
+    assert wanted in (None, code), '\n'.join(world.story)
     world.settle_down()
+    world.tell(f'   {world.stands()}')
     return code
 
 

@@ -139,10 +139,31 @@ class World(HonestCase, Reborn):
             return found
 
         monkeypatch.setattr(task_manager.TaskManager, 'process_event', processed)
-        self._logs = monkeypatch
+        self._tell_unexpected(monkeypatch)
         for name in ('ironic', 'baremetal_acc', 'baremetal_acc_ironic'):
             monkeypatch.setattr(logging.getLogger(name), 'disabled', True)
         logging.disable(logging.CRITICAL)
+
+    def _tell_unexpected(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The product logs errors that it does not expect, and goes on. Here they are told."""
+        abandon, run = work._abandon, watch._Round.run
+
+        def abandoned(task: Any, why: str) -> None:
+            if why.startswith('unexpected '):
+                self.wrong(f'a job ends by an {why}')
+            abandon(task, why)
+
+        def watched(one: Any) -> None:
+            try:
+                run(one)
+            except (AccError, exception.IronicException):
+                raise
+            except Exception as exc:
+                self.wrong(f'a round of the watch ends by an unexpected {type(exc).__name__}: {exc}')
+                raise
+
+        monkeypatch.setattr(work, '_abandon', abandoned)
+        monkeypatch.setattr(watch._Round, 'run', watched)
 
     @property
     def site(self) -> TrueSite:
@@ -345,7 +366,7 @@ class World(HonestCase, Reborn):
         open_ones = len(place.open_since)
         return (
             f'{node.provision_state}{" M" if node.maintenance else ""}, host {place.host.power}, {open_ones} open, '
-            f'{len(place.foul)} foul' + (f', error {node.last_error[:300]}' if node.last_error else '')
+            f'{len(place.foul)} foul' + (f', error {node.last_error[:700]}' if node.last_error else '')
         )
 
     # -------------------------------------------------------------------------------------------------------------- time
