@@ -14,16 +14,19 @@ from typing import Any
 import pytest
 from ironic.common import states
 from ironic.conductor import manager as conductor_manager
+from ironic.drivers.modules.noop import NoFirmware
 from ironic.drivers.modules.redfish.power import RedfishPower
 
 from baremetal_acc import run
+from baremetal_acc.decide import certificate as decide_certificate
 from baremetal_acc.decide import evidence, interference
 from baremetal_acc.decide import watch as decide_watch
+from baremetal_acc.model.custody import Cover, Custody, Interval, Strength
 from baremetal_acc.model.job import WriteEvidence
 from baremetal_acc.model.lock import LockState
-from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning import custody
 from baremetal_acc.run import custody_feed
-from baremetal_acc_ironic import api_guard, gate, interface_overrides, left_off, proof, rights
+from baremetal_acc_ironic import api_guard, gate, hardware, interface_overrides, left_off, proof, rights
 from baremetal_acc_ironic.gate import Reason
 from baremetal_acc_ironic.power import AccPower
 from tests.exploration.machine import GPU
@@ -211,20 +214,6 @@ def _adopted_with_what_was_proven(world: World) -> None:
     ask(world, 'system admin', 'power on')
 
 
-def _update_with_a_host_that_wakes(world: World) -> None:
-    """The locks are closed before a job and after it, and open in between."""
-    available(world)
-    ask(world, 'system admin', 'manage', 202)
-    world.edit('system admin', ('add', '/extra/x', 1))
-    path = world._folder / 'baseline.toml'
-    before = path.read_text()
-    path.write_text(before.replace('96.00.74.00.01', '96.00.30.00.01').replace('01.02.0061', '01.02.0060'))
-    try:
-        _host_beside_a_job(world)
-    finally:
-        path.write_text(before)
-
-
 def _lock_that_nobody_misses(world: World) -> None:
     active(world)
     ask(world, 'lessee member', 'power off', 202)
@@ -240,13 +229,15 @@ def _gate_says_yes(patch: Patch) -> None:
     patch.setattr(gate, 'decide', lambda _: Reason.PROVEN)
 
 
-def _holds(patch: Patch) -> None:
-    for module in (custody, custody_rules):
-        patch.setattr(module, 'holds', lambda *_: True)
+def _nothing_breaks(patch: Patch) -> None:
+    def between(before: Any, after: Any, **_: Any) -> Interval:
+        return Interval(since=before.at, until=after.at, cover=Cover.LOCKED, strength=Strength.EVIDENCED)
+
+    patch.setattr(custody, 'between', between)
 
 
 def _nothing_ran_unseen(patch: Patch) -> None:
-    patch.setattr(interference, 'ran_unseen', lambda *_a, **_k: None)
+    patch.setattr(interference, 'ran_since', lambda *_a, **_k: None)
 
 
 def _locks_believed(patch: Patch) -> None:
@@ -265,11 +256,16 @@ def _nothing_unmet(patch: Patch) -> None:
 
     patch.setattr(run, 'check', checked)
     patch.setattr(custody_feed, 'judged', lambda verdict, *_: verdict)
+    patch.setattr(decide_certificate, 'holds', lambda *_a, **_k: ())
 
 
 def _overrides_believed(patch: Patch) -> None:
     patch.setattr(interface_overrides, 'standing', lambda _: ())
     patch.setattr(api_guard, 'find_overrides', lambda *_a, **_k: ())
+    ours = hardware.RedfishAccHardware.supported_firmware_interfaces.fget
+    assert ours is not None
+    also = property(lambda self: [*ours(self), NoFirmware])
+    patch.setattr(hardware.RedfishAccHardware, 'supported_firmware_interfaces', also)
 
 
 def _sync_passes_the_gate_by(patch: Patch) -> None:
@@ -309,9 +305,16 @@ def _proof_stays(patch: Patch) -> None:
     patch.setattr(api_guard, '_is_proven', lambda _: False)
 
 
-def _opened_is_forgotten(patch: Patch) -> None:
-    patch.setattr(custody, 'opened', lambda kept, _: kept)
-    patch.setattr(interference, 'ran_unseen', lambda *_a, **_k: None)
+def _chains_begin_with_the_end_of_a_write(patch: Patch) -> None:
+    ended = custody.write_ended
+
+    def unbroken(kept: Custody, accelerator: Any, at: Any, **named: Any) -> Custody:
+        card = ended(kept, accelerator, at, **named).of(accelerator)
+        chain = None if card.chain is None else replace(card.chain, broken=None)
+        return custody._with(kept, replace(card, chain=chain))
+
+    patch.setattr(custody, 'write_ended', unbroken)
+    _nothing_ran_unseen(patch)
 
 
 def _watch_sees_nothing(patch: Patch) -> None:
@@ -326,7 +329,10 @@ KINDS: Mapping[str, Seeded] = {
         says='by our leave, and the way to',
     ),
     'custody': Seeded(
-        what='every chain of custody holds', take_away=_holds, story=_deploy_of_spoilt_cards, says='with a certificate'
+        what='nothing that happens between two readings breaks a chain of custody',
+        take_away=_nothing_breaks,
+        story=_deploy_of_spoilt_cards,
+        says='with a certificate',
     ),
     'host beside a job': Seeded(
         what='that a host ran while a job had the cards open is not seen',
@@ -339,6 +345,7 @@ KINDS: Mapping[str, Seeded] = {
         what='a lock counts as closed and proven whatever it reads',
         take_away=_locks_believed,
         story=_locks_that_do_not_close,
+        custody='reported',
         says='with a certificate',
     ),
     'verification': Seeded(
@@ -384,10 +391,10 @@ KINDS: Mapping[str, Seeded] = {
         story=_adopted_with_what_was_proven,
         says='handed over',
     ),
-    'opened': Seeded(
-        what='a job forgets that it has opened the cards',
-        take_away=_opened_is_forgotten,
-        story=_update_with_a_host_that_wakes,
+    'time of the write': Seeded(
+        what='a chain begins with the end of a write, not with the last reading before it',
+        take_away=_chains_begin_with_the_end_of_a_write,
+        story=_host_beside_a_job,
         says='with a certificate',
     ),
     'watch': Seeded(

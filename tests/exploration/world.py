@@ -342,9 +342,9 @@ class World(HonestCase, Reborn):
         code = int(answer.status_int)
         self.node.refresh()
         self.tell(f'{role}: {method} {what} {_short(body)} -> {code}; {self.stands()}')
-        if code >= 500 and not self.dead:
-            self.figures[f'answers {code}'] += 1
-            self.tell(f'  {answer.text[:600]}')
+        if code >= 400:
+            self.figures[f'answers {code}'] += code >= 500
+            self.tell(f'  {answer.text[:400]}')
         return code
 
     def provision(self, role: str, target: str, **body: Any) -> int:
