@@ -8,6 +8,11 @@ from typing import Any
 
 from ironic.common import states
 
+from baremetal_acc.emulator.parts import Power
+from baremetal_acc.planning import custody
+from baremetal_acc_ironic import node as memory
+from tests.exploration import model
+from tests.exploration.model import Chain, Locks, Tenant
 from tests.exploration.verbs import BY_NAME, HAPPENINGS, REQUESTS, Verb
 from tests.exploration.world import ROLES, Violation, World
 
@@ -109,12 +114,56 @@ class Player(World):
             role, verb = self.choose()
             self.tell(f'-- {role}: {verb.name}')
 
+            before, starts, dead = self.as_modelled(), self.starts, self.figures['crashes']
+            codes: list[int] = []
+
             def ask() -> None:
-                code = verb.do(self, role)
-                self.figures[f'{verb.name}: {"done" if code < 300 else "refused"}'] += 1
+                codes.append(verb.do(self, role))
+                self.figures[f'{verb.name}: {"done" if codes[0] < 300 else "refused"}'] += 1
 
             self.maybe_crashing(ask)
             self.maybe_crashing(self.pause)
+            if codes and dead == self.figures['crashes'] and not self.violations:
+                self.compare(before, verb, role, codes[0], starts)
+
+    def as_modelled(self) -> model.State | None:
+        """How the node stands, in the words of the model; None: something is under way, or is not in it."""
+        node, place = self.node, self.site
+        if node.provision_state not in model.RESTS or self.job is not None or node.maintenance or node.reservation:
+            return None
+        if place.machine.next_due() is not None or place.machine.is_bmc_down('host'):
+            return None
+        mind = memory.load(node)
+        whole = bool(mind.custody.cards) and all(custody.holds(card, place.now) for card in mind.custody.cards)
+        proven = mind.proven is not None
+        free = node.provision_state in (states.ENROLL, states.MANAGEABLE, states.AVAILABLE, states.CLEANFAIL)
+        return model.State(
+            provision=node.provision_state,
+            on=place.host.power is Power.ON,
+            chain=Chain.FOUL if place.foul else Chain.HOLDS if whole else Chain.DOUBTFUL,
+            locks=Locks.OPENED if mind.opened is not None else Locks.LOST if place.open_since else Locks.CLOSED,
+            tenant=Tenant.NOBODY if free else Tenant.GIVEN if proven else Tenant.ADOPTED,
+        )
+
+    def compare(self, before: model.State | None, verb: Verb, role: str, code: int, starts: int) -> None:
+        """Model and reality have to say the same of a request, where both say something and nothing came between."""
+        if before is None:
+            return
+        if verb.name in model.STARTS:
+            if model.may_start(before) is False:
+                self.figures['compared with the model'] += 1
+                if self.starts > starts:
+                    self.wrong(f'{verb.name} of {role} starts the host, and the model says no: {before}')
+            return
+        if code >= 300:
+            return  # by policy, or for a reason that the model does not know: what does not run hands nothing over
+        after = model.step(before, verb.name)
+        if after is None or self.node.provision_state not in model.RESTS:
+            return
+        self.figures['compared with the model'] += 1
+        if self.node.provision_state not in {s.provision for s in after}:
+            said = sorted({s.provision for s in after})
+            self.wrong(f'{verb.name} of {role} leads to {self.node.provision_state}, and the model says {said}: {before}')
 
     def maybe_crashing(self, do: Callable[[], Any]) -> None:
         """Sometimes the conductor dies in it."""

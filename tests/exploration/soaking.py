@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""One process of :mod:`tests.exploration.soak`: plays what it is given until its time is over, and notes each thing that is done.
+
+It runs under pytest, since Ironic's test classes bring up the database and the conductor.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.exploration.pairs import PairPlayer
+from tests.exploration.world import Violation
+
+GIVEN = 'BAREMETAL_ACC_EXPLORATION'
+"""Environment variable: JSON with ``items``, ``seconds`` and ``file``."""
+
+
+class Worker(PairPlayer):
+    """Plays items."""
+
+    def test_what_was_given(self) -> None:
+        """Violations are noted, not raised: the soak tells them all."""
+        given = json.loads(os.environ[GIVEN])
+        end = time.monotonic() + given['seconds']
+        for item in given['items']:
+            if time.monotonic() > end:
+                return
+            began, wrong = time.monotonic(), None
+            kind, _, what = item.partition(':')
+            try:
+                if kind == 'pairs':
+                    self.pairs(what)
+                else:
+                    self.play(int(what))
+            except (Violation, AssertionError) as exc:
+                wrong = str(exc)
+            figures = getattr(self, 'figures', Counter())
+            line = {'item': item, 'seconds': round(time.monotonic() - began, 2), 'wrong': wrong, 'figures': dict(figures)}
+            with Path(given['file']).open('a') as stream:
+                stream.write(json.dumps(line) + '\n')
