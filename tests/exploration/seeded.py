@@ -242,9 +242,7 @@ def _nothing_ran_unseen(patch: Patch) -> None:
 
 def _locks_believed(patch: Patch) -> None:
     judge = evidence.judge
-    patch.setattr(
-        evidence, 'judge', lambda reading, *a, **k: replace(judge(reading, *a, **k), state=LockState.LOCKED_VERIFIED)
-    )
+    patch.setattr(evidence, 'judge', lambda reading, *a, **k: replace(judge(reading, *a, **k), state=LockState.LOCKED_VERIFIED))
 
 
 def _nothing_unmet(patch: Patch) -> None:
@@ -404,3 +402,19 @@ KINDS: Mapping[str, Seeded] = {
         says='by our leave, and the way to',
     ),
 }
+
+
+# ------------------------------------------------------------------------------------------------------- faults that are known
+
+
+def certificate_of_the_tenant_before(world: World) -> None:
+    """A cleaning that could not begin leaves the certificate; then the node is adopted."""
+    active(world)
+    ask(world, 'system admin', 'service: unlock', 202)
+    HAPPENINGS['the mains fail'](world)
+    ask(world, 'lessee admin', 'delete', 202)
+    state(world, states.CLEANFAIL)
+    world.site.go_on(timedelta(seconds=60))
+    ask(world, 'system admin', 'no maintenance')
+    ask(world, 'system admin', 'manage', 202)
+    ask(world, 'system admin', 'adopt', 202)

@@ -34,11 +34,14 @@ def done(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in sorted(folder.glob('done-*.jsonl')) for line in path.read_text().splitlines()]
 
 
-def states_of_pairs() -> list[str]:
-    """The names of the states, without loading Ironic here."""
-    text = (HERE / 'pairs.py').read_text()
-    table = text[text.index('STATES: Mapping') :]
-    return [line.split("'")[1] for line in table[: table.index('\n}\n')].splitlines() if line.startswith("    '")]
+def pairs() -> list[str]:
+    """The items of all pairs, from a process that loads Ironic."""
+    code = (
+        'import ironic.tests.unit; from tests.exploration import pairs, verbs; '
+        'print("\\n".join(f"pairs:{s}/{v.name}" for s in pairs.STATES for v in verbs.REQUESTS))'
+    )
+    found = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    return [line for line in found.stdout.splitlines() if line.startswith('pairs:')]
 
 
 def run(items: Iterable[str], folder: Path, seconds: float, processes: int) -> int:
@@ -67,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument('--model', type=int, default=100_000, metavar='N', help='sequences on the pure model')
     parser.add_argument('--seed', type=int, default=1, help='of the first sequence')
     parser.add_argument('--processes', type=int, default=2)
-    parser.add_argument('--only', metavar='ITEM', help='play this alone: sequence:SEED, or pairs:STATE')
+    parser.add_argument('--only', metavar='ITEM', help='play this alone: sequence:SEED, or pairs:STATE/REQUEST')
     given = parser.parse_args(argv)
     given.folder.mkdir(parents=True, exist_ok=True)
     commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
@@ -86,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     states = model.soak(given.model, given.seed)
     print(f'{given.model:,} sequences on the model, {states:,} states of it, {time.monotonic() - began:.0f} s', flush=True)
     known = {one['item'] for one in done(given.folder)}
-    items = [f'pairs:{name}' for name in states_of_pairs()]
+    items = pairs()
     items += [f'sequence:{seed}' for seed in range(given.seed, given.seed + given.sequences)]
     left = [item for item in items if item not in known]
     print(f'{len(items) - len(left)} of {len(items)} things were done before, in {given.folder}', flush=True)

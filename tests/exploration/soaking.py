@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""One process of :mod:`tests.exploration.soak`: plays what it is given until its time is over, and notes each thing that is done.
+"""One process of :mod:`tests.exploration.soak`: plays what it is given until its time is over, and notes what is done.
 
 It runs under pytest, since Ironic's test classes bring up the database and the conductor.
 """
@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 from tests.exploration.pairs import PairPlayer
-from tests.exploration.world import Violation
 
 GIVEN = 'BAREMETAL_ACC_EXPLORATION'
 """Environment variable: JSON with ``items``, ``seconds`` and ``file``."""
@@ -32,11 +31,15 @@ class Worker(PairPlayer):
             kind, _, what = item.partition(':')
             try:
                 if kind == 'pairs':
-                    self.pairs(what)
+                    self.pairs(*what.split('/'))
                 else:
+                    self._reached = None  # the next pair begins on a node of its own
                     self.play(int(what))
-            except (Violation, AssertionError) as exc:
+            except AssertionError as exc:
                 wrong = str(exc)
+            except Exception as exc:  # noqa: BLE001  told like a violation, and the next item is played
+                story = '\n'.join(getattr(self, 'story', ()))
+                wrong = f'the world fails: {type(exc).__name__}: {exc}\n{story}'
             figures = getattr(self, 'figures', Counter())
             line = {'item': item, 'seconds': round(time.monotonic() - began, 2), 'wrong': wrong, 'figures': dict(figures)}
             with Path(given['file']).open('a') as stream:

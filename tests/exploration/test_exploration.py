@@ -1,16 +1,21 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody gets a node with bytes that nobody knows, or with an open path; and the exploration would notice if a guard were gone."""
+"""Nobody gets a node with bytes that nobody knows, or with an open path; and that is noticed if a guard is gone."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 
+from tests.exploration import model
 from tests.exploration.play import Player
-from tests.exploration.seeded import KINDS, Seeded
+from tests.exploration.seeded import KINDS, Seeded, certificate_of_the_tenant_before
 from tests.exploration.world import World
 
-FIRST, COUNT = 1000, 6
+FIRST, COUNT = 1000, 4
+
+ALL = 'BAREMETAL_ACC_SOAK' in os.environ
+"""Also the stories of the guards with all guards in place, which ``make soak-exploration`` asks for."""
 
 
 class SeededCase(World):
@@ -68,7 +73,25 @@ def _not_found(name: str) -> Callable[[SeededCase], None]:
 for _name in KINDS:
     _word = _name.replace(' ', '_').replace('-', '_')
     setattr(TestSeeded, f'test_without_{_word}', _found(_name))
-    setattr(TestGuarded, f'test_with_{_word}', _not_found(_name))
+    if ALL:
+        setattr(TestGuarded, f'test_with_{_word}', _not_found(_name))
+
+
+def test_no_sequence_of_the_model_breaks_the_promise() -> None:
+    """Each step is asked once; the model is a small one, all of whose states are reached."""
+    seen = model.soak(5_000, 1)
+    assert 100 < seen <= len({state for state, _ in model.reachable()})
+
+
+class TestKnown(SeededCase):
+    """Violations that the exploration has found, and that stand."""
+
+    @pytest.mark.xfail(strict=True, reason='the certificate of the tenant before holds until a cleaning has begun')
+    def test_an_adopted_node_has_no_certificate_of_the_tenant_before(self) -> None:
+        """Its cards are open, and nobody has verified it."""
+        self.begin(7)
+        certificate_of_the_tenant_before(self)
+        self.check()
 
 
 class TestSequences(Player):

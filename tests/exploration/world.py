@@ -12,8 +12,8 @@ import hashlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -134,7 +134,7 @@ class World(HonestCase, Reborn):
             found = process(task, event, *args, **named)
             try:
                 self._moved(task, before)
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001  Ironic would swallow it
                 self.wrong(f'the oracle itself fails: {type(exc).__name__}: {exc}')
             return found
 
@@ -328,7 +328,9 @@ class World(HonestCase, Reborn):
             if foul and set(place.foul):
                 self.wrong(f'{wanted} in {state} by our leave of what was handed over though {"; ".join(foul)}')
         elif self.given is None and place.foul and state in outcome.TENANT_STATES:
-            self.wrong(f'{wanted} in {state} by our leave, of a node that nobody was given, and {"; ".join(place.objections())}')
+            self.wrong(
+                f'{wanted} in {state} by our leave, of a node that nobody was given, and {"; ".join(place.objections())}'
+            )
 
     # -------------------------------------------------------------------------------------------------------------- asking
 
@@ -466,7 +468,7 @@ class World(HonestCase, Reborn):
         if mortal.dead:
             self.tell(f'the conductor has died {"after" if after else "before"} save {number}')
             self.dead = False
-            with mock.patch.object(self.service, 'del_host', lambda *_: None):
+            with mock.patch.object(self.service, 'del_host'):
                 self.restart()
             self.node.refresh()
             self.tell(f'a new conductor; {self.stands()}')
@@ -476,7 +478,10 @@ class World(HonestCase, Reborn):
         """The ramdisk of a rescue is up, as its last heartbeat has it."""
         if self.node.provision_state != states.RESCUEWAIT:
             return
-        with contextlib.suppress(exception.NodeLocked), task_manager.acquire(self.context, self.node.uuid, shared=False) as task:
+        with (
+            contextlib.suppress(exception.NodeLocked),
+            task_manager.acquire(self.context, self.node.uuid, shared=False) as task,
+        ):
             task.process_event('resume')
             task.process_event('done')
         self.node.refresh()
