@@ -76,8 +76,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
     print(f'commit {commit or "?"}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}')
     if given.only is not None:
-        path = given.folder / 'done-only-0.jsonl'
-        path.unlink(missing_ok=True)
         only = given.folder / 'only'
         only.mkdir(exist_ok=True)
         (only / 'done-0.jsonl').unlink(missing_ok=True)
