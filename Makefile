@@ -18,7 +18,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # Our own build needs setuptools only, which is pinned: no isolated environment with versions of today.
 INSTALL := $(PIP) install --constraint constraints.txt --no-build-isolation
 
-.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-honest soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
+.PHONY: demo test lint docs check again constraints samples tenant-fields support-matrix clean bench-inventory bench-fleet bench-flash bench-lists bench-placement bench-ipmi bench-clean soak soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-flood soak-guards soak-honest soak-exploration soak-mutation soak-qemu soak-guest mariadb postgresql ipmitool qemu guest
 .DELETE_ON_ERROR:
 
 demo: .venv/.installed-demo
@@ -45,7 +45,7 @@ again: .venv/.installed-test
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # What takes too long for every change. SOAK_ARGS: --seed N, --answers N, --only NUMBER (see doc/source/hostile.rst).
-soak: soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-guards soak-mutation
+soak: soak-hostile soak-hostile-ipmi soak-histories soak-lifecycles soak-faults soak-crashes soak-takeover soak-race soak-qemu soak-guest soak-flood soak-honest soak-exploration soak-guards soak-mutation
 
 soak-hostile: .venv/.installed-test
 	$(BIN)/python -m tests.hostile.soak --processes $(or $(SOAK_PROCESSES),2) $(SOAK_ARGS)
@@ -71,6 +71,12 @@ soak-crashes: .venv/.installed-test
 # Sequences of honest operators, tenants and Nova, none of which may be refused anything (make test plays eight).
 soak-honest: .venv/.installed-test
 	HONEST=$(or $(HONEST),2000) $(BIN)/python -m pytest -q --numprocesses auto tests/ironic/test_honest.py
+
+# Whatever anybody can do with a node, on a machine that knows the truth; goes on where it was cut off (see doc/source/soak.rst).
+# EXPLORATION_ARGS: --seed N, --seconds N, --sequences N, --only sequence:SEED.
+soak-exploration: .venv/.installed-test
+	BAREMETAL_ACC_SOAK=1 $(BIN)/python -m pytest -q tests/exploration/test_exploration.py
+	$(BIN)/python -m tests.exploration.soak --processes $(or $(SOAK_PROCESSES),2) --folder $(or $(EXPLORATION_FOLDER),/tmp/baremetal-acc-exploration) $(EXPLORATION_ARGS)
 
 # Every guard is taken out of a copy, and its tests must fail.
 soak-guards: .venv/.installed-test

@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""One process of :mod:`tests.exploration.soak`: plays what it is given until its time is over, and notes what is done.
+
+It runs under pytest, since Ironic's test classes bring up the database and the conductor.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.exploration.pairs import PairPlayer
+
+GIVEN = 'BAREMETAL_ACC_EXPLORATION'
+"""Environment variable: JSON with ``items``, ``seconds`` and ``file``."""
+
+
+class Worker(PairPlayer):
+    """Plays items."""
+
+    def test_what_was_given(self) -> None:
+        """Violations are noted, not raised: the soak tells them all."""
+        given = json.loads(os.environ[GIVEN])
+        end = time.monotonic() + given['seconds']
+        for item in given['items']:
+            if time.monotonic() > end:
+                return
+            began, wrong = time.monotonic(), None
+            kind, _, what = item.partition(':')
+            try:
+                if kind == 'pairs':
+                    self.pairs(*what.split('/'))
+                else:
+                    self._reached = None  # the next pair begins on a node of its own
+                    self.play(int(what))
+            except AssertionError as exc:
+                wrong = str(exc)
+            except Exception as exc:  # noqa: BLE001  told like a violation, and the next item is played
+                story = '\n'.join(getattr(self, 'story', ()))
+                wrong = f'the world fails: {type(exc).__name__}: {exc}\n{story}'
+            figures = getattr(self, 'figures', Counter())
+            line = {'item': item, 'seconds': round(time.monotonic() - began, 2), 'wrong': wrong, 'figures': dict(figures)}
+            with Path(given['file']).open('a') as stream:
+                stream.write(json.dumps(line) + '\n')
