@@ -150,7 +150,7 @@ def between(
     if opened is None:
         return covered(Cover.LOCKED)
     if ramdisk and not _was_reset(before, after):
-        return covered(Cover.RAMDISK)
+        return covered(Cover.RAMDISK, Strength.EVIDENCED if _tells_of_resets(before, after) else Strength.POLLED)
     if ran is _Ran.NOT_BY_POWER:
         return covered(Cover.HOST_OFF, Strength.POLLED)
     if opened is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
@@ -220,10 +220,25 @@ def _ran(
 
 
 def _was_reset(before: CardSeen, after: CardSeen) -> bool:
-    """A System is known to have been reset between two readings, or only one of them has it."""
-    now = {host.system: host.reading.last_reset for host in after.hosts}
-    then = {host.system: host.reading.last_reset for host in before.hosts}
-    return now.keys() != then.keys() or any(None not in (at, now[system]) and at != now[system] for system, at in then.items())
+    """A System was reset between two readings, or its BMC, which has not seen then what the System did; or only one has it."""
+    now = {host.system: host.reading for host in after.hosts}
+    then = {host.system: host.reading for host in before.hosts}
+    return now.keys() != then.keys() or any(
+        None not in (was, is_now) and was != is_now
+        for system, reading in then.items()
+        for was, is_now in (
+            (reading.last_reset, now[system].last_reset),
+            (reading.bmc_reset, now[system].bmc_reset),
+            (reading.restart_cause, now[system].restart_cause),
+            (reading.power_event, now[system].power_event),
+        )
+    )
+
+
+def _tells_of_resets(before: CardSeen, after: CardSeen) -> bool:
+    """Both readings of every System have the times of its last reset and of that of its BMC, which would have changed."""
+    readings = [host.reading for card in (before, after) for host in card.hosts]
+    return bool(readings) and all(None not in (reading.last_reset, reading.bmc_reset) for reading in readings)
 
 
 def is_host_off(card: CardSeen) -> bool:

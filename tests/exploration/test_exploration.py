@@ -84,9 +84,8 @@ def test_no_sequence_of_the_model_breaks_the_promise() -> None:
 
 
 class TestKnown(SeededCase):
-    """Violations that the exploration has found, and that stand."""
+    """Violations that the exploration has found, and that were mended."""
 
-    @pytest.mark.xfail(strict=True, reason='the certificate of the tenant before holds until a cleaning has begun')
     def test_an_adopted_node_has_no_certificate_of_the_tenant_before(self) -> None:
         """Its cards are open, and nobody has verified it."""
         self.begin(7)

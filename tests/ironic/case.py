@@ -30,7 +30,7 @@ TYPE = 'redfish-acc'
 GPU_OLD, GPU_NEW = '96.00.30.00.01', '96.00.74.00.01'
 POLLS = 400
 
-BASELINE = """\
+RULES = """\
 format = 1
 
 [[rule]]
@@ -49,6 +49,14 @@ block = ["host-device"]
 name = "others"
 block = ["host-device"]
 """
+"""What custody is made of is left to the default."""
+
+BASELINE = f"""{RULES}
+[[rule]]
+name = "custody"
+custody = "reported"
+"""
+"""Of tests whose subject is something else: a node is deployed without having been cleaned."""
 
 
 class IronicCase(mgr_utils.ServiceSetUpMixin, db_base.DbTestCase):
@@ -308,4 +316,4 @@ def _image(folder: Path, name: str, data: bytes, *, pci: str, apply: str = '{}',
     )
 
 
-__all__ = ['BASELINE', 'GPU_NEW', 'GPU_OLD', 'TYPE', 'IronicCase', 'write_catalogue', 'write_function']
+__all__ = ['BASELINE', 'GPU_NEW', 'GPU_OLD', 'RULES', 'TYPE', 'IronicCase', 'write_catalogue', 'write_function']

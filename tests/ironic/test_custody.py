@@ -22,13 +22,13 @@ from baremetal_acc_ironic.target import target as target_of
 from baremetal_acc_ironic.tools import tools as tools_of
 from tests.emulator.conftest import Client
 from tests.ironic.api import LESSEE
-from tests.ironic.case import BASELINE, GPU_NEW
+from tests.ironic.case import BASELINE, GPU_NEW, RULES
 from tests.ironic.test_api import LESSEE_ADMIN, OWNER_ADMIN, SYSTEM_ADMIN
 from tests.ironic.test_host_start import LESSEE_MANAGER, StartCase
 from tests.ironic.test_interference import EVIL, InterferenceCase
 
 GENUINE = build_image(model='h100', component='gpu', version=GPU_NEW)
-REQUIRED = f'{BASELINE}\n[[rule]]\nname = "custody"\ncustody = "required"\n'
+REQUIRED = f'{RULES}\n[[rule]]\nname = "custody"\ncustody = "required"\n'
 
 
 class CustodyCase(InterferenceCase):
@@ -315,7 +315,7 @@ class TestAccepted(StartCase):
 class TestDefault(CustodyCase):
     """Where no rule says anything of it, and the host has to be kept from firmware that a rule names."""
 
-    baseline = BASELINE
+    baseline = RULES
 
     def test_a_card_that_nobody_has_written_is_not_handed_over(self) -> None:
         """The version that it shows is the right one."""
@@ -329,7 +329,7 @@ class TestDefault(CustodyCase):
 class TestReported(CustodyCase):
     """Where a rule says that it refuses nothing."""
 
-    baseline = f'{BASELINE}\n[[rule]]\nname = "custody"\ncustody = "reported"\n'
+    baseline = BASELINE
 
     def test_it_is_recorded_and_refuses_nothing(self) -> None:
         """A card that shows the right version is not written."""

@@ -27,7 +27,7 @@ from baremetal_acc.model.custody import (
     Origin,
     Strength,
 )
-from baremetal_acc.model.inventory import HostReading, PowerState
+from baremetal_acc.model.inventory import HostReading, PowerEvent, PowerState
 from baremetal_acc.model.job import Met
 from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.measurement import MeasurementState
@@ -139,11 +139,34 @@ def test_what_covers_an_interval(before, after, expected):
 
 def test_only_the_operators_ramdisk_may_run_beside_an_open_card():
     """And what reads closed at both ends is locked all the same."""
-    assert (Cover.RAMDISK, Strength.EVIDENCED) == judged(card(0, ON, closed=False), card(99, ON, closed=False), ramdisk=True)
+    assert (Cover.RAMDISK, Strength.POLLED) == judged(card(0, ON, closed=False), card(99, ON, closed=False), ramdisk=True)
     assert LOCKED == judged(card(0, ON), card(99, ON), ramdisk=True)
     before, after = card(0, ON, closed=False, reset='1'), card(99, ON, closed=False, reset='1')
     assert (Cover.RAMDISK, Strength.EVIDENCED) == judged(before, after, ramdisk=True)
     assert BreakCause.HOST_RAN == judged(before, card(99, ON, closed=False, reset='2'), ramdisk=True)
+
+
+@pytest.mark.parametrize(
+    ('then', 'now', 'expected'),
+    [
+        ({'last_reset': '1', 'bmc_reset': 'b'}, {'last_reset': '1', 'bmc_reset': 'b'}, Strength.EVIDENCED),
+        ({'last_reset': '1', 'bmc_reset': 'b'}, {'last_reset': '1', 'bmc_reset': 'c'}, BreakCause.HOST_RAN),
+        ({'last_reset': '1'}, {'last_reset': '1'}, Strength.POLLED),
+        ({'last_reset': '1', 'bmc_reset': 'b'}, {'last_reset': '1'}, Strength.POLLED),
+        ({'bmc_reset': 'b'}, {'bmc_reset': 'b'}, Strength.POLLED),
+        ({'restart_cause': 'a'}, {'restart_cause': 'b'}, BreakCause.HOST_RAN),
+        ({'restart_cause': 'a'}, {}, Strength.POLLED),
+        ({'power_event': frozenset()}, {'power_event': frozenset({PowerEvent.MAINS_LOST})}, BreakCause.HOST_RAN),
+    ],
+)
+def test_a_host_that_was_reset_may_have_booted_something_else_than_the_ramdisk(then, now, expected):
+    """And where the BMC keeps no times, or has restarted itself, a reset need not show."""
+    before, after = (
+        card(at, ON, closed=False, hosts=(HostSeen(system=v.SYSTEM, reading=HostReading(power=ON, **said)),))
+        for at, said in ((0, then), (5, now))
+    )
+    found = judged(before, after, ramdisk=True)
+    assert expected == (found[1] if isinstance(found, tuple) else found)
     assert BreakCause.HOST_UNSEEN == judged(before, replace(after, hosts=()), ramdisk=True)
 
 
