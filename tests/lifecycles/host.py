@@ -34,6 +34,7 @@ class Host:
     :ivar wrote_at: by component when the tenant's code wrote it last, in seconds of the machine.
     :ivar wrote_unseen: those that it wrote while a BMC lied so. ``wrote_unread``: while a lock could not be read, if nobody
         looked at custody meanwhile: a lock that has opened and closed by itself between two readings is seen by neither.
+    :ivar in_band: a job works beside the operator's ramdisk. ``wrote_in_band``: what a host that was restarted wrote then.
     :ivar starts: how often the host was started by itself, or by somebody else.
     """
 
@@ -46,6 +47,8 @@ class Host:
     wrote_at: dict[str, float] = field(default_factory=dict)
     wrote_unseen: set[str] = field(default_factory=set)
     wrote_unread: set[str] = field(default_factory=set)
+    wrote_in_band: set[str] = field(default_factory=set)
+    in_band: bool = False
     starts: int = 0
     _ramdisk: int | None = None
     _plans: int = 0
@@ -111,6 +114,9 @@ class Host:
         self.wrote_at[component] = self.machine.clock.now()
         self.wrote_unseen.discard(component)
         self.wrote_unread.discard(component)
+        self.wrote_in_band.discard(component)
+        if self.in_band:
+            self.wrote_in_band.add(component)
         if self.lied_to():
             self.wrote_unseen.add(component)
         elif self.machine.faults.any('lock-unread'):

@@ -307,6 +307,8 @@ class Life:
         found = self.other_bytes()
         sent, wrote = self.site.sent, self.host.wrote_at
         lost, unseen = self.loses_writes, self.host.wrote_unseen | self.host.wrote_unread
+        if self.demand is CustodyDemand.REQUIRED and not (self.site.tells_last_reset and self.site.tells_bmc_reset):
+            unseen = unseen | self.host.wrote_in_band  # doc/source/custody.rst, "ramdisk": such an interval is polled
         keys = [text.split()[0] for text in found]
         if found and all(k in unseen or (lost and wrote.get(k, -1.0) <= sent.get(k, -2.0)) for k in keys):
             self.figures['believed'] += 1
@@ -387,6 +389,7 @@ class Life:
     def run(self, flow: Flow, parts: frozenset[Part], *, hold: bool, demands_met: bool) -> tuple[Job | None, tuple[str, ...]]:
         """One job, from its plan to its end: the job, and why it failed."""
         tools, site = self.tools(ramdisk=not hold), self.site
+        self.host.in_band = not hold
         try:
             inventory = observe(self.target, tools, site.now)
             self.keep_custody(inventory)
@@ -451,6 +454,7 @@ class Life:
                 late = TIMEOUT + 4 * patience.reset + timedelta(hours=3) + back
                 if site.machine.clock.now() - began > late.total_seconds():
                     self.wrong(f'a job without an end: {outcome.doing}')
+        self.host.in_band = False
         self.tell(f'{flow} job: {"done" if isinstance(outcome, Done) else outcome.reasons}')
         # A host that runs beside open cards is powered off at once, whatever is being written.
         wrong = [text for text in site.wrong if 'under a write' not in text or self.host.starts == started]
@@ -465,7 +469,7 @@ class Life:
         if self.machine.faults.any('lock-unread'):
             self.host.wrote_unread.clear()  # here it shows that the lock could not be read
         mind.custody = custody_feed.looked(
-            mind.custody, inventory, self.target, self.tools(), mind.evidence, lifecycle=mind.lifecycle
+            mind.custody, inventory, self.target, self.tools(), mind.evidence, lifecycle=mind.lifecycle, by=self.site.now
         )
 
     def remember(self, job: Job | None) -> None:
