@@ -12,6 +12,7 @@ that is worth.
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +26,10 @@ LOG = logging.getLogger(__name__)
 
 READINGS_PER_LIMIT = 3
 """In the time that may pass between two readings: one that fails, or takes its time, leaves no gap."""
+
+
+MOST_FAILED_SESSIONS = 3
+"""In one turn. A BMC whose sessions are used up may end one of ours for each that it is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +111,11 @@ class HostPolling:
 
     def _read(self, systems: tuple[Ref, ...]) -> None:
         sessions: dict[BmcName, Connection] = {}
+        failed: Counter[BmcName] = Counter()
         try:
             while not self._ended.wait(self._every):
                 at = self.moment()
-                hosts = self._read_once(systems, sessions)
+                hosts = self._read_once([s for s in systems if failed[s.bmc] < MOST_FAILED_SESSIONS], sessions, failed)
                 with self._lock:
                     if self._ended.is_set():
                         return
@@ -120,8 +126,10 @@ class HostPolling:
             for session in sessions.values():
                 session.close()
 
-    def _read_once(self, systems: tuple[Ref, ...], sessions: dict[BmcName, Connection]) -> dict[Ref, HostReading]:
-        """The Systems that could be read, over sessions that are opened where there is none.
+    def _read_once(
+        self, systems: Iterable[Ref], sessions: dict[BmcName, Connection], failed: Counter[BmcName]
+    ) -> dict[Ref, HostReading]:
+        """The Systems that could be read, over sessions that are opened where there is none; which BMCs failed is counted.
 
         :raises BmcNotAuthorised: a BMC has refused us.
         """
@@ -135,9 +143,10 @@ class HostPolling:
                 raise
             except AccError as exc:
                 LOG.info('%s', exc)
+                failed[system.bmc] += 1
                 if system.bmc in sessions:
                     sessions.pop(system.bmc).close()
         return hosts
 
 
-__all__ = ['READINGS_PER_LIMIT', 'HostPoll', 'HostPolling']
+__all__ = ['MOST_FAILED_SESSIONS', 'READINGS_PER_LIMIT', 'HostPoll', 'HostPolling']

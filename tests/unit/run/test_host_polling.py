@@ -15,7 +15,7 @@ from baremetal_acc.model.job import Done, Failed, InterferenceKind, Wait
 from baremetal_acc.model.ref import HOST, BmcName, Ref
 from baremetal_acc.planning import custody
 from baremetal_acc.run import tick
-from baremetal_acc.run.host_polling import HostPolling
+from baremetal_acc.run.host_polling import MOST_FAILED_SESSIONS, HostPolling
 from tests.unit.decide import values as v
 from tests.unit.run.bench import Bench, Connection, Machine
 from tests.unit.run.test_custody import Silent, job_of
@@ -205,6 +205,16 @@ def test_a_reading_that_failed_is_missing_and_the_next_one_opens_another_session
         until(lambda: found.extend(reads.taken()) or len(found) >= 2)
     assert [{}, {v.SYSTEM: HostReading(power=PowerState.OFF)}] == [dict(poll.hosts) for poll in found[:2]]
     until(lambda: session.left == 2)
+
+
+def test_a_bmc_that_fails_again_and_again_is_left_alone():
+    """It may have no session left but ours, and end that one for the next."""
+    session = Answers([BmcUnreachable(bmc='host', what='gone')] * 20)
+    with polling(session) as reads:
+        reads.begin([v.SYSTEM])
+        until(lambda: len(reads._polls) >= MOST_FAILED_SESSIONS + 3)
+    assert MOST_FAILED_SESSIONS == session.asked == session.left
+    assert not any(poll.hosts for poll in reads.taken())
 
 
 def test_nothing_counts_that_is_read_after_its_end():
