@@ -47,6 +47,7 @@ functions = {{ Slot0 = "gzip", Slot1 = "aes" }}
 [[rule]]
 name = "all"
 block = ["host-device"]
+custody = "reported"
 """
 
 CONF = """

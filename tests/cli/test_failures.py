@@ -95,7 +95,9 @@ def test_a_quarantined_device_is_written_anew_whatever_it_shows(desk, emulated_m
     """It shows the wanted version, and perhaps another serial number: nobody believes it."""
     machine = emulated_machine('fpga-server', flash_seconds=0.1)
     desk.prepare(machine)
-    desk.write('baseline.toml', LOCK_ONLY + 'match = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\n')
+    desk.write(
+        'baseline.toml', LOCK_ONLY + 'match = { kind = "FPGA" }\nfirmware = { FPGA1_FW = "2.1.4" }\ncustody = "reported"\n'
+    )
     machine.fault('task-fails')
     assert 6 == desk.run('apply', '--execute', *desk.options).code
     machine.clear_faults()
