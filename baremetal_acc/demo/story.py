@@ -492,7 +492,7 @@ class Story:
         for entry in uploads:
             screen.detail(_line(entry))
         targets = [target for entry in uploads for target in entry['body']['Targets']]
-        screen.expect('cleaning has written this card, and no other one', [self._uri(f'host/HGX_FW_{LIAR}')], targets)
+        screen.expect('cleaning has written this card, and no other one', [self._uri(self._main_firmware(LIAR))], targets)
         found = self._running(LIAR)
         screen.expect('at the version that it had', documents.GPU_NEW, found['version'])
         screen.expect("it runs the operator's bytes again", self._running(GPUS[0])['digest'], found['digest'])
@@ -590,8 +590,13 @@ class Story:
 
     def _running(self, device: str) -> Json:
         """What a card really runs: version and digest of its main firmware."""
-        found: Json = self._machine.truth()['components'][f'host/HGX_FW_{device}']['active']
+        found: Json = self._machine.truth()['components'][self._main_firmware(device)]['active']
         return found
+
+    def _main_firmware(self, device: str) -> str:
+        """The key of the main firmware of a card, in what the machine says of itself."""
+        (key,) = (k for k in self._machine.truth()['components'] if k.startswith('host/') and k.endswith(f'_FW_{device}'))
+        return str(key)
 
     def _expect_locked(self, what: str) -> None:
         self._screen.expect(what, [], [f'{way["device"]} over {way["path"]}' for way in self._ways() if way['open']])

@@ -41,6 +41,7 @@ name = "cards"
 match = {{ kind = "GPU" }}
 firmware = {{ "{machine.item_pattern()}" = "{machine.NEW}" }}
 block = ["host-device"]
+custody = "reported"
 """
 
 

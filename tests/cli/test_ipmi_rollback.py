@@ -20,6 +20,7 @@ name = "fpga"
 match = { kind = "FPGA", model = "FPGA PAC D5005" }
 firmware = { "FPGA1_FW" = "2.01" }
 block = ["host-bmc-ipmi"]
+custody = "reported"
 """
 
 IMAGE = """

@@ -422,7 +422,7 @@ class World(HonestCase, Reborn):
         if memory.busy(info) or self.node.provision_state in WAITS:
             self._run(lambda: firmware.turn_jobs(self.service, self.context))
             self._run(lambda: firmware.recover_jobs(self.service, self.context))
-        if memory.proven(info):
+        if memory.proven(info) or memory.certified(info):
             self._run(lambda: firmware.end_proofs(self.service, self.context))
         if self._is_due('watch', 15.0) and self.node.provision_state in watch.STATES:
             self._run(lambda: watch.hand_out(self.service, self.context, work.now()))

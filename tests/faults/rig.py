@@ -33,6 +33,7 @@ from baremetal_acc.emulator.image import build_image
 from baremetal_acc.locks.find import mechanisms
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.image import Digest, DigestAlgorithm, Fit, Image, ImageKind
 from baremetal_acc.model.job import Done, Failed, Flow, Job, Outcome, Plan, Wait
 from baremetal_acc.model.lock import ResetKind, WritePath
@@ -164,6 +165,7 @@ class Rig:
             firmware=((ITEM[what].format('*'), NEW[what]),),
             block=frozenset({WritePath.HOST_DEVICE}),
             count=CARDS[what],
+            custody=CustodyDemand.REPORTED,
         )
         others = Rule(name='others', match=Match(), block=frozenset({WritePath.HOST_DEVICE}))
         return Baseline(rules=(replace(rule, **other), others))

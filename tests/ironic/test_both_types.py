@@ -89,7 +89,7 @@ class TestBothTypes(IpmiCase):
         with mock.patch.object(watch, 'look_after', look):
             self.rounds('watch_nodes')
         assert sorted(node.name for node in self.nodes) == sorted(seen)
-        assert {node.uuid for node in self.nodes} == watch.rounds_of(self.service).last.keys()
+        assert {node.uuid for node in self.nodes} <= watch.rounds_of(self.service).last.keys()
 
     def test_what_is_for_the_whole_conductor_is_done_once(self) -> None:
         """The names that placement has to know, and what it has of nodes that are gone or have another interface."""

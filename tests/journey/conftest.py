@@ -74,6 +74,7 @@ tenants_program = true
 name = "flash"
 match = {{ resource_class = "flash", kind = "GPU" }}
 firmware = {{ "*_FW_GPU_*" = "{GPU_NEW}" }}
+custody = "reported"
 
 [[rule]]
 name = "flash what is damaged"
