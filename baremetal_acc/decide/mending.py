@@ -47,7 +47,8 @@ def _mends(action: Action, finding: Finding) -> bool:
     match action:
         case Flash():
             mine = action.accelerator == finding.accelerator
-            return mine and (kind in ('measurement', 'quarantine') or (kind, name) == ('firmware', action.component))
+            # A card whose chain is to begin is written whole. Functions alone begin none where rules name firmware, too.
+            return mine and (kind in ('measurement', 'quarantine', 'custody') or (kind, name) == ('firmware', action.component))
         case Program():
             mine = action.accelerator == finding.accelerator
             return mine and (kind == 'quarantine' or (kind, name) == ('function', action.slot))

@@ -49,6 +49,8 @@ OPEN = v.reading(LockState.UNLOCKED)
         (finding('measurement FPGA_0', v.FPGA), False),
         (finding('quarantine'), True),
         (finding('quarantine', OTHER), False),
+        (finding('custody'), True),
+        (finding('custody', OTHER), False),
     ],
 )
 def test_an_action_mends_what_it_writes_and_nothing_else(found, mends):
