@@ -25,6 +25,7 @@ from baremetal_acc.model.job import (
     Withdraw,
 )
 from baremetal_acc.model.lock import Scope
+from baremetal_acc.planning.custody_rules import SUBJECT
 
 
 def mendable(findings: Iterable[Finding], made: Plan) -> tuple[Finding, ...]:
@@ -48,7 +49,7 @@ def _mends(action: Action, finding: Finding) -> bool:
         case Flash():
             mine = action.accelerator == finding.accelerator
             # A card whose chain is to begin is written whole. Functions alone begin none where rules name firmware, too.
-            return mine and (kind in ('measurement', 'quarantine', 'custody') or (kind, name) == ('firmware', action.component))
+            return mine and (kind in ('measurement', 'quarantine', SUBJECT) or (kind, name) == ('firmware', action.component))
         case Program():
             mine = action.accelerator == finding.accelerator
             return mine and (kind == 'quarantine' or (kind, name) == ('function', action.slot))

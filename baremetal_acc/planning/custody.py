@@ -15,7 +15,7 @@ card that writes what it is sent. A measurement that a root of trust has signed 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
 
@@ -47,6 +47,21 @@ MOST_INTERVALS = 16
 """Of one chain. Above it the oldest two are joined: what a reader needs is what covered the time since the last hand-over."""
 
 _CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What a reading of a machine is judged by besides what it shows.
+
+    :ivar blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
+    :ivar settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
+    :ivar ramdisk: the operator's ramdisk runs on the host. Where the host was restarted between two readings nobody knows what
+        it has booted first.
+    """
+
+    blind_limit: timedelta
+    settles: timedelta = timedelta(0)
+    ramdisk: bool = False
 
 
 # ---------------------------------------------------------------------------------------------------------------- readings
@@ -121,10 +136,8 @@ def _digest(reading: LockReading) -> str:
 def between(
     before: CardSeen,
     after: CardSeen,
+    conditions: Conditions,
     *,
-    blind_limit: timedelta,
-    settles: timedelta = timedelta(0),
-    ramdisk: bool = False,
     dependable: frozenset[Ref] = frozenset(),
     by: datetime | None = None,
 ) -> Interval | Break:
@@ -132,14 +145,11 @@ def between(
 
     :param by: when the power of the hosts had been read at the end of the interval, UTC; None: at once. An inspection takes its
         time, and how much of it had passed when the power was read nobody knows.
-    :param blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
-    :param settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
-    :param ramdisk: the operator's ramdisk runs on the host at both readings. Where the host was reset between them nobody knows
-        what it has booted first.
+    :param conditions: of the later one.
     :param dependable: the Systems whose BMC was seen to set the time of the last reset at a start.
     """
     elapsed = (after.at if by is None else by) - before.at
-    ran = _host_ran(before, after, elapsed, blind_limit, settles, dependable)
+    ran = _host_ran(before, after, elapsed, conditions, dependable)
 
     def covered(cover: Cover, strength: Strength = Strength.EVIDENCED) -> Interval:
         return Interval(since=before.at, until=after.at, cover=cover, strength=strength)
@@ -149,8 +159,9 @@ def between(
     opened = _not_locked(before, after)
     if opened is None:
         return covered(Cover.LOCKED)
-    if ramdisk and not _was_reset(before, after):
-        return covered(Cover.RAMDISK, Strength.EVIDENCED if _tells_of_resets(before, after) else Strength.POLLED)
+    restarted = _restarted(before, after)
+    if conditions.ramdisk and restarted is not HostRan.RAN:
+        return covered(Cover.RAMDISK, Strength.EVIDENCED if restarted is HostRan.DID_NOT_RUN else Strength.POLLED)
     if ran is _Ran.NOT_BY_POWER:
         return covered(Cover.HOST_OFF, Strength.POLLED)
     if opened is BreakCause.HOST_UNSEEN and ran is _Ran.YES:
@@ -175,16 +186,13 @@ def _host_ran(
     before: CardSeen,
     after: CardSeen,
     elapsed: timedelta,
-    blind_limit: timedelta,
-    settles: timedelta,
+    conditions: Conditions,
     dependable: frozenset[Ref],
 ) -> _Ran:
     """Whether any System that reaches the card has run: the worst of them; one that only one reading shows is silent."""
     now = {host.system: host.reading for host in after.hosts}
     found = [
-        _ran(host, before.at, now[host.system], elapsed, blind_limit, settles, dependable)
-        if host.system in now
-        else _Ran.SILENT
+        _ran(host, before.at, now[host.system], elapsed, conditions, dependable) if host.system in now else _Ran.SILENT
         for host in before.hosts
     ]
     same = bool(found) and {host.system for host in before.hosts} == set(now)
@@ -196,19 +204,18 @@ def _ran(
     at: datetime,
     reading: HostReading,
     elapsed: timedelta,
-    blind_limit: timedelta,
-    settles: timedelta,
+    conditions: Conditions,
     dependable: frozenset[Ref],
 ) -> _Ran:
     # What the BMC says of a host may change once more by the power-off, counted from the first reading that found it off.
     off_for = None if host.off_since is None else max(timedelta(0), at - host.off_since)
-    tail = timedelta(0) if off_for is None else max(timedelta(0), settles - off_for)
+    tail = timedelta(0) if off_for is None else max(timedelta(0), conditions.settles - off_for)
     said = host_evidence.evidence(
         host.reading,
         reading,
         elapsed,
         settles=tail,
-        blind_limit=blind_limit,
+        blind_limit=conditions.blind_limit,
         dependable=frozenset({Source.LAST_RESET} if host.system in dependable else ()),
     )
     if any(one.says is HostRan.RAN for one in said):
@@ -219,26 +226,13 @@ def _ran(
     return _Ran.NOT_BY_POWER if Source.POWER in shows else _Ran.SILENT
 
 
-def _was_reset(before: CardSeen, after: CardSeen) -> bool:
-    """A System was reset between two readings, or its BMC, which has not seen then what the System did; or only one has it."""
+def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
+    """Whether any System that was on at two readings was restarted between them; one that only one of them shows was."""
     now = {host.system: host.reading for host in after.hosts}
-    then = {host.system: host.reading for host in before.hosts}
-    return now.keys() != then.keys() or any(
-        None not in (was, is_now) and was != is_now
-        for system, reading in then.items()
-        for was, is_now in (
-            (reading.last_reset, now[system].last_reset),
-            (reading.bmc_reset, now[system].bmc_reset),
-            (reading.restart_cause, now[system].restart_cause),
-            (reading.power_event, now[system].power_event),
-        )
-    )
-
-
-def _tells_of_resets(before: CardSeen, after: CardSeen) -> bool:
-    """Both readings of every System have the times of its last reset and of that of its BMC, which would have changed."""
-    readings = [host.reading for card in (before, after) for host in card.hosts]
-    return bool(readings) and all(None not in (reading.last_reset, reading.bmc_reset) for reading in readings)
+    if now.keys() != {host.system for host in before.hosts}:
+        return HostRan.RAN
+    said = {host_evidence.restarted(host.reading, now[host.system]) for host in before.hosts} or {HostRan.SILENT}
+    return next(word for word in (HostRan.RAN, HostRan.SILENT, HostRan.DID_NOT_RUN) if word in said)
 
 
 def is_host_off(card: CardSeen) -> bool:
@@ -272,10 +266,8 @@ def read(
     custody: Custody,
     cards: Mapping[AcceleratorId, CardSeen],
     at: datetime,
+    conditions: Conditions,
     *,
-    blind_limit: timedelta,
-    settles: timedelta = timedelta(0),
-    ramdisk: bool = False,
     absent_breaks: bool = True,
     by: datetime | None = None,
 ) -> Custody:
@@ -293,10 +285,8 @@ def read(
         card = known.get(accelerator, CardCustody(accelerator=accelerator))
         now = cards.get(accelerator)
         if now is not None:
-            learnt = _learnt(learnt, card.seen, now, settles)
-            known[accelerator] = _extended(
-                card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable, by=by
-            )
+            learnt = _learnt(learnt, card.seen, now, conditions.settles)
+            known[accelerator] = _extended(card, now, conditions, dependable=dependable, by=by)
         elif absent_breaks:
             known[accelerator] = _broken(card, BreakCause.NOT_SEEN, at)
     return replace(_with_cards(custody, known), dependable=tuple(sorted(learnt)))
@@ -325,11 +315,9 @@ def polled(
     custody: Custody,
     hosts: Mapping[Ref, HostReading],
     at: datetime,
+    conditions: Conditions,
     *,
     opened: frozenset[AcceleratorId],
-    blind_limit: timedelta,
-    settles: timedelta = timedelta(0),
-    ramdisk: bool = False,
     by: datetime | None = None,
 ) -> Custody:
     """The custody after the hosts alone were read, while a job works.
@@ -357,12 +345,10 @@ def polled(
             proven=False,
             hosts=tuple(replace(host, reading=hosts[host.system]) for host in last.hosts),
         )
-        ran = _host_ran(last, now, (at if by is None else by) - last.at, blind_limit, settles, dependable)
+        ran = _host_ran(last, now, (at if by is None else by) - last.at, conditions, dependable)
         if ran is not _Ran.YES and all(_tells_later(host, hosts[host.system], dependable) for host in last.hosts):
             continue
-        known[accelerator] = _extended(
-            card, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable, by=by
-        )
+        known[accelerator] = _extended(card, now, conditions, dependable=dependable, by=by)
     return _with_cards(custody, known)
 
 
@@ -375,10 +361,8 @@ def _tells_later(host: HostSeen, polled: HostReading, dependable: frozenset[Ref]
 def _extended(
     card: CardCustody,
     now: CardSeen,
+    conditions: Conditions,
     *,
-    blind_limit: timedelta,
-    settles: timedelta,
-    ramdisk: bool,
     dependable: frozenset[Ref],
     by: datetime | None,
 ) -> CardCustody:
@@ -388,7 +372,7 @@ def _extended(
     now = replace(now, hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts))
     if before is None:
         return replace(_broken(card, BreakCause.HOST_UNSEEN, now.at), seen=now)
-    judged = between(before, now, blind_limit=blind_limit, settles=settles, ramdisk=ramdisk, dependable=dependable, by=by)
+    judged = between(before, now, conditions, dependable=dependable, by=by)
     if _not_locked(before, now) is None:
         now = replace(now, proven=True)  # as they were when they were proven
     alone = before.own_processor or now.own_processor

@@ -216,6 +216,22 @@ def evidence(
     return tuple(found)
 
 
+def restarted(before: HostReading, after: HostReading) -> HostRan:
+    """Whether a host that was on at two readings was restarted between them; ``did-not-run``: no other start than the first.
+
+    A BMC that has restarted itself has not seen what the host did, so that counts as a restart of the host; and so does the
+    loss of mains, which a host that is on does not survive. Only both times together show that there was none.
+    """
+    changed = (Source.LAST_RESET, Source.BMC_RESET, Source.RESTART_CAUSE)
+    events = (before.power_event, after.power_event)
+    if any(_seen(before, after, source) is Seen.CHANGED for source in changed) or (
+        None not in events and events[0] != events[1]
+    ):
+        return HostRan.RAN
+    times = (Source.LAST_RESET, Source.BMC_RESET)
+    return HostRan.DID_NOT_RUN if all(_seen(before, after, s) is Seen.UNCHANGED for s in times) else HostRan.SILENT
+
+
 def with_bmc_reset(reading: HostReading, earlier: HostReading) -> HostReading:
     """A poll, which does not ask the Manager, with the last reset of the BMC that an earlier reading has found.
 
@@ -273,5 +289,6 @@ __all__ = [
     'changed_by_start',
     'evidence',
     'host_ran',
+    'restarted',
     'with_bmc_reset',
 ]

@@ -79,9 +79,8 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
     with sessions(target, tools) as bmcs:
         sight = sight_of(job, bmcs, now, tools.patience)
         job = custody_feed.after_poll(job, HostPoll(at=now, by=polling.moment(), hosts=sight.hosts), tools)
-        move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = custody_feed.after_foreign_writes(job, sight.foreign_writes, now)
-        move = replace(move, job=replace(move.job, custody=job.custody))
+        move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = custody_feed.after_writes(before, move.job, now)
         move = replace(move, job=job)
         polling.begin(interference.holding(job))

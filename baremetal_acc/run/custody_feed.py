@@ -62,13 +62,17 @@ def looked(
         kept,
         custody.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle),
         inventory.at,
-        blind_limit=tools.patience.blind,
-        settles=interference.tail(tools.patience.poll),
+        replace(_conditions(tools), ramdisk=False),
         absent_breaks=not _may_hide(inventory),
         by=by,
     )
     now = with_foreign_writes(now, inventory)
     return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
+
+
+def _conditions(tools: Tools) -> custody.Conditions:
+    settles = interference.tail(tools.patience.poll)
+    return custody.Conditions(blind_limit=tools.patience.blind, settles=settles, ramdisk=tools.ramdisk)
 
 
 def _may_hide(inventory: Inventory) -> bool:
@@ -88,9 +92,7 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         job.custody,
         cards,
         inventory.at,
-        blind_limit=tools.patience.blind,
-        settles=interference.tail(tools.patience.poll),
-        ramdisk=tools.ramdisk,
+        _conditions(tools),
         # What was just written or reset may take its time to show itself again.
         absent_breaks=not job.writing and not _may_hide(inventory),
         by=by,
@@ -101,16 +103,7 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
 
 def after_poll(job: Job, poll: HostPoll, tools: Tools) -> Job:
     """The job after the hosts that it holds off were read."""
-    kept = custody.polled(
-        job.custody,
-        poll.hosts,
-        poll.at,
-        opened=_opened(job),
-        blind_limit=tools.patience.blind,
-        settles=interference.tail(tools.patience.poll),
-        ramdisk=tools.ramdisk,
-        by=poll.by,
-    )
+    kept = custody.polled(job.custody, poll.hosts, poll.at, _conditions(tools), opened=_opened(job), by=poll.by)
     return replace(job, custody=kept)
 
 

@@ -230,7 +230,7 @@ def _gate_says_yes(patch: Patch) -> None:
 
 
 def _nothing_breaks(patch: Patch) -> None:
-    def between(before: Any, after: Any, **_: Any) -> Interval:
+    def between(before: Any, after: Any, *_a: Any, **_k: Any) -> Interval:
         return Interval(since=before.at, until=after.at, cover=Cover.LOCKED, strength=Strength.EVIDENCED)
 
     patch.setattr(custody, 'between', between)
@@ -291,8 +291,8 @@ def _version_is_proof(patch: Patch) -> None:
 def _no_blind_limit(patch: Patch) -> None:
     between = custody.between
 
-    def without_limit(*args: Any, **named: Any) -> Any:
-        return between(*args, **named | {'blind_limit': timedelta(days=9)})
+    def without_limit(before: Any, after: Any, conditions: Any, **named: Any) -> Any:
+        return between(before, after, replace(conditions, blind_limit=timedelta(days=9)), **named)
 
     patch.setattr(custody, 'between', without_limit)
 

@@ -33,11 +33,13 @@ from baremetal_acc.model.lock import LockState, WritePath
 from baremetal_acc.model.measurement import MeasurementState
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning.custody import Conditions
 from tests.unit.decide import test_measurement as measures
 from tests.unit.decide import values as v
 
 ON, OFF = PowerState.ON, PowerState.OFF
 LIMIT = timedelta(seconds=10)
+CONDITIONS = Conditions(blind_limit=LIMIT)
 HALF = LIMIT / 2
 LOCK = 'a'
 OTHER = AcceleratorId('uuid:other')
@@ -63,7 +65,8 @@ def card(seconds: float, power: PowerState, *, closed: bool = True, reset: str |
 
 def judged(before: CardSeen, after: CardSeen, **how):
     """What covers an interval, and how well; or what breaks the chain."""
-    found = custody.between(before, after, blind_limit=LIMIT, **{'dependable': frozenset({v.SYSTEM})} | how)
+    conditions = Conditions(blind_limit=LIMIT, ramdisk=how.pop('ramdisk', False))
+    found = custody.between(before, after, conditions, **{'dependable': frozenset({v.SYSTEM})} | how)
     if isinstance(found, Break):
         return found.cause
     assert (before.at, after.at) == (found.since, found.until)
@@ -83,7 +86,8 @@ def start(seen: CardSeen) -> Custody:
 def read(kept: Custody, seen: CardSeen | None, seconds: float = 0, **how) -> Custody:
     """A whole reading of the machine."""
     when = at(seconds) if seen is None else seen.at
-    return custody.read(kept, {} if seen is None else {v.GPU: seen}, when, blind_limit=LIMIT, **how)
+    given = {name: how.pop(name) for name in ('settles', 'ramdisk') if name in how}
+    return custody.read(kept, {} if seen is None else {v.GPU: seen}, when, Conditions(blind_limit=LIMIT, **given), **how)
 
 
 def chain(kept: Custody):
@@ -213,7 +217,7 @@ def test_no_chain_holds_before_one_has_begun():
 def test_a_chain_goes_on_from_the_write_to_the_tenant_and_back():
     """Off while it is open, closed before the host starts, closed when the tenant has gone: as a node lives."""
     kept = begun(card(0, OFF, closed=False))
-    kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset({v.GPU}), blind_limit=LIMIT)
+    kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset({v.GPU}), conditions=CONDITIONS)
     for seen in (card(10, OFF), card(20, ON), card(9999, ON, proven=False), card(10100, OFF, proven=False)):
         kept = read(kept, seen)
     found = chain(kept)
@@ -272,14 +276,14 @@ def test_a_break_that_somebody_else_found_counts():
 def test_a_closed_card_goes_on_from_its_last_whole_reading_while_a_job_works_on_another_one():
     """Readings of the host alone say nothing of its lock."""
     kept = begun(card(0, ON))
-    assert kept == custody.polled(kept, {v.SYSTEM: HostReading(power=ON)}, at(5), opened=frozenset(), blind_limit=LIMIT)
+    assert kept == custody.polled(kept, {v.SYSTEM: HostReading(power=ON)}, at(5), opened=frozenset(), conditions=CONDITIONS)
 
 
 def test_a_card_that_was_found_closed_and_not_proven_so_goes_on_from_each_reading_of_a_host_that_is_off():
     """Only the host covers it, as it does an open one: who waits for the next whole reading has lost that evidence."""
     kept = begun(card(0, OFF, proven=False))
     for seconds in (8, 16, 24):
-        kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(seconds), opened=frozenset(), blind_limit=LIMIT)
+        kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(seconds), opened=frozenset(), conditions=CONDITIONS)
     kept = read(kept, card(32, OFF))
     assert (None, at(32)) == (chain(kept).broken, chain(kept).reaches)
 
@@ -287,8 +291,8 @@ def test_a_card_that_was_found_closed_and_not_proven_so_goes_on_from_each_readin
 def test_a_host_that_was_not_read_extends_nothing():
     """Its BMC was silent: the next reading that succeeds is compared with the last one that did."""
     kept = begun(card(0, OFF, closed=False))
-    assert kept == custody.polled(kept, {}, at(5), opened=frozenset({v.GPU}), blind_limit=LIMIT)
-    kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(15), opened=frozenset({v.GPU}), blind_limit=LIMIT)
+    assert kept == custody.polled(kept, {}, at(5), opened=frozenset({v.GPU}), conditions=CONDITIONS)
+    kept = custody.polled(kept, {v.SYSTEM: HostReading(power=OFF)}, at(15), opened=frozenset({v.GPU}), conditions=CONDITIONS)
     assert BreakCause.HOST_UNSEEN is chain(kept).broken.cause
 
 
@@ -342,7 +346,7 @@ def test_joined_intervals_say_that_they_are_several():
 def two(first: CardSeen, second: CardSeen, third: CardSeen | None = None) -> Custody:
     """Three cards of one machine whose chains have begun."""
     cards = {v.FPGA: first, v.GPU: second, OTHER: third or second}
-    kept = custody.read(Custody(), cards, first.at, blind_limit=LIMIT)
+    kept = custody.read(Custody(), cards, first.at, conditions=CONDITIONS)
     for accelerator in cards:
         kept = custody.begun(kept, accelerator, Origin.WRITTEN, first.at, by=[])
     return kept
@@ -353,7 +357,7 @@ def test_readings_of_the_host_extend_each_open_card_and_no_closed_one():
     lost = card(0, OFF, closed=False, hosts=())
     for first, second, third in itertools.permutations((card(0, OFF), card(0, OFF, closed=False), lost)):
         before = two(first, second, third)
-        kept = custody.polled(before, {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset(), blind_limit=LIMIT)
+        kept = custody.polled(before, {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset(), conditions=CONDITIONS)
         reached = {c.accelerator: c.chain.reaches for c in kept.cards}
         expected = {
             accelerator: at(5) if seen.access is Access.OPEN and seen.hosts else at(0)
@@ -361,7 +365,7 @@ def test_readings_of_the_host_extend_each_open_card_and_no_closed_one():
         }
         assert expected == reached
     kept = custody.polled(
-        begun(card(0, OFF)), {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset({v.GPU}), blind_limit=LIMIT
+        begun(card(0, OFF)), {v.SYSTEM: HostReading(power=OFF)}, at(5), opened=frozenset({v.GPU}), conditions=CONDITIONS
     )
     seen = kept.of(v.GPU).seen
     assert (at(5), Access.OPEN, (), False) == (seen.at, seen.access, seen.locks, seen.proven)
@@ -378,7 +382,7 @@ def test_a_host_that_was_on_between_has_been_off_since_it_was_read_off_again():
     kept = begun(card(0, OFF, closed=False))
     for seconds, power in ((4, OFF), (8, ON), (12, OFF), (16, OFF)):
         hosts = {v.SYSTEM: HostReading(power=power)}
-        kept = custody.polled(kept, hosts, at(seconds), opened=frozenset(), blind_limit=LIMIT)
+        kept = custody.polled(kept, hosts, at(seconds), opened=frozenset(), conditions=CONDITIONS)
         assert (None if power is ON else at(0) if seconds < 8 else at(12)) == kept.of(v.GPU).seen.hosts[0].off_since
 
 
@@ -481,7 +485,7 @@ def test_a_poll_leaves_to_the_next_whole_reading_what_only_that_can_tell():
     """An upload may take minutes: the whole reading asks the BMC whether it has restarted, and judges all of it."""
     kept = begun(card(0, OFF, closed=False, reset='1'))
     polls = custody.polled(
-        kept, {v.SYSTEM: HostReading(power=OFF, last_reset='1')}, at(99), opened=frozenset(), blind_limit=LIMIT
+        kept, {v.SYSTEM: HostReading(power=OFF, last_reset='1')}, at(99), opened=frozenset(), conditions=CONDITIONS
     )
     assert kept == polls
     assert Strength.EVIDENCED is chain(read(polls, card(120, OFF, closed=False, reset='1'))).strength
@@ -489,14 +493,14 @@ def test_a_poll_leaves_to_the_next_whole_reading_what_only_that_can_tell():
         card(0, OFF, closed=False, hosts=(HostSeen(system=v.SYSTEM, reading=HostReading(power=OFF, last_reset='1')),))
     )
     polls = custody.polled(
-        silent, {v.SYSTEM: HostReading(power=OFF, last_reset='1')}, at(9), opened=frozenset(), blind_limit=LIMIT
+        silent, {v.SYSTEM: HostReading(power=OFF, last_reset='1')}, at(9), opened=frozenset(), conditions=CONDITIONS
     )
     assert at(9) == chain(polls).reaches, 'nothing will tell later whether that BMC has restarted'
     polls = kept
     restarted = card(120, OFF, closed=False, hosts=(HostSeen(system=v.SYSTEM, reading=reading(OFF, '1', bmc='c')),))
     assert BreakCause.HOST_UNSEEN is chain(read(polls, restarted)).broken.cause
     ran = custody.polled(
-        kept, {v.SYSTEM: HostReading(power=OFF, last_reset='2')}, at(99), opened=frozenset(), blind_limit=LIMIT
+        kept, {v.SYSTEM: HostReading(power=OFF, last_reset='2')}, at(99), opened=frozenset(), conditions=CONDITIONS
     )
     assert BreakCause.HOST_RAN is chain(ran).broken.cause
 
@@ -522,8 +526,8 @@ def test_whether_a_reading_breaks_a_chain():
 
 def test_a_break_names_what_showed_it():
     """The System, or nothing where none is known."""
-    assert v.SYSTEM == custody.between(card(0, OFF, closed=False), card(5, ON, closed=False), blind_limit=LIMIT).ref
-    assert None is custody.between(card(0, ON, closed=False), card(5, ON, closed=False, hosts=()), blind_limit=LIMIT).ref
+    assert v.SYSTEM == custody.between(card(0, OFF, closed=False), card(5, ON, closed=False), conditions=CONDITIONS).ref
+    assert None is custody.between(card(0, ON, closed=False), card(5, ON, closed=False, hosts=()), conditions=CONDITIONS).ref
 
 
 # --------------------------------------------------------------------------------------------------------------------- rules
@@ -590,7 +594,7 @@ def test_every_cause_and_every_end_of_a_chain_is_explained():
         {v.SYSTEM: HostReading(power=OFF)},
         at(9),
         opened=frozenset({v.GPU}),
-        blind_limit=LIMIT,
+        conditions=CONDITIONS,
     )
     assert (
         'written at 2026-11-21 12:00:00Z (gpu-new), unbroken until 2026-11-21 12:00:09Z: locked (evidenced), host-off (polled)'
@@ -717,7 +721,7 @@ def test_a_dpu_runs_code_of_its_own_unless_its_system_is_read_off(power, alone):
     seen = custody.seen(inventory, v.baseline(), v.NODE, (), lifecycle=v.LIFECYCLE)[dpu.id]
     assert alone is seen.own_processor
     kept = custody.begun(Custody(), dpu.id, Origin.WRITTEN, at(0), by=[])
-    kept = custody.read(kept, {dpu.id: seen}, at(0), blind_limit=LIMIT)
+    kept = custody.read(kept, {dpu.id: seen}, at(0), conditions=CONDITIONS)
     kept = custody.begun(kept, dpu.id, Origin.WRITTEN, at(0), by=[])
     assert alone is not kept.of(dpu.id).chain.covers_own_processor
 
