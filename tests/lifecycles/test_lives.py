@@ -107,7 +107,7 @@ def test_a_refusal_without_a_cause_would_show(monkeypatch: pytest.MonkeyPatch) -
 def test_a_chain_that_held_whatever_happened_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """A card that ran code of a tenant's host could write is handed over with the tenant's bytes."""
 
-    def between(before: Any, after: Any, **_: Any) -> Interval:
+    def between(before: Any, after: Any, *_: Any, **__: Any) -> Interval:
         return Interval(since=before.at, until=after.at, cover=Cover.HOST_OFF, strength=Strength.EVIDENCED)
 
     monkeypatch.setattr(custody, 'between', between)
