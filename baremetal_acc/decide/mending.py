@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What that does not hold would the actions of a plan mend, and what is left to somebody else?
+"""Say which unmet findings the actions of a plan mend, and which are left to somebody else.
 
 An account of a BMC that nobody expects, a card that has vanished, a lock that is not shown any more: no action of ours helps,
 and nothing is gained by engaging once more what is proven.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a machine still as it was handed over, who has to know, and what is done about it?
+"""Compare a machine with how it was handed over, and decide who is told and what is done about a difference.
 
 While a node is somebody else's, each look at it is compared with what was handed over: cards, firmware, functions,
 configuration, and every lock that was closed then (:func:`troubles`); and the accounts of its BMCs with those that the rules

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are Ironic, placement and the emulated machine asked? Over HTTP, as their users do."""
+"""Ask Ironic, placement and the emulated machine over HTTP, as their users do."""
 
 import json
 import time

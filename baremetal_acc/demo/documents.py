@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the demo's operator write? Images, a catalogue of them with digests, a baseline, and the options for Ironic.
+"""The documents of the demo's operator: images, a catalogue of them with digests, a baseline, and the options for Ironic.
 
 The images are made by the emulator's own tool, a process: what the emulated cards take is the emulator's business.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is the main job? One node's life, told as it happens: what each service answers, and whether it is what we claim.
+"""Tell one node's life as it happens: what each service answers, and whether it is what we claim.
 
 Every fact that the story claims is checked against what the services answer and against what is really so in the emulated
 machine; the first one that does not hold ends the story (:class:`baremetal_acc.demo.screen.ClaimFailed`).

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a target show, and does that meet its baseline?"""
+"""Read what a target shows, and compare it with its baseline."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator

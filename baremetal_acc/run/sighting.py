@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What became of what a job has under way?"""
+"""See what became of what a job has under way."""
 
 import logging
 from dataclasses import replace

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How near to the slowest device is an update of one node, and of a hundred, and what does Ironic's own update take?
+"""Compare the update of one node, and of a hundred, with the time of the slowest device and with Ironic's own update.
 
 Ours is turned as the command line does it for one node, and by our periodic in Ironic's workers for a hundred; both write the
 same images to the same emulated machines in the same run. What is computed and sent takes its real time. Pauses are jumped over

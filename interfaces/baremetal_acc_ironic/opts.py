@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which options does Ironic need besides the core's?"""
+"""The options that Ironic needs besides the core's."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ As every round, it shares the node while it only reads; what it finds counts onl
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from ironic.common import exception, states
@@ -20,8 +20,7 @@ from ironic.conductor import utils as manager_utils
 from ironic.conf import CONF
 from oslo_log import log
 
-from baremetal_acc import run
-from baremetal_acc.bmc.api import BmcAddress, Look
+from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import untended, watch
 from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
@@ -33,17 +32,15 @@ from baremetal_acc.model.job import Flow
 from baremetal_acc.model.ref import HOST, AcceleratorId, Ref
 from baremetal_acc.model.witness import Witness
 from baremetal_acc.planning import custody
-from baremetal_acc.run import Tools, glancing
-from baremetal_acc.run.glancing import Glance, Kept
-from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, watch_states, work
+from baremetal_acc.run import Tools
+from baremetal_acc.run.glancing import Glance
+from baremetal_acc_ironic import alarm, gate, interface_overrides, ramdisk_source, round_reading, watch_states, work
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.gate import Reason, Situation
 from baremetal_acc_ironic.node import Memory
 from baremetal_acc_ironic.power import MANAGED_INSPECTION
-from baremetal_acc_ironic.rounds import Basis, Judged, Lost, Rounds
+from baremetal_acc_ironic.rounds import Basis, Judged, Rounds
 from baremetal_acc_ironic.target import target as target_of
-from baremetal_acc_ironic.tools import tools as tools_of
-from baremetal_acc_ironic.workers import Clock
 
 LOG = log.getLogger(__name__)
 
@@ -103,7 +100,7 @@ class Round:
     # ---- what is read ----
 
     def _troubles(self) -> tuple[Trouble, ...]:
-        tools = self._with_tools()
+        self._tools = tools = round_reading.tools_for(self._task, self._mind)
         address = target_of(self._task).bmcs[0]
         inventory = None
         power = self._power(address)
@@ -124,16 +121,6 @@ class Round:
         found = self._unproven(tools, address)
         return untended.troubles(found, state=self._state, trusted=trusted(self._mind))
 
-    def _with_tools(self) -> Tools:
-        clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(self._task.node))
-        self._tools = tools_of(self._task, self._mind, clock=clock, images=False)
-        return self._tools
-
-    def _kept(self) -> Kept:
-        """The sessions that are kept; not with the clock of this turn, which they outlive."""
-        connect = tools_of(self._task, self._mind, images=False).connect
-        return self._rounds.sessions.for_target(self._task.node.uuid, connect)
-
     def _power(self, address: BmcAddress) -> PowerState | None:
         """Whether the host is on; None: which of the BMC's Systems it is has to be looked up.
 
@@ -144,7 +131,7 @@ class Round:
         if system is None:
             return None
         try:
-            with self._kept().of(address) as bmc:
+            with round_reading.sessions_with(self._task, self._mind, self._rounds).of(address) as bmc:
                 power = bmc.power(system)
         except BmcUnreachable:
             raise
@@ -171,18 +158,11 @@ class Round:
 
         :param seen: the glance right before it.
         """
-        now = datetime.now(UTC)
-        heard = None if seen is None else seen.heard
-        found: list[Witness] = []
-
-        def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
-            found.extend(glancing.witnesses(looks, inventory, tools.mechanisms, now, heard))
-
-        inventory = run.observe(target_of(self._task), tools, now, looked=looked)
+        inventory, witnesses = round_reading.look(self._task, tools, seen)
         facts = inventory.bmc(HOST)
         if facts is not None and facts.system is not None:
             self._rounds.hosts[self._task.node.uuid] = (address, facts.system)
-        return inventory, tuple(found)
+        return inventory, witnesses
 
     def _unproven(self, tools: Tools, address: BmcAddress) -> untended.Unproven:
         """The cards that are not proven closed: as the last whole look has found them, while what it rests on says the same."""
@@ -199,7 +179,7 @@ class Round:
         lasts = timedelta(seconds=CONF[GROUP].watch_look_interval)
         seen = None
         if known is not None and known.basis == basis and self._now - known.at < lasts:
-            seen = self._glance(known)
+            seen = round_reading.glance(self._task, self._mind, self._rounds, known.witnesses)
             if seen.quiet:
                 self._rounds.judged[uuid] = known
                 return known.unproven
@@ -219,16 +199,12 @@ class Round:
             self._rounds.judged[uuid] = Judged(at=self._now, basis=basis, unproven=found, witnesses=witnesses)
         return found
 
-    def _glance(self, known: Judged) -> Glance:
-        within = timedelta(seconds=CONF[GROUP].watch_timeout)
-        return glancing.glance(target_of(self._task), self._kept(), known.witnesses, within)
-
     # ---- what allows it ----
 
     def _is_allowed(self) -> bool:
         """An operator has allowed the host to be started, and nobody has the node: as the gate has it."""
         situation = Situation(
-            state=self._state, mind=self._mind, leased=is_leased(self._task.node), operator=True, now=datetime.now(UTC)
+            state=self._state, mind=self._mind, leased=is_leased(self._task.node), operator=True, now=work.now()
         )
         return gate.decide(situation) is Reason.ALLOWED
 
@@ -312,7 +288,7 @@ class Round:
             )
             known = self._rounds.hosts.get(task.node.uuid)
             ref = None if known is None else known[1]
-            broken = custody.broken(mind.custody, sorted(cards), BreakCause.HOST_RAN, datetime.now(UTC), ref)
+            broken = custody.broken(mind.custody, sorted(cards), BreakCause.HOST_RAN, work.now(), ref)
             mind = replace(mind, exposed=mind.exposed | cards, custody=broken, proven=None)
         self._mind = replace(mind, untended=came.alarms)
         memory.store(task.node, self._mind)
@@ -350,25 +326,20 @@ class Round:
         alarm.told(self._task, [f'the host was powered off: it was on though nobody uses the node, which is {self._state}'])
 
     def locked_out(self) -> None:
-        """Somebody else holds the node: what was found is logged at once, and told without the node if that goes on."""
+        """Somebody else holds the node."""
         if self._found is None:
             return
-        node = self._task.node
         found, is_blind = self._found
-        lost = self._rounds.lost.setdefault(node.uuid, Lost())
-        lost.rounds += 1
-        if not found:
-            return
-        LOG.error('Node %s: somebody else holds the node (round %d of such): %s', node.uuid, lost.rounds, found[0])
-        alarm.locked_out()
-        if lost.rounds < CONF[GROUP].watch_patience:
-            return
-        came = watch.next_round(self._mind.untended, found, self._now, patience=1, blind=is_blind)
-        for one in (a for a in came.begun if a.trouble.key not in lost.told):
-            lost.told.add(one.trouble.key)
-            alarm.begun(
-                self._task, one, self._reactions(one.trouble), first=False, lifecycle=self._mind.lifecycle, now=self._now
-            )
+        round_reading.locked_out(
+            self._task,
+            self._rounds,
+            found,
+            self._mind.untended,
+            self._reactions,
+            lifecycle=self._mind.lifecycle,
+            now=self._now,
+            blind=is_blind,
+        )
 
 
 def _exposed(found: Sequence[Trouble]) -> frozenset[AcceleratorId]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Are nodes that are somebody else's still as they were handed over, and is nobody at those that nobody uses?
+"""Watch nodes that are somebody else's, whether they are still as they were handed over, and those that nobody uses.
 
 A round for each of them, spread over an interval; :mod:`baremetal_acc_ironic.watch_states` says which node is which, and
 :mod:`baremetal_acc_ironic.untended` has the rounds of those that nobody uses.
@@ -24,8 +24,6 @@ from ironic.common import exception, states
 from ironic.conf import CONF
 from oslo_log import log
 
-from baremetal_acc import run
-from baremetal_acc.bmc.api import Look
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide import watch
 from baremetal_acc.decide.baseline import ON_DRIFT, DriftAction
@@ -35,18 +33,17 @@ from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.lock import Engagement, LockReading, Scope, to_be_closed
 from baremetal_acc.model.witness import Witness
-from baremetal_acc.run import Tools, glancing, locking
+from baremetal_acc.run import Tools, locking
 from baremetal_acc.run.glancing import Glance
 from baremetal_acc.run.looking import sessions
-from baremetal_acc_ironic import alarm, certificate, opts, outcome, untended, watch_states, work
+from baremetal_acc_ironic import alarm, certificate, opts, outcome, round_reading, untended, watch_states, work
 from baremetal_acc_ironic import handed as handed_to
 from baremetal_acc_ironic import node as memory
 from baremetal_acc_ironic.node import Memory, Watched
-from baremetal_acc_ironic.rounds import Lost, Rounds
+from baremetal_acc_ironic.rounds import Rounds
 from baremetal_acc_ironic.target import target as target_of
-from baremetal_acc_ironic.tools import tools as tools_of
 from baremetal_acc_ironic.watch_states import Expected, expectation
-from baremetal_acc_ironic.workers import Clock, workers
+from baremetal_acc_ironic.workers import workers
 
 LOG = log.getLogger(__name__)
 
@@ -229,7 +226,7 @@ class _Round:
         """Glance, and look where that is not enough."""
         seen = None
         try:
-            self._tools = self._with()
+            self._tools = round_reading.tools_for(self._task, self._mind)
             if self._may_glance:
                 seen = self._glance()
                 if seen.quiet:
@@ -249,37 +246,19 @@ class _Round:
             return False
         return self._now - known.looked < timedelta(seconds=CONF[GROUP].watch_look_interval)
 
-    def _with(self) -> Tools:
-        clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(self._task.node))
-        return tools_of(self._task, self._mind, clock=clock, images=False)
-
     def _glance(self) -> Glance:
         known = self._watched
-        uuid = self._task.node.uuid
-        # Not with the clock of this turn: the session outlives it.
-        kept = self._rounds.sessions.for_target(uuid, tools_of(self._task, self._mind, images=False).connect)
-        within = timedelta(seconds=CONF[GROUP].watch_timeout)
-        found = glancing.glance(target_of(self._task), kept, known.witnesses if known is not None else (), within)
-        if not found.quiet:
-            odd = [str(ref) for ref in found.changed] + [f'{ref} ({why})' for ref, why in found.unread]
-            LOG.info('Node %s: a glance is followed by a look: %s', uuid, ', '.join(odd[:8]))
-        return found
+        return round_reading.glance(self._task, self._mind, self._rounds, known.witnesses if known is not None else ())
 
     def _look(self, seen: Glance | None = None) -> Inventory:
         """A whole look; what it rests on is kept.
 
         :param seen: the glance right before it.
         """
-        tools = self._tools
-        if tools is None:
+        if self._tools is None:
             raise AssertionError('there are no tools to look with')
-        now = work.now()
-
-        def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
-            heard = None if seen is None else seen.heard
-            self._witnesses = glancing.witnesses(looks, inventory, tools.mechanisms, now, heard)
-
-        return run.observe(target_of(self._task), tools, now, looked=looked)
+        inventory, self._witnesses = round_reading.look(self._task, self._tools, seen)
+        return inventory
 
     # ---- what it means ----
 
@@ -332,34 +311,20 @@ class _Round:
             self._step(list(self._troubles(handed, again)), handed, again, first=False)
 
     def locked_out(self) -> None:
-        """Somebody else holds the node. Whoever always does must not keep anybody from knowing what was found.
-
-        The next round comes with the next tick. What is found again and again, and cannot be remembered, is told all the same.
-        """
+        """Somebody else holds the node."""
         if self._found is None:
             return
-        uuid = self._task.node.uuid
         found, handed, inventory, blind = self._found
-        lost = self._rounds.lost.setdefault(uuid, Lost())
-        lost.rounds += 1
-        if not found:
-            return
-        LOG.error(
-            'Node %s: %d troubles of its accelerators were found, and somebody else holds the node (round %d of such): %s',
-            uuid,
-            len(found),
-            lost.rounds,
-            '; '.join(str(t) for t in found[:8]),
+        round_reading.locked_out(
+            self._task,
+            self._rounds,
+            found,
+            () if self._watched is None else self._watched.alarms,
+            lambda trouble: self._reactions(handed, inventory, trouble),
+            lifecycle=self._mind.lifecycle,
+            now=self._now,
+            blind=blind,
         )
-        alarm.locked_out()
-        if lost.rounds < CONF[GROUP].watch_patience:
-            return
-        before = () if self._watched is None else self._watched.alarms
-        for one in watch.next_round(before, found, self._now, patience=1, blind=blind).begun:
-            if one.trouble.key not in lost.told:
-                lost.told.add(one.trouble.key)
-                reactions = self._reactions(handed, inventory, one.trouble)
-                alarm.begun(self._task, one, reactions, first=False, lifecycle=self._mind.lifecycle, now=self._now)
 
     def _is_new(self, found: Iterable[Trouble]) -> bool:
         keys = {t.key for t in found}

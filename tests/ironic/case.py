@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do tests of the Ironic guest stand on? Ironic's own conductor and database code, and an emulated machine over HTTPS.
+"""The base of the tests of the Ironic guest: Ironic's own conductor and database code, and an emulated machine over HTTPS.
 
 A real ConductorManager runs the flows; only its threads are gone: workers run at once, and periodics when a test says so.
 """

@@ -18,7 +18,7 @@ from oslo_messaging.notify import _impl_test
 from baremetal_acc.model.custody import BreakCause, Origin
 from baremetal_acc.planning import custody
 from baremetal_acc_ironic import node as memory
-from baremetal_acc_ironic import power, untended, watch, watch_states
+from baremetal_acc_ironic import power, round_reading, untended, watch, watch_states
 from baremetal_acc_ironic.node import Memory, StartAllowed
 from baremetal_acc_ironic.watch_states import EXPECTED, Expected
 from tests.ironic import ipmi_case
@@ -571,7 +571,7 @@ class TestRaces(UntendedCase):
 
     def meanwhile(self, **values: Any) -> None:
         """One round, during whose look the node is changed."""
-        observe = untended.run.observe
+        observe = round_reading.run.observe
 
         def changed(*arguments: Any, **named: Any) -> Any:
             found = observe(*arguments, **named)
@@ -579,7 +579,7 @@ class TestRaces(UntendedCase):
             return found
 
         watch.rounds_of(self.service).judged.clear()
-        with mock.patch.object(untended.run, 'observe', changed):
+        with mock.patch.object(round_reading.run, 'observe', changed):
             self.round()
 
     def test_a_flow_that_begins_meanwhile_is_not_disturbed(self) -> None:
@@ -625,7 +625,7 @@ class TestRaces(UntendedCase):
         self.config(group='conductor', node_locked_retry_attempts=1)
         self.open()
         for expected in ([], [], BEGUN, BEGUN):
-            with mock.patch.object(untended.LOG, 'error') as error:
+            with mock.patch.object(round_reading.LOG, 'error') as error:
                 self.meanwhile(reservation='somebody')
             self.dbapi.update_node(self.node.id, {'reservation': None})
             assert (expected, 'On') == (self.told(), self.host)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does the watch notice what happens to a node that is with a tenant, tell it once, and do what the rules say?
+"""The watch notices what happens to a node that is with a tenant, tells it once, and does what the rules say.
 
 Rounds of a real conductor over an emulated machine, at moments that the test names.
 """
@@ -15,7 +15,7 @@ from ironic.conductor import task_manager
 from oslo_messaging.notify import _impl_test
 
 from baremetal_acc.model.lock import LockState
-from baremetal_acc_ironic import alarm, outcome, watch
+from baremetal_acc_ironic import alarm, outcome, round_reading, watch
 from baremetal_acc_ironic import node as memory
 from tests.ironic.case import BASELINE, GPU_NEW, GPU_OLD, IronicCase
 from tests.unit.decide import values as v
@@ -76,7 +76,7 @@ class WatchCase(IronicCase):
         """Somebody with the operator's password opens a lock behind our back."""
         with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
             target = watch.target_of(task)
-            connection = watch.tools_of(task, memory.load(task.node), images=False).connect(target.bmcs[0])
+            connection = round_reading.tools_of(task, memory.load(task.node), images=False).connect(target.bmcs[0])
         try:
             writer = connection.writer()
             writer.patch(writer.fresh(ROOT), {'Oem': {'Nvidia': {'InbandUpdatePolicyEnabled': enabled}}})
@@ -209,7 +209,7 @@ class TestHeld(WatchCase):
         self.config(group='conductor', node_locked_retry_attempts=1)
         self.handed_over()
         self.open_root()
-        observe = watch.run.observe
+        observe = round_reading.run.observe
 
         def taken(*arguments: Any, **named: Any) -> Any:
             found = observe(*arguments, **named)
@@ -219,7 +219,7 @@ class TestHeld(WatchCase):
         rounds = watch.rounds_of(self.service)
         self.at += STEP
         for expected in ([], [], [('start', 'lock')], [('start', 'lock')]):
-            with mock.patch.object(watch.run, 'observe', taken), mock.patch.object(watch.LOG, 'error') as error:
+            with mock.patch.object(round_reading.run, 'observe', taken), mock.patch.object(round_reading.LOG, 'error') as error:
                 self.round(later=timedelta(seconds=1))
             self.dbapi.update_node(self.node.id, {'reservation': None})
             assert expected == self.told()
@@ -383,7 +383,7 @@ class TestOtherTroubles(WatchCase):
         self.handed_over()
         self.open_root()
         was = self.mind.watched
-        observe = watch.run.observe
+        observe = round_reading.run.observe
 
         def undeployed(*arguments: Any, **named: Any) -> Any:
             found = observe(*arguments, **named)
@@ -396,11 +396,11 @@ class TestOtherTroubles(WatchCase):
             return found
 
         for meanwhile in (undeployed, taken):
-            watch.run.observe = meanwhile
+            round_reading.run.observe = meanwhile
             try:
                 self.round()
             finally:
-                watch.run.observe = observe
+                round_reading.run.observe = observe
                 self.dbapi.update_node(self.node.id, {'provision_state': states.ACTIVE, 'reservation': None})
             self.node.refresh()
             assert (was, []) == (self.mind.watched, self.told())

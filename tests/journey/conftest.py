@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What do the journeys run on? Real Ironic and real placement as processes, and emulated machines; nothing is mocked.
+"""Real Ironic and real placement as processes, and emulated machines, for the journeys; nothing is mocked.
 
 One Ironic serves all journeys: rules of the baseline ask for a node's resource class, so each journey has its own demands.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does our own code look at an emulated machine with no HTTP between them? The same resources, rendered where they are.
+"""Let our own code read an emulated machine with no HTTP between them: the same resources, rendered where they are.
 
 The emulator's machine is the truth; its views say what each BMC shows of it, with every lie that a fault makes them tell. What
 a mechanism of :mod:`baremetal_acc.locks` reads and writes here is what it reads and writes over HTTP. Only what the parsers of

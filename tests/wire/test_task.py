@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a task's end only ever what the BMC says it is?"""
+"""A task has ended only when the BMC says so."""
 
 import re
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a Task of a BMC say: is it running, did it end well, is it gone?
+"""Read a Task of a BMC: whether it is running, how it ended, or that it is gone.
 
 Source: DSP8010 2025.4, Task v1_7_4. sushy's task monitor is not used: it takes a Task's answer 200 for its end
 (facts/redfish.md, section 4.2).

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Read a node in a round of the watch, and tell what was found of a node that somebody else holds, whoever has it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ironic.conf import CONF
+from oslo_log import log
+
+from baremetal_acc import run
+from baremetal_acc.bmc.api import Look
+from baremetal_acc.conf import GROUP
+from baremetal_acc.decide import watch
+from baremetal_acc.decide.baseline import DriftAction
+from baremetal_acc.decide.watch import Alarm, Trouble
+from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.witness import Witness
+from baremetal_acc.run import Tools, glancing
+from baremetal_acc.run.glancing import Glance, Kept
+from baremetal_acc_ironic import alarm, work
+from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.node import Memory
+from baremetal_acc_ironic.rounds import Lost, Rounds
+from baremetal_acc_ironic.target import target as target_of
+from baremetal_acc_ironic.tools import tools as tools_of
+from baremetal_acc_ironic.workers import Clock
+
+LOG = log.getLogger(__name__)
+
+_NAMED = 8
+"""Troubles, or resources, that a line of the log names."""
+
+
+def tools_for(task: Any, mind: Memory) -> Tools:
+    """The tools of one round."""
+    clock = Clock(timedelta(seconds=CONF[GROUP].turn_timeout), held=lambda: memory.held(task.node))
+    return tools_of(task, mind, clock=clock, images=False)
+
+
+def sessions_with(task: Any, mind: Memory, rounds: Rounds) -> Kept:
+    """The sessions with the node's BMCs that are kept. They outlive the round, and so do without its clock."""
+    return rounds.sessions.for_target(task.node.uuid, tools_of(task, mind, images=False).connect)
+
+
+def glance(task: Any, mind: Memory, rounds: Rounds, witnesses: Iterable[Witness]) -> Glance:
+    """Read again what an earlier look rests on."""
+    within = timedelta(seconds=CONF[GROUP].watch_timeout)
+    found = glancing.glance(target_of(task), sessions_with(task, mind, rounds), tuple(witnesses), within)
+    if not found.quiet:
+        odd = [str(ref) for ref in found.changed] + [f'{ref} ({why})' for ref, why in found.unread]
+        LOG.info('Node %s: a glance is followed by a look: %s', task.node.uuid, ', '.join(odd[:_NAMED]))
+    return found
+
+
+def look(task: Any, tools: Tools, seen: Glance | None = None) -> tuple[Inventory, tuple[Witness, ...]]:
+    """A whole look, and what it rests on.
+
+    :param seen: the glance right before it.
+    :raises BmcError: a BMC cannot be spoken to.
+    """
+    now = work.now()
+    heard = None if seen is None else seen.heard
+    found: list[Witness] = []
+
+    def looked(looks: tuple[Look, ...], inventory: Inventory) -> None:
+        found.extend(glancing.witnesses(looks, inventory, tools.mechanisms, now, heard))
+
+    inventory = run.observe(target_of(task), tools, now, looked=looked)
+    return inventory, tuple(found)
+
+
+def locked_out(
+    task: Any,
+    rounds: Rounds,
+    found: Sequence[Trouble],
+    before: tuple[Alarm, ...],
+    reactions: Callable[[Trouble], frozenset[DriftAction]],
+    *,
+    lifecycle: int,
+    now: datetime,
+    blind: bool,
+) -> None:
+    """Somebody else holds the node. Whoever always does must not keep anybody from knowing what was found.
+
+    The next round comes with the next tick. What is found again and again, and cannot be remembered, is told all the same.
+
+    :param before: the alarms that are remembered.
+    :param blind: as of :func:`~baremetal_acc.decide.watch.next_round`.
+    """
+    uuid = task.node.uuid
+    lost = rounds.lost.setdefault(uuid, Lost())
+    lost.rounds += 1
+    if not found:
+        return
+    LOG.error(
+        'Node %s: %d troubles of its accelerators were found, and somebody else holds the node (round %d of such): %s',
+        uuid,
+        len(found),
+        lost.rounds,
+        '; '.join(str(t) for t in found[:_NAMED]),
+    )
+    alarm.locked_out()
+    if lost.rounds < CONF[GROUP].watch_patience:
+        return
+    for one in watch.next_round(before, found, now, patience=1, blind=blind).begun:
+        if one.trouble.key not in lost.told:
+            lost.told.add(one.trouble.key)
+            alarm.begun(task, one, reactions(one.trouble), first=False, lifecycle=lifecycle, now=now)
+
+
+__all__ = ['glance', 'locked_out', 'look', 'sessions_with', 'tools_for']
