@@ -117,6 +117,7 @@ class CardSeen:
     :ivar proven: they were engaged by us and read back, or are as they were then.
     :ivar own_processor: the card has a processor of its own that runs code, and that was not read off.
     :ivar bmcs: those that show the card, and may write it.
+    :ivar restarted: the operator's ramdisk ran on the host, which was restarted since: what runs now nobody knows.
     """
 
     at: datetime
@@ -126,6 +127,7 @@ class CardSeen:
     proven: bool = False
     own_processor: bool = False
     bmcs: frozenset[BmcName] = frozenset()
+    restarted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

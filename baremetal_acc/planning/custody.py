@@ -55,8 +55,8 @@ class Conditions:
 
     :ivar blind_limit: how far apart two readings that find the host off may be where no other source says that it stayed off.
     :ivar settles: how long after a host was first read off what its BMC says of it may still change by that power-off.
-    :ivar ramdisk: the operator's ramdisk runs on the host. Where the host was restarted between two readings nobody knows what
-        it has booted first.
+    :ivar ramdisk: a job works beside the operator's ramdisk, which was booted on the host. Once the host was restarted nobody
+        knows what runs on it.
     """
 
     blind_limit: timedelta
@@ -160,7 +160,7 @@ def between(
     if opened is None:
         return covered(Cover.LOCKED)
     restarted = _restarted(before, after)
-    if conditions.ramdisk and restarted is not HostRan.RAN:
+    if conditions.ramdisk and not before.restarted and restarted is not HostRan.RAN:
         return covered(Cover.RAMDISK, Strength.EVIDENCED if restarted is HostRan.DID_NOT_RUN else Strength.POLLED)
     if ran is _Ran.NOT_BY_POWER:
         return covered(Cover.HOST_OFF, Strength.POLLED)
@@ -233,6 +233,15 @@ def _restarted(before: CardSeen, after: CardSeen) -> HostRan:
         return HostRan.RAN
     said = {host_evidence.restarted(host.reading, now[host.system]) for host in before.hosts} or {HostRan.SILENT}
     return next(word for word in (HostRan.RAN, HostRan.SILENT, HostRan.DID_NOT_RUN) if word in said)
+
+
+def _is_ramdisk_gone(before: CardSeen, after: CardSeen, conditions: Conditions) -> bool:
+    """The host was restarted beside a job that relies on the ramdisk, and not again since.
+
+    Between two such jobs a restart is taken for the one by which the ramdisk was booted again.
+    """
+    restarted = _restarted(before, after) is HostRan.RAN
+    return before.restarted or restarted if conditions.ramdisk else before.restarted and not restarted
 
 
 def is_host_off(card: CardSeen) -> bool:
@@ -369,7 +378,11 @@ def _extended(
     before = card.seen
     if before is not None and now.at < before.at <= (by or now.at):
         now = replace(now, at=before.at)  # the host was read alone while this reading went on
-    now = replace(now, hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts))
+    now = replace(
+        now,
+        hosts=tuple(_with_off_since(host, before, now.at) for host in now.hosts),
+        restarted=before is not None and _is_ramdisk_gone(before, now, conditions),
+    )
     if before is None:
         return replace(_broken(card, BreakCause.HOST_UNSEEN, now.at), seen=now)
     judged = between(before, now, conditions, dependable=dependable, by=by)

@@ -247,6 +247,38 @@ def test_a_new_beginning_mends_it():
     assert () == chain(kept).intervals
 
 
+def test_a_host_that_was_restarted_beside_a_job_does_not_run_the_ramdisk_any_more():
+    """Also where its cards were closed just then, and are opened later in the same boot: life 20261126240342."""
+    kept = begun(card(0, ON, reset='1'))
+    kept = read(kept, card(50, ON, reset='2'), ramdisk=True)
+    assert chain(kept).broken is None and kept.of(v.GPU).seen.restarted
+    kept = read(kept, card(60, ON, reset='2'), ramdisk=True)
+    opened = read(kept, card(70, ON, closed=False, reset='2'), ramdisk=True)
+    assert BreakCause.PATH_OPEN == chain(opened).broken.cause
+    open_at_once = custody.opened(kept, [v.GPU])
+    assert BreakCause.HOST_UNSEEN == chain(read(open_at_once, card(70, ON, reset='2'), ramdisk=True)).broken.cause
+
+
+@pytest.mark.parametrize(
+    ('between', 'gone'),
+    [
+        # Ironic boots the ramdisk again: the host is restarted while no job works
+        (card(70, ON, reset='3'), False),
+        # the next job of the same cleaning
+        (card(70, ON, reset='2'), True),
+    ],
+)
+def test_the_ramdisk_counts_again_once_it_was_booted_again(between, gone):
+    """A restart between two jobs is Ironic's."""
+    kept = read(begun(card(0, ON, reset='1')), card(50, ON, reset='2'), ramdisk=True)
+    kept = read(kept, between)
+    assert gone is kept.of(v.GPU).seen.restarted
+    kept = custody.opened(kept, [v.GPU])
+    after = chain(read(kept, card(80, ON, closed=False, reset=between.hosts[0].reading.last_reset), ramdisk=True))
+    assert gone is (after.broken is not None)
+    assert gone or Cover.RAMDISK is after.intervals[-1].cover
+
+
 @pytest.mark.parametrize('seconds', [60, 61])
 def test_an_acceptance_ends(seconds):
     """Who answers for a card says until when."""
