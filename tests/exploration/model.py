@@ -127,12 +127,12 @@ def _comes(state: State, verb: str) -> Iterator[State]:
             yield from _any_of(free, CLEANFAIL)
             if verb == 'delete':
                 yield from _any_of(free, ERROR)
-        case 'deploy' | 'rebuild':
+        case 'deploy' | 'rebuild' | 'deploy and unlock':  # Ironic leaves out a step that is none of a deploy
             if state.chain is Chain.HOLDS:
                 for on in (False, True):
                     yield replace(state, provision=ACTIVE, on=on, locks=Locks.CLOSED, tenant=Tenant.GIVEN)
             yield from _any_of(free, DEPLOYFAIL)
-        case 'deploy without verification' | 'deploy and unlock':
+        case 'deploy without verification':
             yield state
             yield from _any_of(free, DEPLOYFAIL)
         case 'adopt':
@@ -191,11 +191,15 @@ _HAPPENS = {
 }
 
 
+_DEPLOYS = frozenset({'deploy', 'rebuild', 'deploy and unlock'})
+
+
 def objections(before: State, verb: str, after: State) -> list[str]:
     """What the promise has against a step."""
     found = []
-    new = after != before and after.provision == ACTIVE and after.tenant is Tenant.GIVEN and verb in ('deploy', 'rebuild')
-    if new and (after.chain is not Chain.HOLDS or after.locks is not Locks.CLOSED):
+    given = after != before and after.provision == ACTIVE and after.tenant is Tenant.GIVEN
+    sound = after.chain is Chain.HOLDS and after.locks is Locks.CLOSED
+    if given and verb in _DEPLOYS and not sound:
         found.append(f'{verb} hands over {after.chain} cards whose paths are {after.locks}')
     if verb in STARTS and may_start(before) is False and after.on and not before.on:
         found.append(f'{verb} starts the host')

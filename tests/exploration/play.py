@@ -16,6 +16,19 @@ from tests.exploration.model import Chain, Locks, Tenant
 from tests.exploration.verbs import BY_NAME, HAPPENINGS, REQUESTS, Verb
 from tests.exploration.world import ROLES, Violation, World
 
+_NOBODYS = frozenset(
+    {
+        states.ENROLL,
+        states.MANAGEABLE,
+        states.AVAILABLE,
+        states.CLEANFAIL,
+        states.CLEANING,
+        states.CLEANWAIT,
+        states.CLEANHOLD,
+        states.INSPECTFAIL,
+    }
+)
+
 VERBS = 16
 """Of a sequence."""
 
@@ -133,16 +146,21 @@ class Player(World):
             return None
         if place.machine.next_due() is not None or place.machine.is_bmc_down('host'):
             return None
+        return self.in_words()
+
+    def in_words(self) -> model.State:
+        """How the node stands, in the words of the model, whatever is under way."""
+        node, place = self.node, self.site
         mind = memory.load(node)
         whole = bool(mind.custody.cards) and all(custody.holds(card, place.now) for card in mind.custody.cards)
-        proven = mind.proven is not None
-        free = node.provision_state in (states.ENROLL, states.MANAGEABLE, states.AVAILABLE, states.CLEANFAIL)
+        free = node.provision_state in _NOBODYS
         return model.State(
             provision=node.provision_state,
-            on=place.host.power is Power.ON,
+            on=place.host.power in (Power.ON, Power.POWERING_ON),
             chain=Chain.FOUL if place.foul else Chain.HOLDS if whole else Chain.DOUBTFUL,
             locks=Locks.OPENED if mind.opened is not None else Locks.LOST if place.open_since else Locks.CLOSED,
-            tenant=Tenant.NOBODY if free else Tenant.GIVEN if proven else Tenant.ADOPTED,
+            job=model.Job.NONE if self.job is None else model.Job.WORKS,
+            tenant=Tenant.NOBODY if free else Tenant.GIVEN if mind.proven is not None else Tenant.ADOPTED,
         )
 
     def compare(self, before: model.State | None, verb: Verb, role: str, code: int, starts: int) -> None:

@@ -14,7 +14,7 @@ from tests.lifecycles.site import START
 
 _PARTS = ('systems', 'bmcs', 'components', 'settings')
 _OF_SITE = ('hostile', 'keeps_time', 'accepted', 'open_since', 'foul', 'evil', 'away', 'cut', 'deaf')
-_OF_WORLD = ('given', '_due', 'starts')
+_OF_WORLD = ('given', '_due', 'starts', 'offered')
 _NEVER = frozenset(
     {'id', 'uuid', 'created_at', 'updated_at', 'traits', 'tags', 'version', 'chassis_id', 'allocation_id', 'conductor_affinity'}
 )

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.exploration import model
+from tests.exploration.paths import Search
 
 GIVEN = 'BAREMETAL_ACC_EXPLORATION'
 HERE = Path(__file__).parent
@@ -61,6 +62,26 @@ def run(items: Iterable[str], folder: Path, seconds: float, processes: int) -> i
     return sum(process.wait() != 0 for process in began)
 
 
+def edges(folder: Path, until: float, processes: int) -> tuple[Search, int]:
+    """Expand all states that can be reached, level by level; how many processes failed.
+
+    :param until: after which nothing more is begun, in seconds of the monotonic clock.
+    """
+    search, failed = Search(), 0
+    while search.level:
+        items = {f'edges:{path}': path for path in search.level}
+        known = {one['item'] for one in done(folder)}
+        left = [item for item in items if item not in known]
+        if left:
+            failed += run(left, folder, until - time.monotonic(), processes)
+        found = {items[one['item']]: one['found'] for one in done(folder) if one['item'] in items}
+        if failed or len(found) < len(items):
+            break
+        search.expanded({path: what for path, what in found.items() if what is not None})
+        print(f'{len(search.reached):,} states, {len(search.edges):,} edges, {len(search.level)} to expand', flush=True)
+    return search, failed
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog='python -m tests.exploration.soak', description=__doc__.splitlines()[0])
@@ -70,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument('--model', type=int, default=100_000, metavar='N', help='sequences on the pure model')
     parser.add_argument('--seed', type=int, default=1, help='of the first sequence')
     parser.add_argument('--processes', type=int, default=2)
-    parser.add_argument('--only', metavar='ITEM', help='play this alone: sequence:SEED, or pairs:STATE/REQUEST')
+    parser.add_argument('--only', metavar='ITEM', help='play this alone: sequence:SEED, pairs:STATE/REQUEST or edges:PATH')
     given = parser.parse_args(argv)
     given.folder.mkdir(parents=True, exist_ok=True)
     commit = subprocess.run(['git', 'rev-parse', '--short', 'HEAD'], capture_output=True, text=True, check=False).stdout.strip()
@@ -92,7 +113,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     left = [item for item in items if item not in known]
     print(f'{len(items) - len(left)} of {len(items)} things were done before, in {given.folder}', flush=True)
     failed = run(left, given.folder, given.seconds, given.processes)
-    found = [one for one in done(given.folder) if one['item'] in set(items)]
+    search, more = edges(given.folder, began + given.seconds, given.processes)
+    failed += more
+    asked = set(items)
+    found = [one for one in done(given.folder) if one['item'] in asked or one['item'].startswith('edges:')]
     figures: Counter[str] = Counter()
     for one in found:
         figures += Counter(one['figures'])
@@ -101,7 +125,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong = [one for one in found if one['wrong']]
     for one in wrong:
         print(f'WRONG in {one["item"]}: ' + '\n'.join(one['wrong'].splitlines()[:STORY]))
-    print(f'{time.monotonic() - began:.0f} s; {len(items) - len(found)} things are left; {len(wrong)} went wrong')
+    print(
+        f'{len(search.edges):,} edges between {len(search.reached):,} states, {len(search.level)} of which are left to expand; '
+        f'{search.strayed} paths led elsewhere when they were gone again'
+    )
+    left_over = len(asked - {one['item'] for one in found})
+    print(f'{time.monotonic() - began:.0f} s; {left_over} other things are left; {len(wrong)} went wrong')
     return 1 if wrong or failed else 0
 
 

@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.exploration.pairs import PairPlayer
+from tests.exploration.edges import EdgePlayer
 
 GIVEN = 'BAREMETAL_ACC_EXPLORATION'
 """Environment variable: JSON with ``items``, ``seconds`` and ``file``."""
 
 
-class Worker(PairPlayer):
+class Worker(EdgePlayer):
     """Plays items."""
 
     def test_what_was_given(self) -> None:
@@ -27,11 +27,14 @@ class Worker(PairPlayer):
         for item in given['items']:
             if time.monotonic() > end:
                 return
-            began, wrong = time.monotonic(), None
+            began, wrong, found = time.monotonic(), None, None
             kind, _, what = item.partition(':')
             try:
                 if kind == 'pairs':
                     self.pairs(*what.split('/'))
+                elif kind == 'edges':
+                    self._reached = None
+                    found = self.expand(what)
                 else:
                     self._reached = None  # the next pair begins on a node of its own
                     self.play(int(what))
@@ -41,6 +44,7 @@ class Worker(PairPlayer):
                 story = '\n'.join(getattr(self, 'story', ()))
                 wrong = f'the world fails: {type(exc).__name__}: {exc}\n{story}'
             figures = getattr(self, 'figures', Counter())
-            line = {'item': item, 'seconds': round(time.monotonic() - began, 2), 'wrong': wrong, 'figures': dict(figures)}
+            took = round(time.monotonic() - began, 2)
+            line = {'item': item, 'seconds': took, 'wrong': wrong, 'figures': dict(figures), 'found': found}
             with Path(given['file']).open('a') as stream:
                 stream.write(json.dumps(line) + '\n')

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.exploration import model
+from tests.exploration.edges import EdgePlayer
+from tests.exploration.paths import Search, parted
 from tests.exploration.play import Player
 from tests.exploration.seeded import KINDS, Seeded, certificate_of_the_tenant_before
 from tests.exploration.world import World
@@ -81,6 +83,35 @@ def test_no_sequence_of_the_model_breaks_the_promise() -> None:
     """Each step is asked once; the model is a small one, all of whose states are reached."""
     seen = model.soak(5_000, 1)
     assert 100 < seen <= len({state for state, _ in model.reachable()})
+
+
+def test_the_search_goes_on_from_each_state_once() -> None:
+    """By the first path that leads there; what leads to another state when it is gone again is counted."""
+    search = Search()
+    search.expanded({'': ('a', {'left': 'b', 'right': 'c', 'stay': 'a'})})
+    assert ['left', 'right'] == search.level
+    search.expanded({'left': ('b', {'right': 'c', 'on': 'd'}), 'right': ('x', {'left': 'a'})})
+    assert ['left > on'] == search.level
+    assert ['left', 'on'] == parted(search.level[0])
+    assert {'a': '', 'b': 'left', 'c': 'right', 'd': 'left > on', 'x': 'right'} == search.reached
+    assert ('b', 'right', 'c') in search.edges
+    assert 6 == len(search.edges)
+    assert 1 == search.strayed
+
+
+class TestEdges(EdgePlayer):
+    """Everything that can be done in one state."""
+
+    def test_what_leads_from_a_clean_machine(self) -> None:
+        """Requests are done and refused, a deploy hands it over, and a host that wakes shows."""
+        here, found = self.expand('provide > time passes')
+        assert 'available, on, holds, closed, none, nobody' == here
+        assert 'active, on, holds, closed, none, given' == found['deploy']
+        assert 'available, off, holds, closed, none, nobody' == found['the host goes off']
+        assert 'available, on, foul, lost, none, nobody' == found['the BMC loses the locks quickly']
+        assert 'rescue' not in found  # Ironic by itself refuses that
+        assert self.figures['requests done']
+        assert self.figures['requests refused']
 
 
 class TestKnown(SeededCase):

@@ -31,7 +31,7 @@ from baremetal_acc.bmc import wait
 from baremetal_acc.emulator.parts import Power
 from baremetal_acc.errors import AccError
 from baremetal_acc.model.custody import Origin
-from baremetal_acc_ironic import certificate, fitness, host_start, left_off, outcome, watch, work
+from baremetal_acc_ironic import certificate, fitness, host_start, left_off, outcome, untended, watch, watch_states, work
 from baremetal_acc_ironic import node as memory
 from tests.exploration.machine import EROT, GPU, MODEL, WANTED, SiteTime, TrueSite, file_of
 from tests.ironic.api import LESSEE, OWNER
@@ -78,7 +78,7 @@ class Violation(AssertionError):
 class Given:
     """A hand-over.
 
-    :ivar wrong: why nobody should have got it, at that moment.
+    :ivar wrong: why nobody should have got it, at that moment; without the bytes of a machine that never was ours to offer.
     :ivar certified: with a certificate that holds.
     :ivar how: by which state of Ironic.
     """
@@ -146,24 +146,28 @@ class World(HonestCase, Reborn):
 
     def _tell_unexpected(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The product logs errors that it does not expect, and goes on. Here they are told."""
-        abandon, run = work._abandon, watch._Round.run
+        abandon = work._abandon
 
         def abandoned(task: Any, why: str) -> None:
             if why.startswith('unexpected '):
                 self.wrong(f'a job ends by an {why}')
             abandon(task, why)
 
-        def watched(one: Any) -> None:
-            try:
-                run(one)
-            except (AccError, exception.IronicException):
-                raise
-            except Exception as exc:
-                self.wrong(f'a round of the watch ends by an unexpected {type(exc).__name__}: {exc}')
-                raise
+        def watching(run: Callable[[Any], None]) -> Callable[[Any], None]:
+            def watched(one: Any) -> None:
+                try:
+                    run(one)
+                except (AccError, exception.IronicException):
+                    raise
+                except Exception as exc:
+                    self.wrong(f'a round of the watch ends by an unexpected {type(exc).__name__}: {exc}')
+                    raise
+
+            return watched
 
         monkeypatch.setattr(work, '_abandon', abandoned)
-        monkeypatch.setattr(watch._Round, 'run', watched)
+        for kind in (watch._Round, untended.Round):
+            monkeypatch.setattr(kind, 'run', watching(kind.run))
 
     @property
     def site(self) -> TrueSite:
@@ -201,6 +205,7 @@ class World(HonestCase, Reborn):
         self.dead = False
         self.refused: str | None = None
         self.starts = 0
+        self.offered = False
         place = self.site
         place.begin()
         place.told = self.tell
@@ -284,6 +289,7 @@ class World(HonestCase, Reborn):
         """A node has come from one provision state to another."""
         now = task.node.provision_state
         self._moves.append((before, now))
+        self.offered |= now == states.AVAILABLE
         self.tell(f'  {before} -> {now}')
         if now == states.ACTIVE and before in FLOWS_TO_TENANT:
             self.judge_hand_over(task, before)
@@ -300,7 +306,11 @@ class World(HonestCase, Reborn):
             certified = False
         else:
             certified = True
-        self.given = Given(self.site.machine.clock.now(), wrong, certified, how)
+        known = wrong
+        if how == states.ADOPTING and not self.offered:
+            # Whoever has it had it before us, and the operator says so: its paths are ours to answer for, its bytes are not.
+            known = [w for w in wrong if 'bytes' not in w]
+        self.given = Given(self.site.machine.clock.now(), known, certified, how)
         self.figures['hand-overs'] += 1
         self.figures['certified hand-overs'] += certified
         self.tell(f'hand-over from {how}, certified: {certified}, {wrong}')
@@ -424,7 +434,7 @@ class World(HonestCase, Reborn):
             self._run(lambda: firmware.recover_jobs(self.service, self.context))
         if memory.proven(info) or memory.certified(info):
             self._run(lambda: firmware.end_proofs(self.service, self.context))
-        if self._is_due('watch', 15.0) and self.node.provision_state in watch.STATES:
+        if self._is_due('watch', 15.0) and self.node.provision_state in watch_states.WATCHED:
             self._run(lambda: watch.hand_out(self.service, self.context, work.now()))
         projects = {what for what, who in (('owned', self.node.owner), ('leased', self.node.lessee)) if who is not None}
         if not projects <= memory.projects_met(info):
