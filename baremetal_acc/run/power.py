@@ -57,6 +57,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                     return job
                 item = _asked(job, position, action, tools, bmc, before)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
+            _wait_for_updates(bmc, action, stuck_tasks(job))
             switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
             _wait_for_updates(bmc, action, stuck_tasks(job))

@@ -25,6 +25,7 @@ class Bmc:
 
     def __init__(self, last='2026-11-21T00:00:00Z', tasks=(), lost=False):
         self.last, self.tasks, self.lost, self.resets, self.away = last, tasks, lost, [], False
+        self.host, self.switched = PowerState.ON, []
 
     def active_tasks(self):
         return self.tasks
@@ -37,7 +38,10 @@ class Bmc:
     def power(self, ref):
         if ref == MANAGER:
             raise AssertionError('a Manager has no power button')
-        return PowerState.ON
+        return self.host
+
+    def set_power(self, ref, wanted):
+        self.switched.append((ref, wanted))
 
     def reset(self, ref, kind):
         self.resets.append((ref, kind))
@@ -52,7 +56,7 @@ def job_of(purpose=ResetPurpose.ENFORCE, system=MANAGER, kind=ResetKind.BMC_RESE
 
 def asked(bmc, job):
     stored = []
-    tools = SimpleNamespace(save=stored.append, patience=Patience(), ramdisk=False, polling=None)
+    tools = SimpleNamespace(save=stored.append, patience=Patience(), ramdisk=False, polling=None, power_changed=lambda *_: None)
     after = reset(job, 0, job.items[0].action, None, tools, {'host': bmc}, v.NOW)
     return after, stored
 
@@ -104,6 +108,20 @@ def test_no_bmc_is_reset_under_an_update():
     with pytest.raises(BmcBusy, match='still runs'):
         asked(bmc, job_of())
     assert [] == bmc.resets
+
+
+def test_no_host_that_went_off_by_itself_is_powered_on_under_an_update():
+    """What is written then may end in a card that does not start: lives 20261126240587 and 20261126283102."""
+    task = SimpleNamespace(ref=v.ref('Tasks/1'), raw='Running')
+    bmc = Bmc(tasks=(task,))
+    bmc.host = PowerState.OFF
+    job = job_of(system=v.SYSTEM, kind=ResetKind.POWER_CYCLE)
+    with pytest.raises(BmcBusy, match='still runs'):
+        asked(bmc, job)
+    assert [] == bmc.switched
+    bmc.tasks = ()
+    asked(bmc, job)
+    assert [(v.SYSTEM, PowerState.ON)] == bmc.switched
 
 
 @pytest.mark.parametrize('error', [BmcBusy(bmc='host', what='503'), BmcNotAuthorised(bmc='host', what='401')])
