@@ -21,6 +21,7 @@ class Standing:
 
     :ivar state: its provision state.
     :ivar claimed: an instance is put down for it, whether or not its deployment has begun.
+    :ivar exposed: somebody may have written its cards since they were cleaned: no deploy of it passes.
     :ivar said: a step of ours has said in this cleaning what is on offer, or is about to.
     """
 
@@ -28,6 +29,7 @@ class Standing:
     maintenance: bool = False
     retired: bool = False
     claimed: bool = False
+    exposed: bool = False
     said: bool = False
 
 
@@ -49,6 +51,8 @@ def unfit(standing: Standing) -> str | None:
         return None if standing.said else 'it is being cleaned, and was not verified yet'
     if standing.state != AVAILABLE:
         return f'it is in state {standing.state}'
+    if standing.exposed:
+        return 'its host ran beside open cards, and it was not cleaned since'
     return 'an instance is put down for it' if standing.claimed else None
 
 

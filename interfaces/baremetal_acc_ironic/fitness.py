@@ -179,6 +179,7 @@ def _standing(state: str, maintenance: Any, retired: Any, instance: str | None, 
         maintenance=bool(maintenance),
         retired=bool(retired),
         claimed=instance is not None,
+        exposed=memory.exposed(info),
         said=state in FLOWS and _said(info or {}),
     )
 

@@ -495,6 +495,8 @@ def store(node: Any, memory: Memory) -> None:
         value['watched'] = memory.watched.lifecycle
     if memory.handed is not None:
         value['handed'] = memory.handed
+    if memory.exposed:
+        value['exposed'] = True
     if memory.ways:
         value['ways'] = encode(tuple(sorted(memory.ways)))
     if memory.taken is not None:
@@ -600,6 +602,12 @@ def certified(driver_internal_info: Any) -> bool:
     stored = (driver_internal_info or {}).get(KEY)
     kept = stored.get('certificate') if isinstance(stored, dict) else None
     return isinstance(kept, dict) and not kept.get('superseded')
+
+
+def exposed(driver_internal_info: Any) -> bool:
+    """Whether somebody may have written a card of a node since it was cleaned; cheap, for periodics."""
+    stored = (driver_internal_info or {}).get(KEY)
+    return isinstance(stored, dict) and stored.get('exposed') is True
 
 
 def projects_met(driver_internal_info: Any) -> frozenset[str]:

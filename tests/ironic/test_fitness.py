@@ -174,6 +174,22 @@ class TestNotFit(FitnessCase):
         self.round()
         assert ([GPU, GPU], []) == (self.offers(), self.asked)
 
+    def test_a_host_that_ran_beside_an_open_card_takes_it_off_the_shelf_until_it_is_cleaned(self) -> None:
+        """Nobody has had the node, and the watch has found it: no deploy would pass, and none is to be sent there."""
+        self.cleaned()
+        card = min(c.accelerator for c in self.mind.custody.cards)
+        memory.store(self.node, replace(self.mind, exposed=frozenset({card})))
+        before = self.requests()
+        self.round()
+        assert ([], before) == (self.offers(), self.requests())
+        assert 'its host ran beside open cards' in self.history()[-1]
+        for _ in range(2):
+            self.round()
+            assert ([], []) == (self.asked, self.offers())
+        self.change(provision_state=states.MANAGEABLE)
+        self.cleaned()
+        assert frozenset() == self.mind.exposed
+
     def test_an_adopted_node_offers_nothing(self) -> None:
         """It was on the shelf when somebody adopted it: no step of ours runs then."""
         self.cleaned()
