@@ -155,8 +155,11 @@ class World(HonestCase, Reborn):
 
         def watching(run: Callable[[Any], None]) -> Callable[[Any], None]:
             def watched(one: Any) -> None:
+                power = self.site.host.power
+                self.figures['rounds of the watch'] += 1
                 try:
                     run(one)
+                    self.figures['hosts that the watch powers off'] += power is Power.ON and self.site.host.power is Power.OFF
                 except (AccError, exception.IronicException):
                     raise
                 except Exception as exc:
