@@ -252,6 +252,12 @@ class Connection(Protocol):
         :raises BmcError: they could not be asked.
         """
 
+    def tasks(self) -> Sequence[TaskReading]:
+        """Tasks that still run, and those that have ended and that the BMC still shows.
+
+        :raises BmcError: they could not be asked.
+        """
+
     def power(self, system: Ref) -> PowerState:
         """Power state of a System, read now.
 

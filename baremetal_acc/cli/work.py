@@ -148,7 +148,13 @@ def look(
     lifecycle = state.lifecycle + (1 if request.new_lifecycle else 0)
     now = datetime.now(UTC)
     signing: list[bool] = []
-    inventory = run.observe(target, tools, now, looked=lambda looks, _: signing.extend(seen.measures for seen in looks))
+    inventory = run.observe(
+        target,
+        tools,
+        now,
+        tasks=request.verb is Verb.APPLY,
+        looked=lambda looks, _: signing.extend(seen.measures for seen in looks),
+    )
     state = meanwhile(state, inventory)
     if request.forget_vanished:
         there = {a.id for a in inventory.accelerators}
@@ -196,7 +202,7 @@ def look(
             kept = tuple(unseen.notes(inventory, tools.baseline, target.node, devices))
             # Who reads that nothing is to be done takes all for good, so it is judged as verify does.
             if _has_to_sign(inventory, target, tools, offered=any(signing)):
-                inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
+                inventory = run.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
                 chains = custody_of(inventory, target, tools, state, lifecycle)
                 verdict = judge(inventory, chains, target, tools, state, lifecycle)
             unmet = (*relevant(Verb.APPLY, verdict, devices), *(f for f in verdict.unmet if f.subject == JOB))
@@ -316,7 +322,7 @@ def judged(using: Session, entry: TargetEntry, tools: Tools, target: Target | Ac
         raise target
     state = using.store.read(entry.name)
     tools = replace(tools, known=frozenset(state.known))
-    inventory = run.observe(target, tools, datetime.now(UTC), measure=True)
+    inventory = run.observe(target, tools, datetime.now(UTC), measure=True, tasks=True)
     kept = custody_of(inventory, target, tools, state, state.lifecycle)
     verdict = judge(inventory, kept, target, tools, state, state.lifecycle)
     if custody.breaks(state.custody, kept):

@@ -206,14 +206,28 @@ class CardCustody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownUpdates:
+    """The updates that a BMC has shown among its tasks when all that it had to do with was read last.
+
+    :ivar marks: a digest of each, sorted.
+    """
+
+    bmc: BmcName
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Custody:
     """The custody of the cards of one machine, sorted by their identities.
 
     :ivar dependable: the Systems whose BMC was seen to set the time of the last reset when the host was started, sorted.
+    :ivar updates: by BMC those that are known, sorted. Of a BMC that is not here nothing is known: it was not asked yet, or we
+        have written to it since.
     """
 
     cards: tuple[CardCustody, ...] = ()
     dependable: tuple[Ref, ...] = ()
+    updates: tuple[KnownUpdates, ...] = ()
 
     def of(self, accelerator: AcceleratorId) -> CardCustody:
         """What is kept of a card; of one that is not known, nothing."""

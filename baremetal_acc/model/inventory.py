@@ -106,6 +106,8 @@ class TaskReading:
     :ivar percent: PercentComplete, 0 to 100, or None.
     :ivar message: the BMC's last message, shortened.
     :ivar may_write: it may write firmware; False where the BMC says that it is something else.
+    :ivar is_update: the BMC says that it writes, or has written, firmware. Many say nothing of what a task is for.
+    :ivar started: StartTime as the BMC says it, or None.
     """
 
     ref: Ref
@@ -114,6 +116,8 @@ class TaskReading:
     percent: int | None = None
     message: str | None = None
     may_write: bool = True
+    is_update: bool = False
+    started: str | None = None
 
 
 class Way(StrEnum):
@@ -203,6 +207,7 @@ class BmcFacts:
     :ivar power: of the System that the target hands out (of the DPU's own System for a DPU's BMC).
     :ivar system: that System.
     :ivar active_tasks: tasks that still run.
+    :ivar ended_tasks: those that do not any more, and that it still shows; None where nobody has asked for tasks.
     :ivar accounts: who may log in; None where the driver does not ask.
     :ivar last_reset: of that System, and so is all that follows it: as of :class:`HostReading`.
     """
@@ -216,6 +221,7 @@ class BmcFacts:
     system: Ref | None = None
     power: PowerState = PowerState.UNKNOWN
     active_tasks: tuple[TaskReading, ...] = ()
+    ended_tasks: tuple[TaskReading, ...] | None = None
     accounts: Accounts | None = None
     last_reset: str | None = None
     boot_progress: str | None = None

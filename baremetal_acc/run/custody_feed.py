@@ -25,7 +25,7 @@ from baremetal_acc.model.job import (
 )
 from baremetal_acc.model.lock import Engagement, Scope
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
-from baremetal_acc.planning import custody, custody_rules
+from baremetal_acc.planning import custody, custody_rules, updates
 from baremetal_acc.run.host_polling import HostPoll
 from baremetal_acc.run.tools import Target, Tools
 
@@ -98,7 +98,8 @@ def after_reading(job: Job, inventory: Inventory, target: Target, tools: Tools, 
         by=by,
     )
     kept = custody_rules.measured(kept, inventory, tools.baseline, target.node, tools.catalogue)
-    return replace(job, custody=kept)
+    # A BMC may have tasks of its own for what we write to it, so that here nothing is judged.
+    return replace(job, custody=_with_updates_learnt(kept, inventory))
 
 
 def after_poll(job: Job, poll: HostPoll, tools: Tools) -> Job:
@@ -132,9 +133,16 @@ def after_foreign_writes(job: Job, tasks: Mapping[BmcName, Ref], now: datetime) 
 
 
 def with_foreign_writes(kept: Custody, inventory: Inventory) -> Custody:
-    """The custody after a reading, by no job of ours, of which tasks the BMCs still run."""
-    tasks = {facts.name: t.ref for facts in inventory.bmcs for t in facts.active_tasks if t.may_write}
-    return _written_by_others(kept, tasks, inventory.at)
+    """The custody after a reading, by no job of ours, of the tasks of the BMCs: those that run, and updates that have ended."""
+    ended = {facts.name: ref for facts in inventory.bmcs if (ref := updates.new(kept, facts)) is not None}
+    running = {facts.name: t.ref for facts in inventory.bmcs for t in facts.active_tasks if t.may_write}
+    return _with_updates_learnt(_written_by_others(kept, ended | running, inventory.at), inventory)
+
+
+def _with_updates_learnt(kept: Custody, inventory: Inventory) -> Custody:
+    for facts in inventory.bmcs:
+        kept = updates.learnt(kept, facts)
+    return kept
 
 
 def _written_by_others(kept: Custody, tasks: Mapping[BmcName, Ref], now: datetime) -> Custody:
@@ -153,6 +161,7 @@ def after_writes(before: Job, job: Job, now: datetime) -> Job:
     """
     kept = custody.broken(job.custody, sorted(job.suspect), BreakCause.EXPOSED, now)
     kept = custody.opened(kept, _opened(job) - _opened(before))
+    kept = updates.forgotten(kept, _written_to(job) - _written_to(before))
     for accelerator in sorted(job.devices):
         items, earlier = _writes(job, accelerator), _writes(before, accelerator)
         failed = [i for i in items if i.state is ItemState.FAILED]
@@ -186,6 +195,11 @@ def _writes(job: Job, accelerator: AcceleratorId) -> tuple[Item, ...]:
         for i in job.items
         if isinstance(i.action, Flash | Program) and i.action.accelerator == accelerator and not i.restoring
     )
+
+
+def _written_to(job: Job) -> frozenset[BmcName]:
+    """The BMCs that the job has sent an image to, or may have, also to put something back."""
+    return frozenset(i.action.ref.bmc for i in job.items if isinstance(i.action, Flash | Program) and i.state.begun)
 
 
 def _begun(items: tuple[Item, ...]) -> bool:

@@ -50,7 +50,14 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     patient = now - last <= tools.patience.settle and now <= job.deadline
     try:
         inventory, verdict = check(
-            target, tools, job.engagements, now, lifecycle=job.lifecycle, flow=_strict(job), measure=_measures(job)
+            target,
+            tools,
+            job.engagements,
+            now,
+            lifecycle=job.lifecycle,
+            flow=_strict(job),
+            measure=_measures(job),
+            tasks=any(isinstance(i.action, Flash | Program) and i.state.begun for i in job.items),
         )
     except AccError as exc:
         ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline

@@ -17,7 +17,7 @@ from baremetal_acc.decide.verify import verify
 from baremetal_acc.errors import BmcError
 from baremetal_acc.locks.api import Mechanism
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.inventory import Gap, Inventory
+from baremetal_acc.model.inventory import Gap, Inventory, TaskState
 from baremetal_acc.model.job import Finding, Flow, Verdict
 from baremetal_acc.model.lock import Engagement, LockReading, Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState, SignedMeasurements
@@ -39,7 +39,7 @@ def observe(
 ) -> Inventory:
     """Look at every BMC of a target at once, over sessions opened for this look, and read every lock.
 
-    :param tasks: read which tasks the BMCs still run, too. Only who wants to write needs to know.
+    :param tasks: read the tasks of the BMCs, too. Who wants to write needs to know, and who hands over.
     :param measure: let devices sign what they run, too. It takes seconds for each; a quick look does without.
     :param looked: told what the inventory was made of; what was read can still be asked for, and nothing more.
     :raises BmcError: a BMC cannot be spoken to at all. What fails in part is a gap of the inventory.
@@ -76,13 +76,15 @@ def observe(
 
 
 def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ...]]:
-    """A look with the tasks that still run; a BMC that cannot tell them leaves a gap."""
+    """A look with the tasks; a BMC that cannot tell them leaves a gap."""
     try:
-        active = tuple(connection.active_tasks())
+        found = tuple(connection.tasks())
     except BmcError as exc:
         place = Ref(bmc=look.facts.name, uri=exc.uri or '/')
         return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
-    return replace(look, facts=replace(look.facts, active_tasks=active)), ()
+    active = tuple(t for t in found if t.state is TaskState.ACTIVE)
+    ended = tuple(t for t in found if t.state is not TaskState.ACTIVE)
+    return replace(look, facts=replace(look.facts, active_tasks=active, ended_tasks=ended)), ()
 
 
 def _read_locks(
@@ -177,7 +179,7 @@ def check(
 
     :param starting: a System that is about to be started: what comes in force with that counts.
     :param measure: let devices sign what they run. Who leaves it out has another look to rely on.
-    :param tasks: read which tasks the BMCs still run, too.
+    :param tasks: read the tasks of the BMCs, too.
     :raises BmcError: a BMC cannot be spoken to.
     """
     inventory = observe(target, tools, now, measure=measure, tasks=tasks)

@@ -205,7 +205,7 @@ class Clock:
             raise
 
 
-_READS = frozenset({'look', 'component', 'task', 'active_tasks', 'power', 'host', 'last_reset'})
+_READS = frozenset({'look', 'component', 'task', 'active_tasks', 'tasks', 'power', 'host', 'last_reset'})
 
 _NEITHER = frozenset({'address', 'session', 'close'})
 """Everything else writes."""

@@ -180,15 +180,23 @@ class TestStrangers(CustodyCase):
 
     parameters: Mapping[str, Any] = CustodyCase.parameters | {'flash_seconds': 6.0}
 
-    def push_evil(self) -> None:
-        """Send firmware of somebody else, under the version that the rules want, to one card; its lock is closed again."""
+    def push_evil(self, *, ended: bool = False) -> None:
+        """Send firmware of somebody else, under the version that the rules want, to one card; its lock is closed again.
+
+        :param ended: when the update has ended; else it runs on.
+        """
         self.set_locks(closed=False)
         stranger = Client(self.machine.bmcs['host'])
         answer = stranger.push('/redfish/v1/UpdateService/FirmwareInventory/HGX_FW_GPU_0', EVIL)
         assert 202 == answer.status_code, answer.text
+        task, wanted = answer.json()['@odata.id'], 'Completed' if ended else 'Running'
         time.sleep(0.3)
+        deadline = time.monotonic() + 60
+        while wanted != (state := stranger.get(task)['TaskState']):
+            assert 'Running' == state
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
         self.set_locks(closed=True)
-        assert 'Running' == stranger.get(answer.json()['@odata.id'])['TaskState']
 
     def test_a_foreign_write_that_runs_when_a_cleaning_begins_breaks_the_chain_and_is_written_over(self) -> None:
         """Which card it is for its BMC need not say: none is taken for what it was."""
@@ -209,6 +217,21 @@ class TestStrangers(CustodyCase):
         assert states.DEPLOYFAIL == self.settle()
         assert {BreakCause.FOREIGN_WRITE} == self.causes()
         assert 'something that is not ours' in self.node.last_error, self.node.last_error
+
+    def test_a_foreign_write_that_has_ended_unseen_breaks_the_chain_and_is_written_over(self) -> None:
+        """The card shows the right version, and nobody looked while it was written: the BMC still has the task."""
+        self.to_available()
+        assert {None} == self.causes()
+        self.push_evil(ended=True)
+        self.deploy()
+        assert states.DEPLOYFAIL == self.settle()
+        assert {BreakCause.FOREIGN_WRITE} == self.causes()
+        self.node.provision_state = states.MANAGEABLE
+        self.node.save()
+        self.clean()
+        assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert "the operator's" == self.cards_run()
+        assert {None} == self.causes()
 
 
 class TestAccepted(StartCase):

@@ -11,7 +11,7 @@ import io
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
@@ -498,9 +498,17 @@ class Connection:
         return TaskReading(ref=ref, state=state, raw=task.state.value, percent=self.site.machine.percent(task))
 
     def active_tasks(self) -> list[TaskReading]:
+        return [r for r in self.tasks() if r.state is TaskState.ACTIVE]
+
+    def tasks(self) -> list[TaskReading]:
         self.site.reach(self.bmc)
-        refs = [Ref(bmc=self.bmc, uri=f'/redfish/v1/TaskService/Tasks/{n}') for n in self.site.machine.bmcs[self.bmc].tasks]
-        return [r for r in map(self.task, refs) if r.state is TaskState.ACTIVE]
+        machine = self.site.machine
+        found = []
+        for number, task in machine.bmcs[self.bmc].tasks.items():
+            if not task.gone:
+                reading = self.task(Ref(bmc=self.bmc, uri=f'/redfish/v1/TaskService/Tasks/{number}'))
+                found.append(replace(reading, is_update=True, started=machine.clock.wall(task.created)))
+        return found
 
     def _system(self, ref: Ref) -> Any:
         self.site.reach(self.bmc)

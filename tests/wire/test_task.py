@@ -144,6 +144,7 @@ def test_active_tasks_leave_out_what_has_ended_or_vanished(bmc: Any) -> None:
     bmc.put(f'{TASKS}/2', TaskState='Completed', TaskStatus='OK')
     with bmc.connect() as connection:
         assert [TASK] == [t.ref for t in connection.active_tasks()]
+        assert [TaskState.ACTIVE, TaskState.SUCCEEDED] == [t.state for t in connection.tasks()]
     assert () == bmc.look().facts.active_tasks
 
 
@@ -165,6 +166,26 @@ def test_a_task_may_write_firmware_unless_it_was_asked_for_where_none_is_written
     bmc.put(TASK.uri, TaskState='Running', **payload)
     with bmc.connect() as connection:
         assert may_write is connection.task(TASK).may_write
+
+
+@pytest.mark.parametrize(
+    ('body', 'is_update'),
+    [
+        ({}, False),
+        ({'Payload': {'TargetUri': '/redfish/v1/UpdateService/update-multipart'}}, True),
+        ({'Payload': {'TargetUri': '/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate'}}, True),
+        ({'Payload': {'TargetUri': '/redfish/v1/ComponentIntegrity/GPU_0/Actions/X'}}, False),
+        ({'Payload': {'TargetUri': 7}, 'Messages': 7}, False),
+        ({'Messages': [7, {'MessageId': 7}, {'MessageId': 'Update.1.2.UpdateSuccessful'}]}, True),
+        ({'Messages': [{'MessageId': 'TaskEvent.1.0.TaskCompletedOK'}, {'Message': 'Update.'}]}, False),
+    ],
+)
+def test_a_task_is_an_update_where_the_bmc_says_so(bmc: Any, body: Any, is_update: bool) -> None:
+    """A task that may be one is not one: BMCs have tasks for logs and measurements, too."""
+    bmc.put(TASK.uri, TaskState='Completed', StartTime='2026-11-26T12:00:00Z', **body)
+    with bmc.connect() as connection:
+        found = connection.task(TASK)
+    assert (is_update, '2026-11-26T12:00:00Z') == (found.is_update, found.started)
 
 
 def test_a_task_that_cannot_be_understood_is_no_silence(bmc: Any) -> None:

@@ -376,6 +376,13 @@ class IpmiConnection:
                     raise
         return tuple(task for task in found if task is not None)
 
+    def tasks(self) -> Sequence[TaskReading]:
+        """As :meth:`active_tasks`: of a command that has ended nothing is kept.
+
+        :raises BmcError: they could not be asked; it names the controller.
+        """
+        return self.active_tasks()
+
     def _running(self, path: Path) -> TaskReading | None:
         status = self._as_may(path, hpm.status)
         if status is None or status.code != hpm.IN_PROGRESS:

@@ -216,6 +216,13 @@ class RedfishConnection:
 
         :raises BmcError: they could not be asked.
         """
+        return tuple(t for t in self.tasks() if t.state is TaskState.ACTIVE)
+
+    def tasks(self) -> Sequence[TaskReading]:
+        """Tasks that the BMC shows, without those that vanish while they are asked for.
+
+        :raises BmcError: they could not be asked.
+        """
         root = View.of(self._root, [])
         service = root.link('Tasks') or root.link('TaskService')
         if service is None:
@@ -230,7 +237,7 @@ class RedfishConnection:
             with contextlib.suppress(BmcAnswerInvalid):
                 places.append(reader.ref(link))  # a link off the BMC is no task of it
         found = [self._task_of(reader, place) for place in places]
-        return tuple(t for t in found if t.state is TaskState.ACTIVE)
+        return tuple(t for t in found if t.state is not TaskState.GONE)
 
     def _task_of(self, reader: Reader, ref: Ref) -> TaskReading:
         """A task as its collection has just brought it; BMCs keep a hundred old ones. Else it is read."""

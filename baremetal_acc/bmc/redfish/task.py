@@ -73,6 +73,20 @@ def _may_write(payload: View | None) -> bool:
     return place is None or not _NO_UPDATES & set(place.split('/'))
 
 
+def _is_update(view: View) -> bool:
+    """Whether a task says that it is an update of firmware: by what it was asked for, or by a message of its own.
+
+    Source: DSP8010 2025.4, Task v1_7_4, Payload.TargetUri; DSP8011, message registry Update.
+    """
+    payload = view.part('Payload')
+    place = None if payload is None else payload.literal('TargetUri')
+    if place is not None and 'UpdateService' in place.split('/'):
+        return True
+    found = view.body.get('Messages')
+    said_by = (m.get('MessageId') for m in (found if isinstance(found, list) else ()) if isinstance(m, dict))
+    return any(isinstance(one, str) and one.partition('.')[0] == 'Update' for one in said_by)
+
+
 def reading(view: View) -> TaskReading:
     """The reading of a Task resource."""
     task_state, task_status = view.literal('TaskState'), view.literal('TaskStatus')
@@ -84,6 +98,8 @@ def reading(view: View) -> TaskReading:
         percent=percent if percent is not None and 0 <= percent <= 100 else None,
         message=_last_message(view),
         may_write=_may_write(view.part('Payload')),
+        is_update=_is_update(view),
+        started=view.literal('StartTime'),
     )
 
 

@@ -351,6 +351,38 @@ def test_what_a_bmc_has_for_a_write_of_ours_breaks_nothing():
     assert None is chain(job).broken
 
 
+class Keeping(Connection):
+    """A BMC that keeps its tasks, and those of somebody else."""
+
+    theirs = ()
+
+    def tasks(self):
+        ended = [t for t in (*self.machine.tasks, *type(self).theirs) if not self.machine.tasks.get(t)]
+        kept = [TaskReading(ref=r, state=TaskState.SUCCEEDED, raw='Completed/OK', is_update=True) for r in ended]
+        return [*(replace(t, is_update=True) for t in self.active_tasks()), *kept]
+
+
+def test_our_own_updates_are_known_after_a_job_and_those_of_somebody_else_break_a_chain():
+    """Which of them the BMC shows by the next reading."""
+    kind = type('Theirs', (Keeping,), {})
+    bench = bench_of(kind, machine=Machine(power=PowerState.OFF))
+    job, outcome = bench.run(job_of(bench))
+    assert isinstance(outcome, Done), outcome
+    assert bench.machine.tasks
+    assert [1] == [len(k.marks) for k in job.custody.updates]
+
+    def read_again(kept):
+        inventory = observe(bench.target, bench.tools, bench.now, tasks=True)
+        args = (bench.target, bench.tools, job.engagements)
+        return custody_feed.looked(kept, inventory, *args, lifecycle=v.LIFECYCLE, by=bench.now)
+
+    kept = read_again(job.custody)
+    assert kept.of(v.GPU).chain.broken is None
+    kind.theirs = (v.ref('Tasks/77'),)
+    broken = read_again(kept).of(v.GPU).chain.broken
+    assert (BreakCause.FOREIGN_WRITE, v.ref('Tasks/77')) == (broken.cause, broken.ref)
+
+
 def test_only_the_cards_that_a_bmc_shows_may_have_been_written_by_it():
     """A card behind another BMC is not; one that was read by an earlier version, which did not keep that, neither."""
     bench = Bench(machine=Machine(version=v.NEW))

@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tell from the tasks that a BMC shows whether somebody else has updated firmware since it was read last.
+
+A BMC keeps tasks that have ended, a hundred or so, until it restarts. An update that was not among them at the last reading,
+and that is none of ours, was somebody else's. What was read then is remembered; before we write to a BMC it is forgotten, so
+that the next reading learns our own updates, too, and judges nothing.
+
+Only tasks that say that they are updates count (:attr:`~baremetal_acc.model.inventory.TaskReading.is_update`): BMCs have tasks
+for logs and measurements, and many do not say what a task is for.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from baremetal_acc.model.custody import Custody, KnownUpdates
+from baremetal_acc.model.inventory import BmcFacts, TaskReading
+from baremetal_acc.model.ref import BmcName, Ref
+
+
+def new(custody: Custody, facts: BmcFacts) -> Ref | None:
+    """An update that has ended and is not known; None: there is none, or nobody has asked, or nothing was known before."""
+    known = _known(custody, facts.name)
+    if known is None:
+        return None
+    return next((t.ref for t in facts.ended_tasks or () if t.is_update and _mark(t) not in known.marks), None)
+
+
+def learnt(custody: Custody, facts: BmcFacts) -> Custody:
+    """The custody with all updates known that a BMC shows; as it was where nobody has asked."""
+    if facts.ended_tasks is None:
+        return custody
+    shown = (*facts.active_tasks, *facts.ended_tasks)
+    now = KnownUpdates(bmc=facts.name, marks=tuple(sorted({_mark(t) for t in shown if t.is_update})))
+    others = tuple(k for k in custody.updates if k.bmc != facts.name)
+    return replace(custody, updates=tuple(sorted((*others, now), key=lambda k: k.bmc)))
+
+
+def forgotten(custody: Custody, names: Iterable[BmcName]) -> Custody:
+    """The custody before we write to BMCs."""
+    gone = frozenset(names)
+    return replace(custody, updates=tuple(k for k in custody.updates if k.bmc not in gone))
+
+
+def _known(custody: Custody, name: BmcName) -> KnownUpdates | None:
+    return next((k for k in custody.updates if k.bmc == name), None)
+
+
+def _mark(task: TaskReading) -> str:
+    """Tells apart tasks, also of one number before and after a restart of the BMC. 32 bits are enough for a hundred."""
+    return hashlib.sha256(f'{task.ref.uri} {_moment(task.started)}'.encode()).hexdigest()[:8]
+
+
+def _moment(started: str | None) -> str:
+    """In UTC: a BMC whose time zone is changed shows the same moment otherwise."""
+    if started is None:
+        return ''
+    try:
+        at = datetime.fromisoformat(started)
+    except ValueError:
+        return started
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+
+
+__all__ = ['forgotten', 'learnt', 'new']
