@@ -59,14 +59,14 @@ def looked(
         if card.writing is not None:  # whoever wrote it was cut off
             kept = custody.write_failed(kept, card.accelerator, inventory.at, touched=True)
     now = custody.read(
-        kept,
+        # Before what is read goes on from the last reading: somebody has written since then.
+        with_foreign_writes(kept, inventory),
         custody.seen(inventory, tools.baseline, target.node, engagements, lifecycle=lifecycle),
         inventory.at,
         replace(_conditions(tools), ramdisk=False),
         absent_breaks=not _may_hide(inventory),
         by=by,
     )
-    now = with_foreign_writes(now, inventory)
     return custody_rules.measured(now, inventory, tools.baseline, target.node, tools.catalogue)
 
 

@@ -72,7 +72,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     # Why it failed is known; what is still open besides must be known too, the rest would only repeat the cause.
     unmet = verdict.unmet if not job.reasons else still_open if job.writing else ()
     wrong = restore.wrong(job, inventory)
-    if patient and changed and (wrong or any(_may_settle(f, job) for f in unmet)):
+    if patient and changed and (wrong or any(_may_settle(f, job, tools) for f in unmet)):
         return job
     for position, found in wrong.items():
         job = ended(job, position, ItemState.FAILED, now, found)
@@ -195,11 +195,11 @@ def _changes(item: Item) -> bool:
             return False
 
 
-def _may_settle(finding: Finding, job: Job) -> bool:
+def _may_settle(finding: Finding, job: Job, tools: Tools) -> bool:
     """The truth may still change by itself: a version or a card that is not back yet, a lock that could not be read."""
     if not job.demands_met and shows_another(finding) and not _written(finding, job):
         return False
-    if finding.subject == custody_rules.SUBJECT and not _written(finding, job):
+    if finding.subject == custody_rules.SUBJECT and (tools.attestor is None or not _written(finding, job)):
         return False  # no reading mends a chain, but what a card that was just written signs
     # Nobody pins a root meanwhile.
     return finding.state in (None, LockState.UNKNOWN, LockState.UNSUPPORTED) and NO_ROOTS not in finding.found

@@ -174,15 +174,33 @@ def test_a_host_that_nobody_could_see_for_longer_than_it_needs_to_start_breaks_t
     assert BreakCause.HOST_UNSEEN is chain(job).broken.cause
 
 
+class Skips(Connection):
+    """A BMC that skips an image of a version that the card has already, and says that it succeeded."""
+
+    def push(self, target, upload):
+        answer = super().push(target, upload)
+        self.machine.tasks[answer.ref] = 1
+        return answer
+
+
+def test_a_job_does_not_wait_for_a_card_to_sign_where_nothing_checks_what_it_signs():
+    """Else it would, until all has settled: nothing but that mends the chain of a write that is not evidenced."""
+    took = []
+    for attestor in (None, object()):
+        bench = bench_of(Skips, Machine(version=v.NEW))
+        rules = tuple(replace(rule, custody=CustodyDemand.REQUIRED) for rule in bench.baseline.rules)
+        bench.baseline = replace(bench.baseline, rules=rules)
+        bench.tools = replace(bench.tools, baseline=bench.baseline, attestor=attestor)
+        began = bench.now
+        job, outcome = bench.run(job_of(bench, again=True))
+        assert isinstance(outcome, Failed)
+        assert ['custody'] == [f.subject for f in job.verdict.unmet]
+        took.append(bench.now - began)
+    assert bench.tools.patience.settle <= took[1] - took[0]
+
+
 def test_a_write_at_the_same_version_begins_a_chain_only_where_it_is_seen_to_progress():
     """A BMC may skip an image of a version that the card has already, and says that it succeeded."""
-
-    class Skips(Connection):
-        def push(self, target, upload):
-            answer = super().push(target, upload)
-            self.machine.tasks[answer.ref] = 1
-            return answer
-
     for connection, cause in ((Connection, None), (Skips, BreakCause.WRITE_UNPROVEN)):
         bench = bench_of(connection, Machine(version=v.NEW))
         job, outcome = bench.run(job_of(bench, again=True))
@@ -379,8 +397,10 @@ def test_our_own_updates_are_known_after_a_job_and_those_of_somebody_else_break_
     kept = read_again(job.custody)
     assert kept.of(v.GPU).chain.broken is None
     kind.theirs = (v.ref('Tasks/77'),)
+    before, bench.now = bench.now, bench.now + timedelta(minutes=5)
     broken = read_again(kept).of(v.GPU).chain.broken
     assert (BreakCause.FOREIGN_WRITE, v.ref('Tasks/77')) == (broken.cause, broken.ref)
+    assert (before, bench.now) == (broken.since, broken.until)
 
 
 def test_only_the_cards_that_a_bmc_shows_may_have_been_written_by_it():
