@@ -370,6 +370,11 @@ class Memory:
         places = {_proves(e) for e in new}
         return replace(self, evidence=(*(e for e in self.evidence if _proves(e) not in places), *new))
 
+    def with_custody(self, kept: Custody) -> 'Memory':
+        """With that custody of its cards. A job that has not ended holds it, and what it holds is what is stored."""
+        job = self.job
+        return replace(self, custody=kept, job=job if job is None or job.ended else replace(job, custody=kept))
+
     def without_evidence_of(self, flow: Flow) -> 'Memory':
         """Without what was engaged in one flow."""
         return replace(self, evidence=tuple(e for e in self.evidence if e.flow != flow))

@@ -135,8 +135,8 @@ def start(task: Any, step: Step, given: Mapping[str, Any]) -> str | None:
         mind = handed.meanwhile(task, mind, inventory, tools, ramdisk=not _hold(task, flow))
         if step.writes_images and under_way(inventory):
             nothing = Plan(target=inventory.target, actions=())
-            kept = custody_feed.with_foreign_writes(mind.custody, inventory)
-            mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True, custody=kept)
+            mind = mind.with_custody(custody_feed.with_foreign_writes(mind.custody, inventory))
+            mind = replace(mind, job=_job(task, step, nothing, mind, flow), unplanned=True)
             memory.store(task.node, mind)
             outcome.told(task.node, f'{step.name} waits for what the BMC is doing: {", ".join(under_way(inventory))}')
         else:
@@ -384,7 +384,7 @@ def keep_custody(
     """
     kept = with_custody(replace(mind, job=None), inventory, target, with_tools, proof).custody
     if custody.breaks(mind.custody, kept):
-        memory.store(task.node, replace(memory.load(task.node), custody=kept))
+        memory.store(task.node, memory.load(task.node).with_custody(kept))
     return replace(mind, custody=kept)
 
 
@@ -557,7 +557,7 @@ def _plan_late(task: Any, mind: Memory, job: Job, clock: Clock) -> tuple[Memory,
     if tasks:
         kept = custody_feed.with_foreign_writes(mind.custody, inventory)
         if kept != mind.custody:
-            memory.store(task.node, replace(mind, custody=kept))
+            memory.store(task.node, mind.with_custody(kept))
         return None
     mind = drift.looked(task, mind, inventory, step.name)
     mind = handed.back(task, mind, inventory, tools, step.name)

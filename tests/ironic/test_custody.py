@@ -71,6 +71,13 @@ class CustodyCase(InterferenceCase):
                 item = f'/redfish/v1/UpdateService/FirmwareInventory/HGX_FW_GPU_{number}'
                 writer.patch(writer.fresh(item), {'WriteProtected': closed})
 
+    def edit_state(self, state: str) -> None:
+        """As an operator manages a node."""
+        self.node.refresh()
+        self.node.provision_state = state
+        self.node.target_provision_state = None
+        self.node.save()
+
     def locked(self) -> set[bool]:
         """Whether the cards are closed to the host: the machine's truth."""
         return {v for k, v in self.locks().items() if k.startswith('HGX_ERoT_GPU')}
@@ -167,13 +174,6 @@ class TestChain(CustodyCase):
         assert states.AVAILABLE == self.settle(), self.node.last_error
         assert "the operator's" == self.cards_run()
 
-    def edit_state(self, state: str) -> None:
-        """As an operator manages a node."""
-        self.node.refresh()
-        self.node.provision_state = state
-        self.node.target_provision_state = None
-        self.node.save()
-
 
 class TestStrangers(CustodyCase):
     """Somebody who shares nothing with us, and has the password of the BMC: a tool of a maker, a command line elsewhere."""
@@ -202,10 +202,14 @@ class TestStrangers(CustodyCase):
         """Which card it is for its BMC need not say: none is taken for what it was."""
         self.to_available()
         self.push_evil()
-        self.node.provision_state = states.MANAGEABLE
-        self.node.save()
+        self.machine.reset_log()
+        self.edit_state(states.MANAGEABLE)
         self.clean()
+        assert {BreakCause.FOREIGN_WRITE} == self.causes(), 'its BMC may have forgotten the task when it is done with it'
+        self.poll()
+        assert {BreakCause.FOREIGN_WRITE} == self.causes()
         assert states.AVAILABLE == self.settle(), self.node.last_error
+        assert 2 == len(self.written()), 'what was sent comes in force with the next start of the host'
         assert "the operator's" == self.cards_run()
         assert {None} == self.causes()
 
