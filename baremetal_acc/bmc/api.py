@@ -139,6 +139,7 @@ class Look:
     :ivar accelerators: with ``locks`` empty.
     :ivar reader: still open, for reading locks in the same look.
     :ivar measures: it has roots of trust that may sign what devices run.
+    :ivar machines: how many Systems of the BMC may be handed out, each as a target of its own.
     """
 
     facts: BmcFacts
@@ -147,6 +148,7 @@ class Look:
     gaps: tuple[Gap, ...]
     reader: Reader
     measures: bool = False
+    machines: int = 1
 
 
 class Connection(Protocol):

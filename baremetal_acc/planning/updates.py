@@ -54,14 +54,12 @@ def _mark(task: TaskReading) -> str:
 
 
 def _moment(started: str | None) -> str:
-    """In UTC: a BMC whose time zone is changed shows the same moment otherwise."""
-    if started is None:
-        return ''
+    """In UTC: a BMC whose time zone is changed shows the same moment otherwise. Empty where no offset says which moment it is."""
     try:
-        at = datetime.fromisoformat(started)
+        at = datetime.fromisoformat(started or '')
     except ValueError:
-        return started
-    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+        return ''
+    return at.astimezone(UTC).isoformat() if at.tzinfo is not None else ''
 
 
 __all__ = ['forgotten', 'learnt', 'new']

@@ -161,7 +161,7 @@ def after_writes(before: Job, job: Job, now: datetime) -> Job:
     """
     kept = custody.broken(job.custody, sorted(job.suspect), BreakCause.EXPOSED, now)
     kept = custody.opened(kept, _opened(job) - _opened(before))
-    kept = updates.forgotten(kept, _written_to(job) - _written_to(before))
+    kept = updates.forgotten(kept, _newly_written_to(before, job))
     for accelerator in sorted(job.devices):
         items, earlier = _writes(job, accelerator), _writes(before, accelerator)
         failed = [i for i in items if i.state is ItemState.FAILED]
@@ -197,9 +197,14 @@ def _writes(job: Job, accelerator: AcceleratorId) -> tuple[Item, ...]:
     )
 
 
-def _written_to(job: Job) -> frozenset[BmcName]:
-    """The BMCs that the job has sent an image to, or may have, also to put something back."""
-    return frozenset(i.action.ref.bmc for i in job.items if isinstance(i.action, Flash | Program) and i.state.begun)
+def _newly_written_to(before: Job, job: Job) -> frozenset[BmcName]:
+    """The BMCs that the job is about to send an image to, also to put something back."""
+    begun = [item.state.begun for item in before.items]
+    return frozenset(
+        item.action.ref.bmc
+        for position, item in enumerate(job.items)
+        if isinstance(item.action, Flash | Program) and item.state.begun and not (position < len(begun) and begun[position])
+    )
 
 
 def _begun(items: tuple[Item, ...]) -> bool:

@@ -83,7 +83,8 @@ def _with_tasks(connection: Connection, look: Look) -> tuple[Look, tuple[Gap, ..
         place = Ref(bmc=look.facts.name, uri=exc.uri or '/')
         return look, (Gap(ref=place, reason=f'which tasks run could not be read: {exc.what}'),)
     active = tuple(t for t in found if t.state is TaskState.ACTIVE)
-    ended = tuple(t for t in found if t.state is not TaskState.ACTIVE)
+    # On a BMC of several machines what has ended may be ours, for another target.
+    ended = tuple(t for t in found if t.state is not TaskState.ACTIVE) if look.machines <= 1 else None
     return replace(look, facts=replace(look.facts, active_tasks=active, ended_tasks=ended)), ()
 
 

@@ -188,6 +188,24 @@ def test_a_task_is_an_update_where_the_bmc_says_so(bmc: Any, body: Any, is_updat
     assert (is_update, '2026-11-26T12:00:00Z') == (found.is_update, found.started)
 
 
+@pytest.mark.parametrize(
+    ('others', 'machines'),
+    [
+        ({}, 1),
+        ({'SystemType': 'DPU'}, 1),
+        ({'SystemType': 'Physical'}, 1),
+        ({'SystemType': 'Physical', 'Actions': {'#ComputerSystem.Reset': {'target': '/redfish/v1/Systems/2/Reset'}}}, 2),
+    ],
+)
+def test_a_look_tells_of_how_many_machines_a_bmc_is(bmc: Any, others: dict[str, Any], machines: int) -> None:
+    """A board of GPUs that cannot be reset alone is none, nor is a DPU."""
+    bmc.tree['/redfish/v1/Systems/1']['Actions'] = {'#ComputerSystem.Reset': {'target': '/redfish/v1/Systems/1/Reset'}}
+    if others:
+        bmc.collection('/redfish/v1/Systems', '1', '2')
+        bmc.put('/redfish/v1/Systems/2', **others)
+    assert machines == bmc.look(system='/redfish/v1/Systems/1').machines
+
+
 def test_a_task_that_cannot_be_understood_is_no_silence(bmc: Any) -> None:
     """Whoever asks whether the BMC is busy must not hear no."""
     bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}

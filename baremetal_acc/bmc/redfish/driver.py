@@ -148,6 +148,7 @@ class RedfishConnection:
             gaps=identify.attributed(self._without_secrets(tree.gaps), accelerators),
             reader=reader,
             measures=integrity.offered(tree.root) is not None,
+            machines=len(_handed_out(tree)),
         )
 
     def measure(
@@ -338,10 +339,7 @@ class RedfishConnection:
             if wanted.uri not in tree.systems:
                 tree.gaps.append(Gap(ref=wanted, reason='the System that was named could not be read', hides=True))
             return wanted
-        candidates = list(tree.systems.values())
-        for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), system.resettable):
-            if len(candidates) > 1:
-                candidates = [view for view in candidates if narrower(view)]
+        candidates = _handed_out(tree)
         if len(candidates) == 1:
             return candidates[0].ref
         reason = f'{len(candidates)} of {len(tree.systems)} Systems may be the one that is handed out: name it (key system)'
@@ -391,6 +389,15 @@ class RedfishConnection:
         if tree.update is None:
             return None
         return update.facts(tree.update, parallel, self.address.images)
+
+
+def _handed_out(tree: Tree) -> list[View]:
+    """The Systems that may be handed out: where there are several, those that can be reset and are no card's own."""
+    found = list(tree.systems.values())
+    for narrower in (lambda v: v.literal('SystemType') in (None, 'Physical', 'Composed'), system.resettable):
+        if len(found) > 1:
+            found = [view for view in found if narrower(view)]
+    return found
 
 
 def _root(connector: Connector, address: BmcAddress) -> Document:

@@ -41,7 +41,8 @@ def known(*ended: TaskReading, active: tuple[TaskReading, ...] = ()) -> Custody:
         ((task(1),), (task(1, '1970-01-01T00:00:09Z'),), 1),
         # another time zone, and another way to write it
         ((task(1),), (task(1, '2026-11-26T13:00:00+01:00'),), None),
-        ((task(1),), (task(1, '2026-11-26T12:00:00'),), None),
+        # no moment, for it says no offset: a BMC that shows local time shows another one in summer
+        ((task(1, '2026-11-26T12:00:00'),), (task(1, '2026-11-26T13:00:00'),), None),
         ((task(1, None),), (task(1, None), task(2, None)), 2),
         ((task(1, 'TIME_NA'),), (task(1, 'TIME_NA'),), None),
         # nobody says that it is an update

@@ -403,6 +403,23 @@ def test_our_own_updates_are_known_after_a_job_and_those_of_somebody_else_break_
     assert (before, bench.now) == (broken.since, broken.until)
 
 
+def test_what_has_ended_on_a_bmc_of_several_machines_may_be_ours_for_another_target():
+    """Else the cleaning of one machine would break the chains of the next one, and the other way round."""
+
+    class Shared(Keeping):
+        def look(self, now):
+            return replace(super().look(now), machines=2)
+
+    bench = bench_of(Shared, machine=Machine(power=PowerState.OFF))
+    job, outcome = bench.run(job_of(bench))
+    assert isinstance(outcome, Done), outcome
+    assert () == job.custody.updates
+    Shared.theirs = (v.ref('Tasks/77'),)
+    inventory = observe(bench.target, bench.tools, bench.now, tasks=True)
+    kept = custody_feed.with_foreign_writes(job.custody, inventory)
+    assert kept == job.custody
+
+
 def test_only_the_cards_that_a_bmc_shows_may_have_been_written_by_it():
     """A card behind another BMC is not; one that was read by an earlier version, which did not keep that, neither."""
     bench = Bench(machine=Machine(version=v.NEW))
