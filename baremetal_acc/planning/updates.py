@@ -54,7 +54,7 @@ def _mark(task: TaskReading) -> str:
 
 
 def _moment(started: str | None) -> str:
-    """In UTC: a BMC whose time zone is changed shows the same moment otherwise. Empty where no offset says which moment it is."""
+    """In UTC: a BMC whose time zone is changed shows the same moment otherwise. Empty where no offset says which it is."""
     try:
         at = datetime.fromisoformat(started or '')
     except ValueError:
