@@ -405,10 +405,16 @@ def _proves(c: Certificate) -> Iterator[str]:
     if functions:
         yield f'these functions were in their slots, as rules demand: {", ".join(functions)}'
     for origin in Origin:
-        held = [card for card in c.accelerators if card.custody is not None and card.custody.origin is origin]
-        told = [_custody_text(card) for card in held if _unbroken(card.custody)]
-        if told:
-            yield f"{_ORIGINS[origin]}, and between then and the look nobody else's code could write them: {', '.join(told)}"
+        by_paths: dict[tuple[WritePath, ...], list[str]] = {}
+        for card in c.accelerators:
+            if card.custody is not None and card.custody.origin is origin and _unbroken(card.custody):
+                blocked = sorted(p.path for p in card.paths if p.demanded and p.path in HOST_PATHS)
+                by_paths.setdefault(tuple(blocked), []).append(_custody_text(card))
+        for paths, told in by_paths.items():
+            # Locks cover the paths that rules want blocked, and no others.
+            by = f' by {", ".join(paths)}' if paths else ''
+            text = f"between then and the look nobody else's code on the host could write them{by}"
+            yield f'{_ORIGINS[origin]}, and {text}: {", ".join(told)}'
     measured = sorted({card.label for card in c.accelerators for m in card.measurements if m.state is MeasurementState.PROVEN})
     if measured:
         yield f'what runs was measured and signed by roots of trust of these devices themselves: {", ".join(measured)}'

@@ -366,8 +366,8 @@ def test_it_says_the_chain_of_custody_of_each_card():
     assert () == against(certificate)
     proves, not_proven = claims(certificate).proves, claims(certificate).does_not_prove
     assert (
-        "these cards were written by their operator, and between then and the look nobody else's code could write them: "
-        'H100 GPU_0 (2026-11-12 12:00:00Z; evidenced: locked)'
+        "these cards were written by their operator, and between then and the look nobody else's code on the host could write "
+        'them by host-device: H100 GPU_0 (2026-11-12 12:00:00Z; evidenced: locked)'
     ) in proves
     assert 'that a card has written what it was sent, which its own updater says: H100 GPU_0' in not_proven
     assert not any('who has written' in text for text in not_proven)
