@@ -52,7 +52,7 @@ def unfit(standing: Standing) -> str | None:
     if standing.state != AVAILABLE:
         return f'it is in state {standing.state}'
     if standing.exposed:
-        return 'its host ran beside open cards, and it was not cleaned since'
+        return 'somebody may have written its cards, and it was not cleaned since'
     return 'an instance is put down for it' if standing.claimed else None
 
 

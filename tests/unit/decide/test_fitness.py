@@ -31,7 +31,7 @@ def test_an_available_node_is_fit():
         (Standing(state='clean wait', retired=True), 'it is retired'),
         (Standing(state=AVAILABLE, retired=True), 'it is retired'),
         (Standing(state=AVAILABLE, claimed=True), 'an instance is put down for it'),
-        (Standing(state=AVAILABLE, exposed=True), 'its host ran beside open cards, and it was not cleaned since'),
+        (Standing(state=AVAILABLE, exposed=True), 'somebody may have written its cards, and it was not cleaned since'),
         (Standing(state=AVAILABLE, exposed=True, retired=True), 'it is retired'),
         (Standing(state='manageable'), 'it is in state manageable'),
         (Standing(state='clean failed'), 'it is in state clean failed'),
