@@ -554,6 +554,11 @@ class Job:
         return any(i.state.begun and isinstance(i.action, Release | Flash | Program) for i in self.items)
 
     @property
+    def sent_to(self) -> frozenset[BmcName]:
+        """The BMCs that an image was sent to, or may have been, also to put something back."""
+        return frozenset(i.action.ref.bmc for i in self.items if i.state.begun and isinstance(i.action, Flash | Program))
+
+    @property
     def devices(self) -> frozenset[AcceleratorId]:
         """The devices that its actions are for: they were there when the plan was made."""
         return frozenset(i.action.accelerator for i in self.items if isinstance(i.action, Release | Flash | Program | Engage))

@@ -57,7 +57,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
             lifecycle=job.lifecycle,
             flow=_strict(job),
             measure=_measures(job),
-            tasks=any(isinstance(i.action, Flash | Program) and i.state.begun for i in job.items),
+            tasks=bool(job.sent_to),
         )
     except AccError as exc:
         ride_out = job.writing and isinstance(exc, BmcError) and now <= job.deadline

@@ -31,7 +31,6 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     asked: set[BmcName] = set()
     foreign: dict[BmcName, int] = {}
     foreign_writes: dict[BmcName, Ref] = {}
-    written = {i.action.ref.bmc for i in job.items if isinstance(i.action, Flash | Program) and i.state.begun}
     at = current(job)
     hosts = _hosts(job, bmcs)
     for position, item in enumerate(job.items):
@@ -44,7 +43,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 foreign[name] = UNASKED if others is None else len(others)
                 other = next((t.ref for t in others or () if t.may_write), None)
                 # Once we write there, its BMC may have tasks of its own for that.
-                if other is not None and name not in written:
+                if other is not None and name not in job.sent_to:
                     foreign_writes[name] = other
             if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
