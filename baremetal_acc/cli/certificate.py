@@ -28,9 +28,19 @@ from baremetal_acc.errors import AccError, CertificateInvalid, DocumentError, Us
 from baremetal_acc.handover import seal
 from baremetal_acc.handover.folder import Folder
 from baremetal_acc.handover.seal import Sealer
-from baremetal_acc.model.certificate import Certificate, CertifiedFunction, CertifiedNode, Paper, document
+from baremetal_acc.model.certificate import (
+    Certificate,
+    CertifiedAccelerator,
+    CertifiedCustody,
+    CertifiedFunction,
+    CertifiedNode,
+    Paper,
+    document,
+)
+from baremetal_acc.model.custody import CardCustody, Chain
 from baremetal_acc.model.job import Flow
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
+from baremetal_acc.planning import custody_rules
 
 FORMAT = 1
 
@@ -432,6 +442,9 @@ def _rows(c: Certificate) -> list[tuple[Any, ...]]:
         rows += [
             (card.label, f'lock {p.path}', p.state, p.rule if p.demanded else f'not demanded ({p.rule})') for p in card.paths
         ]
+        if card.custody is not None:
+            said = card.custody
+            rows.append((card.label, 'custody', _custody(card, said, c.issued), f'{said.demand} ({said.rule})'))
         rows += [(card.label, f'measured by {m.integrity}', _measured(m), None) for m in card.measurements]
         if not card.measurements:
             rows.append((card.label, 'measured', 'by nobody', None))
@@ -448,6 +461,24 @@ _NO_RULE = 'none: it was compared with nothing'
 
 def _function(f: CertifiedFunction) -> tuple[str, str]:
     return f.name or f.id or 'empty', f.rule or _NO_RULE
+
+
+def _custody(card: CertifiedAccelerator, said: CertifiedCustody, at: datetime) -> str:
+    """The chain of a card in words, as ``custody show`` has it."""
+    if said.origin is None or said.begun is None:
+        return custody_rules.explain(CardCustody(accelerator=card.id), at)
+    chain = Chain(
+        accelerator=card.id,
+        origin=said.origin,
+        begun=said.begun,
+        by=said.by,
+        until=said.until,
+        reason=said.reason,
+        intervals=said.intervals,
+        broken=said.broken,
+        covers_own_processor=said.covers_own_processor,
+    )
+    return custody_rules.explain(CardCustody(accelerator=card.id, chain=chain), at)
 
 
 def _measured(m: MeasurementReading) -> str:

@@ -18,7 +18,8 @@ from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import Report
 from baremetal_acc.errors import CertificateInvalid, DocumentError, UsageError
 from baremetal_acc.handover import seal
-from baremetal_acc.model.certificate import CertifiedNode
+from baremetal_acc.model.certificate import CertifiedCustody, CertifiedNode
+from baremetal_acc.model.custody import Break, BreakCause, Cover, CustodyDemand, Interval, Origin, Strength
 from baremetal_acc.model.lock import Scope
 from baremetal_acc.model.measurement import MeasurementReading, MeasurementState
 from tests.cli.desk import Desk
@@ -189,10 +190,45 @@ def test_show_prints_it_without_a_word_of_trust(files, tree, capsys):
     assert 'with the lifecycle: it has no other end' == told['node-1', 'expires']
     assert ('not shown', v.GPU) == (told['H100 GPU_0', 'serial number'], told['H100 GPU_0', 'id'])
     assert 'by nobody' == told['H100 GPU_0', 'measured']
+    assert 'no chain has begun: nobody knows who has written what it runs' == told['H100 GPU_0', 'custody']
     assert 'shown as it is' in capsys.readouterr().err
     Path(files.certificate).write_text('{}')
     with pytest.raises(CertificateInvalid):
         ran(verbs.Show, files.certificate)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'found'),
+    [
+        ({}, 'written at 2026-11-21 11:00:00Z (gpu-new), unbroken until 2026-11-21 12:00:00Z: locked (evidenced)'),
+        ({'covers_own_processor': False}, 'locked (evidenced); what its own processor runs is not covered'),
+        (
+            {'broken': Break(cause=BreakCause.HOST_RAN, since=v.NOW, until=v.NOW)},
+            'broken between 2026-11-21 12:00:00Z and 2026-11-21 12:00:00Z: the host ran while a path that the rules',
+        ),
+        (
+            {'origin': Origin.ACCEPTED, 'by': ('ada',), 'until': v.NOW + timedelta(days=9), 'reason': 'day one'},
+            'accepted at 2026-11-21 11:00:00Z (ada) until 2026-11-30 12:00:00Z (day one), unbroken until',
+        ),
+    ],
+)
+def test_show_explains_the_chain_of_custody_of_each_card(changes, found):
+    """In the words of ``custody show``, with what the rules demand."""
+    certificate = seal.unchecked(made())
+    begun = v.NOW - timedelta(hours=1)
+    said = CertifiedCustody(
+        demand=CustodyDemand.REQUIRED,
+        rule='all',
+        origin=Origin.WRITTEN,
+        begun=begun,
+        by=('gpu-new',),
+        intervals=(Interval(since=begun, until=v.NOW, cover=Cover.LOCKED, strength=Strength.EVIDENCED),),
+    )
+    card = replace(certificate.accelerators[0], custody=replace(said, **changes))
+    rows = verbs._rows(replace(certificate, accelerators=(card,)))
+    [(device, told, rule)] = [(row[0], row[2], row[3]) for row in rows if row[1] == 'custody']
+    assert (card.label, 'required (all)') == (device, rule)
+    assert found in told
 
 
 def test_show_says_when_it_ends_which_card_it_is_and_what_was_compared_with_nothing(files):
