@@ -32,7 +32,7 @@ from baremetal_acc.model.certificate import (
     Expected,
     Paper,
 )
-from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, CustodyDemand, Origin, Strength
+from baremetal_acc.model.custody import NO_CUSTODY, CardCustody, Custody, CustodyDemand, Origin, Strength, weakest
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Flow, Verdict
@@ -182,6 +182,7 @@ def _against(
         for path in card.paths:
             if path.demanded and not _proven(path, (card.id, path.path) in waived):
                 yield f'{card.label} ({card.id}): {path.path} had to be blocked (rule {path.rule}), and it says {path.state}'
+        yield from _chain_against(card, certificate.issued)
         yield from _custody_against(card, certificate.looked, now)
 
 
@@ -199,6 +200,37 @@ def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime
         yield f'{name}: its chain of custody had to be evidenced (rule {said.rule}), and it says {said.strength}'
     elif said.until is not None and said.until <= now:
         yield f'{name}: {", ".join(said.by)} has accepted it until {_time(said.until)}, and that is over'
+
+
+def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str]:
+    """How the chain of custody of a card contradicts itself, whatever the rules demand of it.
+
+    Each interval begins where the one before it ended. One may end before it began: the clock of the machine that read the card
+    was put back.
+    """
+    said = card.custody
+    if said is None:
+        return
+    chain = f'{card.label} ({card.id}): its chain of custody'
+    if said.origin is None or said.begun is None or said.reaches is None or said.strength is None:
+        if (said.origin, said.begun, said.reaches, said.strength, said.broken) != (None,) * 5 or said.intervals:
+            yield f'{chain} lacks its origin, its beginning, its end or its strength'
+        return
+    reached = said.begun
+    for interval in said.intervals:
+        if interval.since != reached:
+            yield f'{chain} has evidence until {_time(reached)}, and goes on at {_time(interval.since)}'
+        reached = interval.until
+    if said.reaches != reached:
+        yield f'{chain} has evidence until {_time(reached)}, and says that it reaches to {_time(said.reaches)}'
+    if max(said.begun, said.reaches) > issued + SKEW:
+        yield f'{chain} begins at {_time(said.begun)} and reaches to {_time(said.reaches)}, after the certificate was issued'
+    if said.strength is not weakest(said.intervals):
+        yield f'{chain} says that it is {said.strength}, and its intervals are {weakest(said.intervals)}'
+    if said.origin is Origin.WRITTEN and said.broken is None and not said.intervals:
+        yield f'{chain} begins with a write, and nothing is said of the time since'
+    if said.origin is Origin.ACCEPTED and (said.until is None or not said.by):
+        yield f'{chain} begins with an acceptance, and does not say by whom and until when'
 
 
 def _unbroken(said: CertifiedCustody | None) -> TypeGuard[CertifiedCustody]:

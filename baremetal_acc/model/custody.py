@@ -7,6 +7,7 @@ Between two readings it has an interval with its evidence. Where there is none, 
 mends that.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -143,6 +144,12 @@ class Interval:
     strength: Strength
 
 
+def weakest(intervals: Iterable[Interval]) -> Strength:
+    """How well the weakest of these intervals is known; none has no weakness."""
+    polled = any(interval.strength is Strength.POLLED for interval in intervals)
+    return Strength.POLLED if polled else Strength.EVIDENCED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
     """Where a chain ends.
@@ -186,8 +193,7 @@ class Chain:
     @property
     def strength(self) -> Strength:
         """That of the weakest interval."""
-        polled = any(i.strength is Strength.POLLED for i in self.intervals)
-        return Strength.POLLED if polled else Strength.EVIDENCED
+        return weakest(self.intervals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -405,6 +405,49 @@ def test_one_that_contradicts_its_own_demand_of_custody_holds_for_nobody(custody
     assert [] == list(found) if text is None else (1 == len(found) and text in found[0])
 
 
+MINUTE = timedelta(minutes=1)
+
+
+def interval(since, until, strength=Strength.EVIDENCED) -> Interval:
+    """A time in which locks kept the card."""
+    return Interval(since=since, until=until, cover=Cover.LOCKED, strength=strength)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'text'),
+    [
+        ({'intervals': ()}, 'has evidence until 2026-11-12 12:00:00Z, and says that it reaches to 2026-11-21 12:00:00Z'),
+        ({'intervals': (), 'reaches': BEGUN}, 'begins with a write, and nothing is said of the time since'),
+        ({'intervals': (interval(BEGUN + MINUTE, v.NOW),)}, 'and goes on at 2026-11-12 12:01:00Z'),
+        ({'intervals': (interval(BEGUN, BEGUN + MINUTE), interval(v.NOW, v.NOW))}, 'has evidence until 2026-11-12 12:01:00Z'),
+        ({'intervals': (interval(BEGUN, v.NOW), interval(BEGUN, v.NOW))}, 'and goes on at 2026-11-12 12:00:00Z'),
+        ({'intervals': (interval(BEGUN, v.NOW - MINUTE),)}, 'has evidence until 2026-11-21 11:59:00Z'),
+        (
+            {'intervals': (interval(BEGUN, v.NOW + timedelta(days=1)),), 'reaches': v.NOW + timedelta(days=1)},
+            'reaches to 2026-11-22 12:00:00Z, after the certificate was issued',
+        ),
+        ({'intervals': (interval(BEGUN, v.NOW, Strength.POLLED),)}, 'says that it is evidenced, and its intervals are polled'),
+        ({'strength': Strength.POLLED}, 'says that it is polled, and its intervals are evidenced'),
+        ({'origin': Origin.ACCEPTED}, 'does not say by whom and until when'),
+        ({'origin': Origin.ACCEPTED, 'until': v.NOW + timedelta(days=9), 'by': ()}, 'does not say by whom and until when'),
+        ({'origin': None}, 'lacks its origin, its beginning, its end or its strength'),
+        ({'strength': None}, 'lacks its origin, its beginning, its end or its strength'),
+        ({'reaches': None}, 'lacks its origin, its beginning, its end or its strength'),
+        # A clock that was put back while the card was kept: each interval still begins where the one before it ended.
+        ({'intervals': (interval(BEGUN, v.NOW + MINUTE), interval(v.NOW + MINUTE, v.NOW))}, None),
+        ({'origin': Origin.MEASURED}, None),
+    ],
+)
+@pytest.mark.parametrize('demand', CustodyDemand)
+def test_a_chain_that_contradicts_itself_holds_for_nobody(changes, text, demand):
+    """Whatever the rules demand: what the chain says is repeated to whoever verifies the certificate."""
+    certificate = with_custody(kept(), demand)
+    [card] = certificate.accelerators
+    forged = replace(certificate, accelerators=(replace(card, custody=replace(card.custody, **changes)),))
+    found = against(forged)
+    assert [] == list(found) if text is None else any('its chain of custody' in one and text in one for one in found)
+
+
 def test_one_that_was_issued_before_there_was_custody_is_still_read():
     """And says the same as it did."""
     old = document(issued())
