@@ -4,8 +4,9 @@
 
 import difflib
 import functools
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from oslo_config import cfg
@@ -310,6 +311,42 @@ def register(conf: cfg.ConfigOpts) -> None:
 def register_demand(conf: cfg.ConfigOpts) -> None:
     """Make those of demand known, which the command line alone has."""
     conf.register_opts(DEMAND_OPTIONS, group=DEMAND_GROUP)
+
+
+def check(conf: cfg.ConfigOpts, options: Iterable[cfg.Opt] = OPTIONS) -> None:
+    """Let no option of our group pass that is misspelt or has no value.
+
+    :param options: those of our group that are registered.
+    :raises DocumentError: as :func:`check_names` and :func:`check_values`.
+    """
+    check_names(conf)
+    check_values(conf, GROUP, options)
+
+
+def check_values(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -> None:
+    """Read the value of each option now: oslo.config tells of a wrong one only when somebody needs it.
+
+    :raises DocumentError: an option has no value of its type, or a number that is not finite.
+    """
+    for option in options:
+        flaw = _value_flaw(conf, group, option)
+        if flaw is not None:
+            path = next((str(p) for p in reversed(_files(conf)) if _sets(p, group, option)), '')
+            raise DocumentError(path=path, what=f'[{group}] {option.dest}: {flaw}', hint=option.help)
+
+
+def _value_flaw(conf: cfg.ConfigOpts, group: str, option: cfg.Opt) -> str | None:
+    try:
+        value = conf[group][option.dest]
+    except (cfg.Error, ValueError) as exc:
+        return str(exc).rpartition(' is not valid: ')[2]
+    if value is None and option.default is not None:
+        return 'is empty'
+    return f'{value} is not finite' if isinstance(value, float) and not math.isfinite(value) else None
+
+
+def _sets(path: Path, group: str, option: cfg.Opt) -> bool:
+    return any(section == group and option.dest in keys for section, keys in _sections(str(path), *_state(path)))
 
 
 def check_names(conf: cfg.ConfigOpts) -> None:

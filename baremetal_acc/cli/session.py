@@ -185,13 +185,7 @@ def configuration(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     except cfg.Error as exc:
         hint = 'it has groups like [baremetal_acc] and lines like option = value'
         raise DocumentError(path=str(path), what=' '.join(str(exc).split()), hint=hint) from None
-    options.check_names(conf)
-    for option in options.OPTIONS:
-        try:
-            conf[options.GROUP][option.name]  # read now, so that a wrong value is told now
-        except (cfg.Error, ValueError) as exc:
-            what = f'[{options.GROUP}] {option.name}: {str(exc).rpartition(" is not valid: ")[2]}'
-            raise DocumentError(path=str(path), what=what, hint=f'{option.help}') from None
+    options.check(conf)
     for name in ('baseline', 'catalogue'):
         if getattr(arguments, name, None):
             conf.set_override(name, getattr(arguments, name), group=options.GROUP)

@@ -374,7 +374,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
         on_drift_rule=on_drift_rule,
         measure=measure if isinstance(measure, Measure) else Measure.WHERE_PRESENT,
         measure_rule=measure_rule,
-        custody=custody if isinstance(custody, CustodyDemand) else _default_custody(firmware, blocked),
+        custody=custody if isinstance(custody, CustodyDemand) else default_custody(firmware, blocked),
         custody_rule=custody_rule,
         offer=offer if isinstance(offer, Offering) else None,
         offer_rule=offer_rule,
@@ -395,7 +395,7 @@ def demands(baseline: Baseline, accelerator: Accelerator, node: NodeFacts) -> De
     )
 
 
-def _default_custody(firmware: object, block: frozenset[WritePath]) -> CustodyDemand:
+def default_custody(firmware: object, block: frozenset[WritePath]) -> CustodyDemand:
     """What is demanded where no rule says it.
 
     Where firmware is named and a path from the host has to be blocked, the host is somebody's who shall not write that

@@ -9,8 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from baremetal_acc.decide import evidence
-from baremetal_acc.decide.baseline import DEFAULT_RULE, HOST_PATHS, ON_DRIFT, Demands, Exposure, Measure, NodeFacts
+from baremetal_acc.decide.baseline import (
+    DEFAULT_RULE,
+    HOST_PATHS,
+    ON_DRIFT,
+    Demands,
+    Exposure,
+    Measure,
+    NodeFacts,
+    default_custody,
+)
 from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.job import Note
 from baremetal_acc.model.lock import LockReading, LockState, Scope, WritePath
 from baremetal_acc.model.ref import AcceleratorId
@@ -145,6 +155,9 @@ def _relaxed(wanted: Demands) -> Iterator[tuple[Relaxed, str, str]]:
         yield Relaxed.TENANTS_PROGRAM, wanted.tenants_program_rule, 'whoever leases the machine may program its functions'
     if wanted.measure is Measure.OFF:
         yield Relaxed.MEASURE, wanted.measure_rule, 'nobody asks its devices to sign what they run'
+    if wanted.custody is CustodyDemand.REPORTED and default_custody(wanted.firmware, wanted.block) is not wanted.custody:
+        text = 'nobody has to know who has written what its devices run (custody = "reported")'
+        yield Relaxed.CUSTODY, wanted.custody_rule, text
     less = ON_DRIFT - wanted.on_drift
     if less:
         text = f'without {_listed(less)} where an active node is not as it was handed over'

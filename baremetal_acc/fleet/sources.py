@@ -9,8 +9,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from baremetal_acc.conf import DEMAND_GROUP, DEMAND_OPTIONS, register_demand
-from baremetal_acc.errors import DocumentError
+from baremetal_acc.conf import DEMAND_GROUP, DEMAND_OPTIONS, check_values, register_demand
 from baremetal_acc.fleet.demand import Desk
 from baremetal_acc.fleet.spool import Spool
 
@@ -62,10 +61,5 @@ def _group(conf: cfg.ConfigOpts) -> Any:
     :raises DocumentError: one is.
     """
     register_demand(conf)
-    for option in DEMAND_OPTIONS:
-        try:
-            conf[DEMAND_GROUP][option.name]
-        except (cfg.Error, ValueError) as exc:
-            what = f'[{DEMAND_GROUP}] {option.name}: {str(exc).rpartition(" is not valid: ")[2]}'
-            raise DocumentError(path=', '.join(conf.default_config_files), what=what, hint=option.help) from None
+    check_values(conf, DEMAND_GROUP, DEMAND_OPTIONS)
     return conf[DEMAND_GROUP]

@@ -66,6 +66,7 @@ class Relaxed(StrEnum):
     DOWNGRADE = 'downgrade'
     TENANTS_PROGRAM = 'tenants-program'
     MEASURE = 'measure'
+    CUSTODY = 'custody'
     ON_DRIFT = 'on-drift'
 
 

@@ -25,7 +25,7 @@ from oslo_log import log
 from baremetal_acc import assemble, run
 from baremetal_acc.conf import GROUP
 from baremetal_acc.decide.verify import judged
-from baremetal_acc.errors import AccError
+from baremetal_acc.errors import AccError, DocumentError
 from baremetal_acc.model.job import Flow
 from baremetal_acc_ironic import (
     acceptance,
@@ -99,6 +99,10 @@ class AccFirmware(base.FirmwareInterface):
 
     def __init__(self) -> None:
         super().__init__()
+        try:
+            opts.check(CONF)
+        except DocumentError as exc:
+            raise exception.DriverLoadError(driver=self.hardware_type, reason=str(exc)) from exc
         for name, text in policy.shortcomings(CONF):
             if name not in CONF[GROUP].known_shortcomings:
                 raise exception.DriverLoadError(

@@ -45,10 +45,22 @@ the group every call to a BMC fails with "no such option redfish-acc in group [D
 def register(conf: cfg.ConfigOpts) -> None:
     """Make all options known; twice does no harm."""
     core.register(conf)
-    conf.register_opts([*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN], group=core.GROUP)
+    conf.register_opts(_of_our_group(), group=core.GROUP)
     for name, options in OPTIONS.items():
         conf.register_opts(options, group=name)
     auth.register_auth_opts(conf, PLACEMENT, service_type=PLACEMENT)
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Let no option of ours pass that is misspelt, or that has no value.
+
+    :raises DocumentError: one is; names the file and what is wrong.
+    """
+    core.check(conf, [*core.OPTIONS, *_of_our_group()])
+
+
+def _of_our_group() -> list[cfg.Opt]:
+    return [*TURNS, *TRUST, *TENANTS, *WATCH, *SHELF, *KNOWN]
 
 
 TURNS = [

@@ -2,14 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which steps does Ironic find, in which order do they run, and which arguments do they take?"""
 
+from pathlib import Path
+from unittest import mock
+
+import fixtures
 import pytest
 from ironic.common import exception, states
 from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
 from ironic.conf import CONF
+from oslo_config import cfg
 
 from baremetal_acc.errors import UsageError
-from baremetal_acc_ironic import policy, steps
+from baremetal_acc_ironic import firmware, opts, policy, steps
 from baremetal_acc_ironic.firmware import RedfishAccFirmware
 from tests.ironic.case import IronicCase
 
@@ -98,6 +103,21 @@ class TestDiscovery(IronicCase):
         self.config(group='api', middleware=[])
         with pytest.raises(exception.DriverLoadError, match=r'\[api\] middleware does not name baremetal-acc-policy'):
             RedfishAccFirmware()
+
+    def test_a_conductor_does_not_start_with_an_option_that_has_no_value(self) -> None:
+        """Nor with one of its own options: the watch would fail on it hours later."""
+        for name, value, said in (
+            ('watch_interval', 'nan', r'\[baremetal_acc\] watch_interval: nan is not finite'),
+            ('power_off_untended_host', 'maybe', r'\[baremetal_acc\] power_off_untended_host: Unexpected boolean value'),
+            ('poll_interval', '', r'\[baremetal_acc\] poll_interval: is empty'),
+        ):
+            wrong = cfg.ConfigOpts()
+            opts.register(wrong)
+            path = Path(self.useFixture(fixtures.TempDir()).path) / 'ironic.conf'
+            path.write_text(f'[baremetal_acc]\n{name} = {value}\n')
+            wrong(args=[], project='ironic', default_config_files=[str(path)], default_config_dirs=[])
+            with mock.patch.object(firmware, 'CONF', wrong), pytest.raises(exception.DriverLoadError, match=said):
+                RedfishAccFirmware()
 
     def test_a_conductor_does_not_start_with_a_deploy_interface_for_tenants_that_ironic_does_not_have(self) -> None:
         """The error names the option, what is wrong in it, and what there is; one that is not enabled here may be."""

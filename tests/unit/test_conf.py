@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is an option that is misspelt told, which oslo.config would pass over?"""
+"""Options that are misspelt, and values that are none, are refused, which oslo.config would pass over."""
 
 import os
 
@@ -67,3 +67,36 @@ def test_files_of_a_folder_are_read_too_and_again_once_they_have_changed(tmp_pat
         options.check_names(conf)
     os.unlink(more)
     options.check_names(conf)
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('poll_interval = nan', r'x.conf: .baremetal_acc. poll_interval: nan is not finite .Seconds between two'),
+        ('job_timeout = inf', r'job_timeout: inf is not finite'),
+        ('custody_blind_limit = -inf', r'custody_blind_limit: Should be greater than or equal to 0'),
+        ('stall_timeout =', r'stall_timeout: is empty'),
+        ('bmc_concurrency =', r'bmc_concurrency: is empty'),
+        ('bmc_concurrency = many', r'bmc_concurrency: invalid literal for int'),
+        ('publish = maybe', r'publish: Unexpected boolean value'),
+        ('default_exposure = all', r'default_exposure: Valid values are'),
+    ],
+)
+def test_a_value_that_is_none_is_refused_with_its_file(tmp_path, text, said):
+    """Also the numbers that are equal to nothing, or that no time is longer than."""
+    conf = read(tmp_path / 'x.conf', f'[baremetal_acc]\n{text}\n')
+    with pytest.raises(DocumentError, match=said):
+        options.check(conf)
+
+
+def test_every_option_may_be_left_out():
+    """And has its default then; a list may be empty, too."""
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    conf(args=[], project='x', default_config_files=[], default_config_dirs=[])
+    options.check(conf)
+
+
+def test_a_list_may_be_empty(tmp_path):
+    """It names nothing then."""
+    options.check(read(tmp_path / 'x.conf', '[baremetal_acc]\nimage_folders =\nimage_server_listen =\n'))

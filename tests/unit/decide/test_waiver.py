@@ -21,6 +21,7 @@ from baremetal_acc.decide.baseline import (
 )
 from baremetal_acc.model.accelerator import Kind
 from baremetal_acc.model.codec import decode, encode
+from baremetal_acc.model.custody import CustodyDemand
 from baremetal_acc.model.job import Note, Verdict
 from baremetal_acc.model.lock import LockState, Scope, WritePath
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName
@@ -120,6 +121,11 @@ def test_the_default_relaxes_nothing():
             'without reengage where an active node is not as it was handed over',
         ),
         ({'measure': Measure.OFF}, Relaxed.MEASURE, 'nobody asks its devices to sign what they run'),
+        (
+            {'firmware': (('*', '1'),), 'custody': CustodyDemand.REPORTED},
+            Relaxed.CUSTODY,
+            'nobody has to know who has written what its devices run (custody = "reported")',
+        ),
     ],
 )
 def test_what_a_rule_asks_less_of_is_told_with_its_devices(rule, kind, says):
@@ -128,17 +134,25 @@ def test_what_a_rule_asks_less_of_is_told_with_its_devices(rule, kind, says):
     assert (kind, 'lax', says, (v.FPGA,)) == (found.kind, found.rule, found.text, found.accelerators)
 
 
+def test_custody_that_is_required_by_no_default_is_not_relaxed_by_a_rule_that_says_so():
+    """Without firmware that a rule names, or without a path that has to be blocked, reported is the default."""
+    for rule in ({}, {'firmware': (('*', '1'),), 'block': frozenset({WritePath.BMC_NETWORK})}):
+        found = relaxed(Rule(name='lax', match=Match(), custody=CustodyDemand.REPORTED, **rule))
+        assert Relaxed.CUSTODY not in {one.kind for one in found}
+
+
 def test_every_kind_of_relaxation_is_reached():
     """By a rule, or by the exposure of the node."""
     lax = Rule(
         name='lax',
         match=Match(),
-        block=frozenset(),
+        block=frozenset({IPMI}),
         accept=frozenset(LockState),
         firmware=(('*', '1'),),
         downgrade=Downgrade.ALLOW,
         tenants_program=True,
         measure=Measure.OFF,
+        custody=CustodyDemand.REPORTED,
         on_drift=frozenset(),
     )
     assert set(Relaxed) == {r.kind for r in relaxed(lax, node=replace(v.NODE, exposure=Exposure.NONE))}
