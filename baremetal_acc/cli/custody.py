@@ -15,14 +15,14 @@ from baremetal_acc.cli.report import Report, ReportCommand, each, failed
 from baremetal_acc.cli.session import Session
 from baremetal_acc.decide.baseline import demands
 from baremetal_acc.errors import AccError, NotMet, Refused, UsageError
-from baremetal_acc.model.custody import CardCustody, Custody, Origin
+from baremetal_acc.model.custody import Access, CardCustody, Custody, Origin
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.ref import AcceleratorId
 from baremetal_acc.model.waiver import END_HINT, END_LIMIT, LONGEST_TEXT, end_flaw, moment, read_end
 from baremetal_acc.planning import custody, custody_rules
 from baremetal_acc.run import Target, Tools
 
-COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Rule')
+COLUMNS = ('Target', 'Device', 'Holds', 'Chain', 'Demand')
 
 Json = dict[str, Any]
 
@@ -49,6 +49,9 @@ class Show(ReportCommand):
 
         def one(entry: TargetEntry) -> Json:
             found = work.judged(using, entry, tools, targets[entry.name])
+            job = found.state.unfinished
+            if job is not None:
+                text.warn(f'{entry.name}: {work.unfinished(job)}; {work.goes_on(job)}')
             return _body(entry.name, found.inventory, found.custody, found.target, tools)
 
         return _report(using, one)
@@ -86,14 +89,15 @@ class Accept(ReportCommand):
             target = using.target(entry)
             with using.store.alone(entry.name):
                 state = using.store.read(entry.name)
-                if state.unfinished is not None:
-                    hint = 'run lock or apply first: they take over'
-                    raise Refused([f'{entry.name}: {state.unfinished.step} was interrupted, and has not ended'], hint=hint)
+                job = state.unfinished
+                if job is not None:
+                    raise Refused([f'{entry.name}: {work.unfinished(job)}'], hint=f'{work.goes_on(job)}; accept after that')
                 inventory = run.observe(target, tools, datetime.now(UTC))
                 kept = work.custody_of(inventory, target, tools, state, state.lifecycle)
                 chosen = work.devices_named(inventory, tuple(arguments.device))
                 spoilt = {d for m in state.quarantined for d in work.suspects(m, inventory)}
                 _refuse(inventory, kept, chosen, spoilt)
+                _warn(entry.name, inventory, kept, chosen)
                 for accelerator in sorted(chosen):
                     kept = custody.begun(
                         kept,
@@ -128,6 +132,21 @@ def _refuse(inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId
             reasons.append(f'{name} is not proven closed to its host, which is not off')
     if reasons:
         raise Refused(reasons, hint='lock the target, or power it off, first')
+
+
+def _warn(name: str, inventory: Inventory, kept: Custody, chosen: frozenset[AcceleratorId]) -> None:
+    """Say what an acceptance overrules, and where it will hardly last."""
+    for accelerator in inventory.accelerators:
+        card = kept.of(accelerator.id)
+        if accelerator.id not in chosen or card.seen is None:
+            continue
+        if card.chain is not None and card.chain.broken is not None:
+            text.warn(f'{name}: {accelerator.label}: accepted all the same: {custody_rules.explain(card, inventory.at)}')
+        if not (card.seen.access is Access.CLOSED and card.seen.proven):
+            text.warn(
+                f'{name}: {accelerator.label} is not proven closed to its host, which is off: what is accepted holds only while '
+                'readings show that it stays off; lock the target, then accept'
+            )
 
 
 def _reason(given: str) -> str:
@@ -166,7 +185,13 @@ def _report(using: Session, one: Any) -> Report:
         document=render.document(bodies),
         columns=COLUMNS,
         rows=tuple(
-            (body['target'], card['device'], 'yes' if card['holds'] else 'NO', card['chain'], card['rule'])
+            (
+                body['target'],
+                card['device'],
+                'yes' if card['holds'] else 'NO',
+                card['chain'],
+                f'{card["demand"]} ({card["rule"]})',
+            )
             for body in bodies
             for card in body['cards']
         ),

@@ -129,6 +129,7 @@ class Session:
         return assemble.tools(self.conf, read)
 
     def _documents(self, *, images: bool) -> assemble.Documents:
+        self.store.check()  # the serial numbers of catalogues lie there, too
         try:
             return assemble.documents(self.conf, images=images, arguments=True)
         except AccError as exc:

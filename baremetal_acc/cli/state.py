@@ -120,6 +120,18 @@ class Store:
 
     root: Path
 
+    def check(self) -> None:
+        """Nobody else may write what is remembered; there may be nothing yet.
+
+        :raises StateError: others may.
+        """
+        try:
+            _check_folders(self.root)
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise StateError(f'{self.root}: cannot be read: {exc.strerror}', hint=hint_of(exc)) from exc
+
     def read(self, target: str) -> TargetState:
         """What is remembered of a target; a fresh state when it is new.
 
@@ -139,17 +151,7 @@ class Store:
         if files.others_may_write(found):
             hint = f'see who did, then move {path} away'
             raise StateError(f'{path}: others may write it, and could forge what was proven', hint=hint)
-        hint = f'move {path} away to begin anew; locks then count as verified only after they were engaged again'
-        try:
-            raw = json.loads(data) if len(data) <= MAX_SIZE else None
-            if not isinstance(raw, dict) or raw.get('format') != FORMAT:
-                raise StaleJob('another format')
-            state = decode(TargetState, raw)
-        except (ValueError, RecursionError, StaleJob) as exc:
-            raise StaleJob(f'{path}: cannot be used: {exc}', hint=hint) from None
-        if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
-            raise StaleJob(f'{path}: belongs to another target or version', hint=hint)
-        return state
+        return _decoded(path, data, target)
 
     def write(self, state: TargetState) -> None:
         """Store it so that a reader sees the old state or the new one, whatever happens to us.
@@ -207,6 +209,45 @@ class Store:
         for each in (self.root, path):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_folders(each)
+
+
+def _decoded(path: Path, data: bytes, target: str) -> TargetState:
+    """What a file says.
+
+    :raises StaleJob: it is of a newer version, of another target, or no whole file of ours.
+    """
+    lost = (
+        f'restore {path} from a backup, or see that the BMC works on no update (an interrupted job may have been in it) and '
+        'move it away; locks then count as verified only after they were engaged again, and every chain of custody begins again'
+    )
+    try:
+        raw = json.loads(data) if len(data) <= MAX_SIZE else None
+    except (ValueError, RecursionError) as exc:
+        what = 'it is empty' if not data.strip() else f'it is no whole JSON: {exc}'
+        raise StaleJob(f'{path}: cannot be used: {what}', hint=lost) from None
+    newer = _newer(raw)
+    if newer is not None:
+        hint = 'use that version; do not move the file away, an interrupted job may be in it'
+        raise StaleJob(f'{path}: cannot be used: a newer version of baremetal-acc wrote it ({newer})', hint=hint)
+    if not isinstance(raw, dict) or raw.get('format') != FORMAT:
+        raise StaleJob(f'{path}: cannot be used: it has not the format {FORMAT}', hint=lost)
+    try:
+        state = decode(TargetState, raw)
+    except (ValueError, RecursionError, StaleJob) as exc:
+        raise StaleJob(f'{path}: cannot be used: {exc}', hint=lost) from None
+    if state.target != target or (state.job is not None and state.job.format != JOB_FORMAT):
+        raise StaleJob(f'{path}: belongs to another target or version', hint=lost)
+    return state
+
+
+def _newer(raw: object) -> str | None:
+    """Which newer format than ours a file has, if it has one."""
+    job = raw.get('job') if isinstance(raw, dict) else None
+    for name, held, ours in (('format', raw, FORMAT), ('format of the job', job, JOB_FORMAT)):
+        found = held.get('format') if isinstance(held, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool) and found > ours:
+            return f'{name} {found}, this version reads {ours}'
+    return None
 
 
 def _check_folders(*folders: Path) -> None:

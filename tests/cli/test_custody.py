@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain of custody that the rules require, from the command line."""
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -164,12 +165,37 @@ def test_custody_before_any_job_is_kept(desk, emulated_machine):
     given = ('--reason', 'as delivered', '--until', (datetime.now(UTC) + timedelta(days=30)).date().isoformat())
     accepted = desk.run('custody', 'accept', '-f', 'json', *given, *desk.options)
     assert 0 == accepted.code, accepted.err
+    assert 2 == accepted.err.count('is not proven closed to its host, which is off: what is accepted holds only while')
     only = desk.run('custody', 'show', '-f', 'json', *desk.options)
     assert [('accepted', None)] * 2 == [(c['origin'], c['broken']) for c in chains(only)]
     machine.power('On')
     wait_for_power(machine, 'On')
     broken = desk.run('custody', 'show', '-f', 'json', *desk.options)
     assert (3, {'host-ran'}) == (broken.code, {c['broken'] for c in chains(broken)})
+    machine.power('ForceOff')
+    wait_for_power(machine, 'Off')
+    overruled = desk.run('custody', 'accept', *given, *desk.options)
+    assert 0 == overruled.code, overruled.err
+    assert 2 == overruled.err.count('accepted all the same: accepted at'), 'what an acceptance overrules is said'
+    assert 'the host ran while a path that the rules want blocked was open' in overruled.err
+
+
+def test_an_interrupted_job_has_to_end_before_an_acceptance(desk, emulated_machine):
+    """The refusal and ``custody show`` give the command that ends it."""
+    machine = emulated_machine('gpu-server', gpus=2)
+    desk.prepare(machine)
+    done = desk.run('lock', '--execute', *desk.options)
+    assert 0 == done.code, done.err
+    [path] = (desk.folder / 'state' / 'baremetal-acc' / 'jobs').glob('*.json')
+    state = json.loads(path.read_text())
+    state['job']['ended'] = False
+    path.write_text(json.dumps(state))
+    given = ('--reason', 'x', '--until', (datetime.now(UTC) + timedelta(days=30)).date().isoformat())
+    for verb, code in ((('show',), 0), (('accept', *given), 4)):
+        found = desk.run('custody', *verb, *desk.options)
+        assert code == found.code
+        assert 'has not ended' in found.err
+        assert 'apply --execute --target node-1 goes on with it' in found.err
 
 
 @pytest.mark.parametrize(

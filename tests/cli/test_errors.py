@@ -205,7 +205,15 @@ def missing_password(desk: Desk, machine) -> tuple[str, ...]:
     return ('apply', '--execute', *desk.options)
 
 
+def state_that_others_may_write(desk: Desk, machine) -> tuple[str, ...]:
+    folder = desk.folder / 'state' / 'baremetal-acc'
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+    return ('verify', *desk.options)
+
+
 TABLE = (
+    (state_that_others_may_write, 2, ('baremetal-acc: others may write there', 'chmod 700')),
     (unreachable, 5, ('node-1', 'https://127.0.0.1:')),
     (wrong_password, 5, ('node-1', 'BMC host', 'https://127.0.0.1:')),
     (untrusted, 5, ('node-1', 'BMC host', 'verify_ca')),

@@ -134,7 +134,9 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(store, monkeypatch, n
         b'',
         b'\xff',
         b'[]',
-        b'{"format": 2}',
+        b'{"format": 0}',
+        b'{"format": true}',
+        b'{"format": 1, "target": "node-1"',
         b'{"format": 1, "target": "node-2"}',
         b'{"format": 1, "target": "node-1", "job": 5}',
         b'[' * 100_000,
@@ -149,15 +151,27 @@ def test_a_state_that_cannot_be_used_is_an_error(store, content):
         store.read('node-1')
 
 
-def test_a_job_of_another_version_is_not_resumed(store):
-    """Its format is compared, not guessed."""
+@pytest.mark.parametrize('where', ['state', 'job'])
+def test_what_a_newer_version_wrote_is_left_to_that_version(store, where):
+    """An interrupted job may be in it: nobody is told to move it away."""
     store.write(state())
     path = store.root / 'jobs' / 'node-1.json'
     raw = json.loads(path.read_text())
-    raw['job']['format'] = 99
+    (raw if where == 'state' else raw['job'])['format'] = 99
     path.write_text(json.dumps(raw))
-    with pytest.raises(StaleJob):
+    with pytest.raises(StaleJob, match=r'a newer version of baremetal-acc wrote it .*99, this version reads 1.*do not move'):
         store.read('node-1')
+
+
+def test_a_cut_or_empty_state_may_have_held_an_interrupted_job(store):
+    """That is said before anybody moves it away."""
+    store.write(state())
+    path = store.root / 'jobs' / 'node-1.json'
+    whole = path.read_bytes()
+    for content, what in ((b'', 'it is empty'), (whole[: len(whole) // 2], 'it is no whole JSON')):
+        path.write_bytes(content)
+        with pytest.raises(StaleJob, match=rf'{what}.*an interrupted job may have been in it'):
+            store.read('node-1')
 
 
 def test_one_at_a_time(store):
