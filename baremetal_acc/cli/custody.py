@@ -144,8 +144,8 @@ def _warn(name: str, inventory: Inventory, kept: Custody, chosen: frozenset[Acce
             text.warn(f'{name}: {accelerator.label}: accepted all the same: {custody_rules.explain(card, inventory.at)}')
         if not (card.seen.access is Access.CLOSED and card.seen.proven):
             text.warn(
-                f'{name}: {accelerator.label} is not proven closed to its host, which is off: what is accepted holds only while '
-                'readings show that it stays off; lock the target, then accept'
+                f'{name}: {accelerator.label} is not proven closed to its host, which is off: what is accepted holds while '
+                'readings show that it stays off, no longer; lock the target, then accept'
             )
 
 

@@ -211,7 +211,8 @@ def look(
         told = tuple(a for a in made.actions if isinstance(a, Publish)) if unmet else ()
         made = Plan(target=made.target, actions=told, notes=(Note(label=target.name, text=text), *let, *kept))
     made = replace(made, notes=(*made.notes, *mending.left(_for_somebody_else(unmet), made)))
-    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made)))
+    why = custody_rules.reasons_to_write(doubted, made, chains, inventory, now)
+    made = replace(made, notes=(*made.notes, *_quarantine_notes(state, inventory, made), *why))
     return Prepared(
         entry=entry,
         target=target,

@@ -16,7 +16,7 @@ from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.custody import BreakCause, CardCustody, Chain, Cover, Custody, CustodyDemand, Origin, Strength
 from baremetal_acc.model.image import Image
 from baremetal_acc.model.inventory import Inventory
-from baremetal_acc.model.job import Finding, Flash, Met, Plan, Program
+from baremetal_acc.model.job import Finding, Flash, Met, Note, Plan, Program
 from baremetal_acc.model.ref import AcceleratorId, Ref
 from baremetal_acc.planning.custody import begun, holds
 
@@ -82,6 +82,24 @@ def findings(custody: Custody, inventory: Inventory, baseline: Baseline, node: N
             )
         )
     return tuple(found)
+
+
+def reasons_to_write(
+    doubted: frozenset[AcceleratorId], made: Plan, custody: Custody, inventory: Inventory, now: datetime
+) -> tuple[Note, ...]:
+    """Why a plan writes cards that may show what they have to: the chain of each that does not hold.
+
+    :param doubted: as of :func:`in_doubt`.
+    """
+    written = {a.accelerator for a in made.actions if isinstance(a, Flash | Program)}
+    return tuple(
+        Note(
+            label=a.label,
+            text=f'it is written whatever it shows, for its custody does not hold: {explain(custody.of(a.id), now)}',
+        )
+        for a in inventory.accelerators
+        if a.id in doubted & written
+    )
 
 
 def explain(card: CardCustody, now: datetime) -> str:

@@ -219,7 +219,7 @@ def _planned(
         made = decide_attach.in_turn(made, gives) if gives else Plan(target=inventory.target, actions=())
     raise_if_unsafe(made)
     claimed.keep(task, made, inventory, tools.baseline, target.node, tools.catalogue)
-    for note in made.notes:
+    for note in (*made.notes, *custody_rules.reasons_to_write(doubted, made, mind.custody, inventory, inventory.at)):
         LOG.info('Node %s: %s: %s: %s', task.node.uuid, step.name, note.label, note.text)
     who = rights.begun_by(task, mind, flow)
     if not step.operators and not back:  # to bring back what was there is nobody's wish but ours

@@ -86,6 +86,9 @@ def test_a_card_is_written_at_the_version_that_it_shows_until_its_chain_holds(de
     assert {'no chain has begun: nobody knows who has written what it runs'} == custody_of(before.document['targets'][0])
     planned = desk.run('plan', '-f', 'json', *desk.options)
     assert 2 == len(flashed(planned.document['targets'][0]))
+    why = 'it is written whatever it shows, for its custody does not hold: no chain has begun'
+    assert 2 == sum(n['text'].startswith(why) for n in planned.document['targets'][0]['notes'])
+    assert why in ' '.join(desk.run('plan', *desk.options).out.split())
     done = desk.run('apply', '--execute', '-f', 'json', *desk.options)
     assert 0 == done.code, done.err
 
@@ -165,7 +168,7 @@ def test_custody_before_any_job_is_kept(desk, emulated_machine):
     given = ('--reason', 'as delivered', '--until', (datetime.now(UTC) + timedelta(days=30)).date().isoformat())
     accepted = desk.run('custody', 'accept', '-f', 'json', *given, *desk.options)
     assert 0 == accepted.code, accepted.err
-    assert 2 == accepted.err.count('is not proven closed to its host, which is off: what is accepted holds only while')
+    assert 2 == accepted.err.count('is not proven closed to its host, which is off: what is accepted holds while')
     only = desk.run('custody', 'show', '-f', 'json', *desk.options)
     assert [('accepted', None)] * 2 == [(c['origin'], c['broken']) for c in chains(only)]
     machine.power('On')

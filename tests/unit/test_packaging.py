@@ -281,3 +281,14 @@ def test_everything_that_is_installed_for_tests_is_pinned() -> None:
     assert set() == wanted - set(pinned)
     installed = {name: importlib.metadata.version(name) for name in wanted}
     assert {name: pinned[name] for name in wanted} == installed
+
+
+def test_the_status_command_says_what_is_missing_where_ironic_is_not_installed():
+    """One line, no traceback."""
+    hidden = "import sys; sys.modules['ironic'] = None; from baremetal_acc_ironic.status_command import main; sys.exit(main())"
+    environ = {'PYTHONPATH': f'{TREE}:{TREE / "interfaces"}'}
+    done = subprocess.run([sys.executable, '-c', hidden], capture_output=True, text=True, env=environ, check=False)
+    assert 255 == done.returncode
+    assert "baremetal-acc-status: Python's module ironic is not installed" in done.stderr
+    assert 'pip install baremetal-acc[ironic]' in done.stderr
+    assert 1 == len(done.stderr.splitlines())

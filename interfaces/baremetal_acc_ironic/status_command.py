@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``baremetal-acc-status``: it says what to install where Ironic is not there."""
+
+import sys
+
+ERROR = 255
+"""Exit code of an error. Source: oslo.upgradecheck, upgradecheck.py, main."""
+
+
+def main() -> int:
+    """Run :mod:`baremetal_acc_ironic.status`, which needs Ironic and its database."""
+    try:
+        from baremetal_acc_ironic import status
+    except ModuleNotFoundError as exc:
+        missing = (exc.name or '').partition('.')[0]
+        what = f"Python's module {missing} is not installed: this reads Ironic's database, as ironic-status does"
+        sys.stderr.write(
+            f'baremetal-acc-status: {what} (run it where a conductor runs, or pip install baremetal-acc[ironic])\n'
+        )
+        return ERROR
+    return status.main()
