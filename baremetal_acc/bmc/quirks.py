@@ -9,6 +9,14 @@ package branches on who made a machine.
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+RESTART_MESSAGES = frozenset({
+    # DSP8011, message registries Base and Update.
+    'ResetRequired', 'AwaitToActivate',
+    # Dell, registry IDRAC: "Task successfully scheduled." (dell/iDRAC-Redfish-Scripting#166, #266).
+    'JCP001',
+})  # fmt: skip
+"""MessageIds, without registry and version, of a task that goes on only once its host is restarted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:

@@ -108,6 +108,8 @@ class TaskReading:
     :ivar may_write: it may write firmware; False where the BMC says that it is something else.
     :ivar is_update: the BMC says that it writes, or has written, firmware. Many say nothing of what a task is for.
     :ivar started: StartTime as the BMC says it, or None.
+    :ivar opaque: a task monitor that says no more than whether it has ended; False: a resource with a state of its own.
+    :ivar awaits_restart: it goes on only once the host is restarted.
     """
 
     ref: Ref
@@ -118,6 +120,8 @@ class TaskReading:
     may_write: bool = True
     is_update: bool = False
     started: str | None = None
+    opaque: bool = False
+    awaits_restart: bool = False
 
 
 class Way(StrEnum):

@@ -113,26 +113,95 @@ def test_a_monitor_that_answers_with_the_result_has_ended(bmc: Any, reply: Calla
 
 
 def test_a_monitor_that_answers_with_an_error_has_failed(bmc: Any, reply: Callable[..., Any]) -> None:
-    """A client error is the operation's own result; of a task's resource, or with 500, it is just no answer."""
+    """A client error is the operation's own result; with 500 it is just no answer."""
     info = {'error': {'@Message.ExtendedInfo': [{'Message': 'the image is for another device'}]}}
     bmc.replies['GET', MONITOR.uri] = reply(400, info)
-    bmc.replies['GET', TASK.uri] = reply(400, info)
     with bmc.connect() as connection:
         found = connection.task(MONITOR)
-        assert (TaskState.FAILED, 'HTTP 400') == (found.state, found.raw)
+        assert (TaskState.FAILED, 'HTTP 400', True) == (found.state, found.raw, found.opaque)
         assert 'another device' in found.message
-        with pytest.raises(BmcRefused):
-            connection.task(TASK)
         bmc.replies['GET', MONITOR.uri] = reply(500)
         with pytest.raises(BmcRefused):
             connection.task(MONITOR)
 
 
-def test_something_that_is_no_task_is_no_success(bmc: Any) -> None:
-    """A resource without TaskState."""
-    bmc.put(TASK.uri)
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task'):
+@pytest.mark.parametrize(
+    'uri', ['/redfish/v1/TaskMonit/0', '/redfish/v1/TaskService/Tasks/7', '/async/0af3', '/redfish/v1/Oem/Q']
+)
+@pytest.mark.parametrize(
+    ('answer', 'means', 'percent'),
+    [
+        ((202, None), TaskState.ACTIVE, None),
+        ((202, {'Name': 'Update', 'PercentComplete': 7}), TaskState.ACTIVE, None),
+        ((202, {'TaskState': 'Running', 'PercentComplete': 7}), TaskState.ACTIVE, 7),
+        ((200, {'TaskState': 'Running', 'PercentComplete': 7}), TaskState.ACTIVE, 7),
+        ((200, {'@odata.type': '#Task.v1_4_2.Task', '@odata.id': '/x'}), TaskState.ACTIVE, None),
+        ((200, {'JobState': 'Running', 'PercentComplete': 7}), TaskState.ACTIVE, 7),
+        ((200, {'@odata.type': '#MakersJob.v1_1_0.MakersJob', 'JobState': 'Downloading'}), TaskState.ACTIVE, None),
+        ((200, {'JobState': 'Completed', 'JobStatus': 'OK'}), TaskState.SUCCEEDED, None),
+        ((200, {'JobState': 'Completed', 'JobStatus': 'Critical'}), TaskState.FAILED, None),
+        ((200, {'JobState': 'CompletedWithErrors'}), TaskState.FAILED, None),
+        ((200, {'JobState': 'Failed'}), TaskState.FAILED, None),
+        ((200, {'error': {'@Message.ExtendedInfo': [{'MessageId': 'Base.1.8.Success'}]}}), TaskState.SUCCEEDED, None),
+        (
+            (200, {'error': {'@Message.ExtendedInfo': [{'MessageId': 'U.1.0.Bad', 'MessageSeverity': 'Critical'}]}}),
+            TaskState.FAILED,
+            None,
+        ),
+        ((200, None), TaskState.SUCCEEDED, None),
+        ((204, None), TaskState.SUCCEEDED, None),
+        ((400, None), TaskState.FAILED, None),
+        ((404, None), TaskState.GONE, None),
+        ((410, None), TaskState.GONE, None),
+    ],
+)
+def test_a_task_is_recognised_by_what_it_answers(
+    bmc: Any, reply: Callable[..., Any], uri: str, answer: tuple[int, Any], means: TaskState, percent: int | None
+) -> None:
+    """However its URI is spelled: DSP0266 leaves that to the service."""
+    bmc.replies['GET', uri] = reply(*answer)
+    with bmc.connect() as connection:
+        found = connection.task(Ref(bmc=HOST, uri=uri))
+    assert (means, percent) == (found.state, found.percent)
+
+
+@pytest.mark.parametrize(
+    ('body', 'awaits'),
+    [
+        ({'TaskState': 'Pending'}, True),
+        ({'TaskState': 'Running', 'Messages': [{'MessageId': 'IDRAC.2.8.JCP001'}]}, True),
+        ({'TaskState': 'Starting', 'Messages': [{'MessageId': 'Update.1.0.AwaitToActivate'}]}, True),
+        ({'TaskState': 'New', 'Messages': [{'MessageId': 'IDRAC.2.8.RED001'}, {'MessageId': 'Base.1.13.ResetRequired'}]}, True),
+        ({'TaskState': 'Running', 'Messages': [{'MessageId': 'IDRAC.2.8.JCP001'}, {'MessageId': 'Update.1.0.X'}]}, False),
+        ({'JobState': 'Scheduled'}, True),
+        ({'JobState': 'RebootPending', 'MessageId': 'X1'}, True),
+        ({'JobState': 'New', 'MessageId': 'JCP001', 'Message': 'Task successfully scheduled.'}, True),
+        ({'TaskState': 'Running'}, False),
+        ({'TaskState': 'Completed', 'Messages': [{'MessageId': 'Base.1.13.ResetRequired'}]}, False),
+    ],
+)
+def test_a_task_that_goes_on_only_after_a_restart_of_the_host_says_so(bmc: Any, body: dict[str, Any], awaits: bool) -> None:
+    """By its state, or by its last message; what it said before that is over."""
+    bmc.put(TASK.uri, **body)
+    with bmc.connect() as connection:
+        assert awaits == connection.task(TASK).awaits_restart
+
+
+@pytest.mark.parametrize('content', [{'@odata.type': '#SoftwareInventory.v1_3_0.SoftwareInventory', 'Version': '1'}, {}])
+def test_a_resource_that_is_no_task_is_no_end_of_one(bmc: Any, content: dict[str, Any]) -> None:
+    """A Location may lead to what was written, which stands there all the time."""
+    bmc.put(TASK.uri, **content)
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task, no Job and no result'):
         connection.task(TASK)
+
+
+def test_a_page_for_people_is_no_end_of_a_task(bmc: Any) -> None:
+    """Web servers of BMCs answer 200 with one for what they do not know."""
+    page = requests.Response()
+    page.status_code, page._content = 200, b'<html>Please log in</html>'
+    bmc.replies['GET', MONITOR.uri] = page
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task'):
+        connection.task(MONITOR)
 
 
 def test_active_tasks_leave_out_what_has_ended_or_vanished(bmc: Any) -> None:

@@ -158,10 +158,49 @@ def test_accepted_without_a_task_is_none(bmc: Any, reply: Callable[..., Any], co
     assert _push(bmc) is None
 
 
-def test_a_task_elsewhere_is_no_task(bmc: Any, reply: Callable[..., Any]) -> None:
-    """The image was taken; the link is not followed."""
+@pytest.mark.parametrize('authority', ['https://10.20.30.40', 'http://bmc.internal:8080', '//nat', ''])
+def test_of_a_location_only_the_path_counts(bmc: Any, reply: Callable[..., Any], authority: str) -> None:
+    """A BMC behind NAT writes the address that it knows itself by; nobody but the BMC that took the image is asked."""
     _service(bmc)
-    _take(bmc, reply(202, None, Location='https://evil.example/task'))
+    _take(bmc, reply(202, None, Location=f'{authority}/redfish/v1/TaskService/Tasks/7'))
+    assert '/redfish/v1/TaskService/Tasks/7' == _push(bmc).ref.uri
+
+
+@pytest.mark.parametrize('location', ['', '   ', '/', 'https://10.20.30.40', 'mailto:x', '/x' * 400, 'https://[bad/x'])
+def test_a_location_that_is_none_is_no_task(bmc: Any, reply: Callable[..., Any], location: str) -> None:
+    """The image was taken; nothing is followed."""
+    _service(bmc)
+    _take(bmc, reply(202, None, Location=location))
+    assert _push(bmc) is None
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        {'Task': {'@odata.id': '/redfish/v1/TaskService/Tasks/7'}},
+        {'@odata.id': '/redfish/v1/TaskService/Tasks/7'},
+        {'error': {'@Message.ExtendedInfo': [{'MessageArgs': ['/redfish/v1/TaskService/Tasks/7']}]}},
+        {'Messages': [{'MessageArgs': ['https://10.20.30.40/redfish/v1/TaskService/Tasks/7']}]},
+        {'Oem': {'Maker': {'Job': '/redfish/v1/TaskService/Tasks/7'}}, '@odata.id': '/redfish/v1/UpdateService'},
+    ],
+)
+@pytest.mark.parametrize('code', [200, 201, 202])
+def test_the_task_is_found_wherever_the_body_links_it(
+    bmc: Any, reply: Callable[..., Any], code: int, body: dict[str, Any]
+) -> None:
+    """It is read, and counts where it is a Task."""
+    _service(bmc)
+    bmc.put('/redfish/v1/TaskService/Tasks/7', TaskState='Running')
+    _take(bmc, reply(code, body))
+    found = _push(bmc)
+    assert (TaskState.ACTIVE, '/redfish/v1/TaskService/Tasks/7') == (found.state, found.ref.uri)
+
+
+def test_a_link_of_the_body_that_leads_to_no_task_is_none(bmc: Any, reply: Callable[..., Any]) -> None:
+    """What was written stands there, too."""
+    _service(bmc)
+    bmc.put('/redfish/v1/UpdateService/FirmwareInventory/A', Version='1')
+    _take(bmc, reply(200, {'Target': '/redfish/v1/UpdateService/FirmwareInventory/A', 'Other': '/redfish/v1/none'}))
     assert _push(bmc) is None
 
 

@@ -25,10 +25,12 @@ class Said:
 
     :ivar text: one line, printable, at most 300 characters; empty when it said nothing.
     :ivar ids: the names at the end of all MessageIds: ``ServiceTemporarilyUnavailable``.
+    :ivar critical: one of the messages has the severity Critical.
     """
 
     text: str
     ids: frozenset[str]
+    critical: bool = False
 
 
 def said(body: object, redact: Callable[[str], str] = str) -> Said:
@@ -38,10 +40,12 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
     """
     texts: list[str] = []
     ids: set[str] = set()
+    critical = False
     for info in _infos(body):
         if isinstance(info, str):
             texts.append(info)
             continue
+        critical |= 'Critical' in (info.get('MessageSeverity'), info.get('Severity'))
         message_id = info.get('MessageId')
         if isinstance(message_id, str) and message_id:
             ids.add(message_id.rsplit('.', 1)[-1])
@@ -59,7 +63,7 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
             texts = [error]
     elif not texts and isinstance(body, str):
         texts = [body]
-    return Said(text=short(redact('; '.join(dict.fromkeys(t.strip() for t in texts)))), ids=frozenset(ids))
+    return Said(text=short(redact('; '.join(dict.fromkeys(t.strip() for t in texts)))), ids=frozenset(ids), critical=critical)
 
 
 def short(text: object) -> str:

@@ -1,18 +1,24 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Read a Task of a BMC: whether it is running, how it ended, or that it is gone.
+"""Read a Task, a Job or a task monitor of a BMC: whether it is running, how it ended, or that it is gone.
 
-Source: DSP8010 2025.4, Task v1_7_4. sushy's task monitor is not used: it takes a Task's answer 200 for its end
-(facts/redfish.md, section 4.2).
+Each is recognised by what it answers, never by how its URI is spelled.
+
+Source: DSP8010 2025.4, Task v1_7_4 and Job v1_2_4; DSP0266, section "Asynchronous operations". sushy's task monitor is not
+used: it takes a Task's answer 200 for its end (facts/redfish.md, section 4.2).
 """
 
 import json
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from urllib.parse import urlsplit
 
+from baremetal_acc.bmc.quirks import RESTART_MESSAGES
 from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import said, short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import key
-from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -42,8 +48,34 @@ Interrupted counts as active: the standard says that it may go on. A caller's ow
 """
 
 
-def state(task_state: str | None, task_status: str | None) -> TaskState:
-    """What TaskState and TaskStatus mean together.
+JOB_STATES: dict[str, TaskState | None] = {
+    **STATES,
+    'UserIntervention': TaskState.ACTIVE,
+    'Continue': TaskState.ACTIVE,
+    'Invalid': TaskState.FAILED,
+    'Validating': TaskState.ACTIVE,
+    # Words of Jobs of makers. Source: Dell, registry of DellJob v1, JobState.
+    'Failed': TaskState.FAILED,
+    'CompletedWithErrors': TaskState.FAILED,
+    'RebootFailed': TaskState.FAILED,
+}
+"""Every JobState of the standard, and words of makers that are ends; None: JobStatus decides. Others are active."""
+
+_AWAITS_RESTART = frozenset({'Pending', 'Scheduled', 'RebootPending', 'PendingActivation'})
+"""States in which a task or a job waits for something that only a restart of the host can be, where one is planned.
+
+Source: DSP8010 2025.4, Task v1_7_4, TaskState: Pending "has not started, and is waiting for a condition" by its meaning; the
+others are words of Jobs of makers.
+"""
+
+MOST_LINKS = 3
+"""Links of an answer that may be its task: no real one has more than two."""
+
+
+def state(
+    task_state: str | None, task_status: str | None, states: Mapping[str, TaskState | None] = MappingProxyType(STATES)
+) -> TaskState:
+    """What TaskState and TaskStatus mean together, or JobState and JobStatus.
 
     Completed with OK or Warning is success, with Critical failure (seen on a real BMC at 100 %), and without a status success
     too, as older services send none. An unknown word is active: calling it an end, either end, would be a guess, and an active
@@ -51,7 +83,7 @@ def state(task_state: str | None, task_status: str | None) -> TaskState:
     """
     if task_state is None:
         return TaskState.ACTIVE
-    found = STATES.get(task_state, TaskState.ACTIVE)
+    found = states.get(task_state, TaskState.ACTIVE)
     if found is not None:
         return found
     return TaskState.SUCCEEDED if task_status is None or task_status in _GOOD else TaskState.FAILED
@@ -88,77 +120,117 @@ def _is_update(view: View) -> bool:
 
 
 def reading(view: View) -> TaskReading:
-    """The reading of a Task resource."""
-    task_state, task_status = view.literal('TaskState'), view.literal('TaskStatus')
+    """The reading of a Task or a Job."""
+    word = view.literal('TaskState')
+    status = view.literal('TaskStatus')
+    means = state(word, status)
+    if word is None and view.has('JobState'):
+        word, status = view.literal('JobState'), view.literal('JobStatus')
+        means = state(word, status, JOB_STATES)
     percent = view.integer('PercentComplete')
     return TaskReading(
         ref=view.ref,
-        state=state(task_state, task_status),
-        raw='/'.join(word for word in (task_state or '?', task_status) if word),
+        state=means,
+        raw='/'.join(one for one in (word or '?', status) if one),
         percent=percent if percent is not None and 0 <= percent <= 100 else None,
         message=_last_message(view),
         may_write=_may_write(view.part('Payload')),
         is_update=_is_update(view),
         started=view.literal('StartTime'),
+        awaits_restart=means is TaskState.ACTIVE and (word in _AWAITS_RESTART or _last_id(view) in RESTART_MESSAGES),
     )
 
 
 def read(connector: Connector, ref: Ref) -> TaskReading:
-    """Read a Task, or a task monitor.
+    """Read a Task, a Job or a task monitor.
 
-    A monitor that still answers 202 is active; when its operation has ended it answers with that operation's own result.
-    Source: DSP0266, section "Asynchronous operations".
+    A monitor that still answers 202 is active; when its operation has ended it answers with that operation's own result: a body
+    or none, or a client error.
 
-    :raises BmcError: it could not be asked. That it is gone is a reading.
+    :raises BmcError: it could not be asked, or is something else. That it is gone is a reading.
     """
     try:
         answer = connector.read(ref.uri)
     except BmcRefused as exc:
         if exc.status in (404, 410):
-            return TaskReading(
-                ref=ref, state=TaskState.GONE, raw=f'HTTP {exc.status}', message='the BMC no longer has the task'
-            )
-        if _is_monitor(ref.uri) and exc.status is not None and exc.status < 500:
-            return TaskReading(ref=ref, state=TaskState.FAILED, raw=f'HTTP {exc.status}', message=short(exc.what))
+            what = 'the BMC no longer has the task'
+            return TaskReading(ref=ref, state=TaskState.GONE, raw=f'HTTP {exc.status}', message=what, opaque=True)
+        if exc.status is not None and 400 <= exc.status < 500:
+            return TaskReading(ref=ref, state=TaskState.FAILED, raw=f'HTTP {exc.status}', message=short(exc.what), opaque=True)
         raise
     view = view_of(answer, ref.bmc)
-    if view is not None and view.has('TaskState'):
+    if view is not None and _is_task(view):
         return reading(view)
+    raw = f'HTTP {answer.status}'
     if answer.status == 202:
-        return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='HTTP 202')
-    if _is_monitor(ref.uri):
-        message = said(view.body).text if view is not None else ''
-        return TaskReading(ref=ref, state=TaskState.SUCCEEDED, raw=f'HTTP {answer.status}', message=message or None)
-    raise BmcAnswerInvalid(bmc=connector.label, uri=ref.uri, what='is no Task: TaskState is missing')
+        return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=raw, opaque=True)
+    if (view is None and answer.content.strip()) or (view is not None and _is_resource(view)):
+        raise BmcAnswerInvalid(bmc=connector.label, uri=ref.uri, what='is no Task, no Job and no result of an operation')
+    if view is None:
+        return TaskReading(ref=ref, state=TaskState.SUCCEEDED, raw=raw, opaque=True)
+    result = said(view.body)
+    ended = TaskState.FAILED if result.critical else TaskState.SUCCEEDED
+    return TaskReading(ref=ref, state=ended, raw=raw, message=result.text or None, opaque=True)
 
 
 def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | None:
     """The task that an accepted request started; None when it started none.
 
-    The Task in the body comes first, then Location: bmcweb's Location is the monitor, whose URI dies when the task has ended.
-    A link off the BMC is not followed, and none that is longer than MAX_PLACE; the request was accepted all the same, so that
-    counts as no task.
+    The Task in the body comes first: bmcweb's Location is the monitor, whose URI dies when the task has ended. Then a link of
+    the body that leads to a Task or a Job, then Location, be it absolute, with whatever authority the BMC believes it has: only
+    its path counts, and only this BMC is asked. None is followed that is longer than MAX_PLACE.
     """
     view = view_of(answer, name)
     if view is not None and isinstance(uri := view.body.get('@odata.id'), str) and _is_task(view):
         place = _place(connector, uri)
-        return None if place is None else reading(View(Ref(bmc=name, uri=place), view.body, []))
-    location = answer.headers.get('Location') or answer.headers.get('Content-Location')
-    place = _place(connector, location) if location else None
-    return (
-        None
-        if place is None
-        else TaskReading(ref=Ref(bmc=name, uri=place), state=TaskState.ACTIVE, raw=f'HTTP {answer.status}')
-    )
+        if place is not None:
+            return reading(View(Ref(bmc=name, uri=place), view.body, []))
+    header = answer.headers.get('Location') or answer.headers.get('Content-Location')
+    location = _place(connector, header) if header else None
+    links = () if view is None else dict.fromkeys(_place(connector, link) for link in _links(view.body))
+    for place in [link for link in links if link is not None and link != location][:MOST_LINKS]:
+        found = _task_at(connector, Ref(bmc=name, uri=place))
+        if found is not None:
+            return found
+    if location is None:
+        return None
+    return TaskReading(ref=Ref(bmc=name, uri=location), state=TaskState.ACTIVE, raw=f'HTTP {answer.status}', opaque=True)
+
+
+def _task_at(connector: Connector, ref: Ref) -> TaskReading | None:
+    """The Task or Job that stands there; None where something else does, or where nobody can tell."""
+    try:
+        view = view_of(connector.read(ref.uri), ref.bmc)
+    except BmcError:
+        return None
+    return reading(View(ref, view.body, [])) if view is not None and _is_task(view) else None
+
+
+def _links(body: object, depth: int = 0) -> Iterator[str]:
+    """Every text of a body that is a URI of a resource, the nearest to its top first."""
+    if depth > 6:
+        return
+    values = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    inner = []
+    for value in values:
+        if isinstance(value, str) and '/redfish/' in value and len(value) <= 2 * MAX_PLACE:
+            yield value
+        elif isinstance(value, dict | list):
+            inner.append(value)
+    for value in inner[:20]:
+        yield from _links(value, depth + 1)
 
 
 def _place(connector: Connector, uri: str) -> str | None:
-    """A place that a job can remember; None where it is none of this BMC, or too long."""
+    """A place on this BMC that a job can remember; None where it is none, or too long."""
     try:
-        place = key(connector.path(uri))
-    except BmcAnswerInvalid:
+        parts = urlsplit(uri.strip())
+        if parts.scheme not in ('', 'http', 'https'):
+            return None
+        place = key(connector.path(f'{parts.path}?{parts.query}' if parts.query else parts.path))
+    except (BmcAnswerInvalid, ValueError):
         return None
-    return place if len(place) <= MAX_PLACE else None
+    return place if len(place) <= MAX_PLACE and place.startswith('/') and place != '/' else None
 
 
 def view_of(answer: Answer, name: BmcName) -> View | None:
@@ -172,11 +244,21 @@ def view_of(answer: Answer, name: BmcName) -> View | None:
 
 def _is_task(view: View) -> bool:
     kind = view.body.get('@odata.type')
-    return view.has('TaskState') or (isinstance(kind, str) and kind.startswith('#Task.'))
+    named = isinstance(kind, str) and kind.startswith(('#Task.', '#Job.'))
+    return view.has('TaskState') or view.has('JobState') or named
 
 
-def _is_monitor(uri: str) -> bool:
-    return 'monitor' in uri.casefold()
+def _is_resource(view: View) -> bool:
+    """Something that stands there by itself: it says nothing of the end of an operation, even if one has created it."""
+    return isinstance(view.body.get('@odata.id'), str)
+
+
+def _last_id(view: View) -> str | None:
+    """The last MessageId of Messages, without its registry; of a Job of a maker its own."""
+    found = view.body.get('Messages')
+    last = next((m for m in reversed(found if isinstance(found, list) else []) if isinstance(m, dict)), view.body)
+    name = last.get('MessageId') or last.get('MessageID')
+    return name.rsplit('.', 1)[-1] if isinstance(name, str) else None
 
 
 def _last_message(view: View) -> str | None:
@@ -187,4 +269,4 @@ def _last_message(view: View) -> str | None:
             text = short(entry.get('Message')) or short(entry.get('MessageId'))
             if text:
                 return text
-    return None
+    return short(view.body.get('Message')) or None
