@@ -70,6 +70,7 @@ EXPECTED: Mapping[str, Expectation] = {
     states.ERROR: _left('it could not be taken from whoever had it', nobodys=True),
     states.SERVICEHOLD: _left(_FROM_SOMEBODY),
     states.SERVICEFAIL: _left(_FROM_SOMEBODY),
+    states.RESCUEWAIT: _left(_FROM_SOMEBODY),
     states.RESCUEFAIL: _left(_FROM_SOMEBODY),
     states.UNRESCUEFAIL: _left(_FROM_SOMEBODY),
     states.DEPLOYWAIT: Expectation(
@@ -100,7 +101,6 @@ EXPECTED: Mapping[str, Expectation] = {
     states.UNRESCUING: _worked_on(_LOCKED),
     states.DELETING: _worked_on(_LOCKED),
     states.CLEANWAIT: _worked_on('a ramdisk that is restarted or a job of ours, which reads the host itself, is at work'),
-    states.RESCUEWAIT: _worked_on('its ramdisk boots; [conductor] rescue_callback_timeout ends it in rescue failed'),
 }
 """By provision state, of Ironic 39.0.0. The state is the only thing that is asked here: a node that a job works on, or that is
 locked, is left alone whatever its state."""

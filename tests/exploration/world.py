@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
-from ironic.common import exception, states
+from ironic.common import driver_factory, exception, states
 from ironic.conductor import task_manager
 from ironic.drivers.modules.redfish import power as redfish_power
 from oslo_utils import timeutils
@@ -33,6 +33,7 @@ from baremetal_acc.errors import AccError
 from baremetal_acc.model.custody import Origin
 from baremetal_acc_ironic import certificate, fitness, host_start, left_off, outcome, untended, watch, watch_states, work
 from baremetal_acc_ironic import node as memory
+from baremetal_acc_ironic.opts import REDFISH_ACC
 from tests.exploration.machine import EROT, GPU, MODEL, WANTED, SiteTime, TrueSite, file_of
 from tests.ironic.api import LESSEE, OWNER
 from tests.ironic.crashing import Mortal, Reborn
@@ -466,8 +467,9 @@ class World(HonestCase, Reborn):
     def _interface(self) -> Any:
         """Our firmware interface, whose periodics run in a conductor whatever node it has."""
         if self._firmware is None:
-            with task_manager.acquire(self.context, self.node.uuid, shared=True) as task:
-                self._firmware = task.driver.firmware
+            # Not by way of the node: what stands in its instance_info may keep Ironic from loading it.
+            kind = driver_factory.get_hardware_type(self.node.driver)
+            self._firmware = driver_factory.get_interface(kind, 'firmware', REDFISH_ACC)
         return self._firmware
 
     # ------------------------------------------------------------------------------------------------------------- crashes

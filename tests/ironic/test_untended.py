@@ -52,7 +52,6 @@ class TestTable:
             'deploying',
             'servicing',
             'rescuing',
-            'rescue wait',
             'unrescuing',
             'deleting',
         }
@@ -84,9 +83,9 @@ class UntendedCase(WatchCase):
         self.clean()
         assert states.AVAILABLE == self.settle(), self.node.last_error
         self.press('ForceOff')
-        kept = self.mind.custody
+        kept, now = self.mind.custody, datetime.now(UTC)
         for card in kept.cards:
-            kept = custody.begun(kept, card.accelerator, Origin.ACCEPTED, datetime.now(UTC), by=['root'])
+            kept = custody.begun(kept, card.accelerator, Origin.ACCEPTED, now, by=['root'], until=now + timedelta(days=1))
         memory.store(self.node, replace(self.mind, custody=kept))
         self.cards = {card.accelerator for card in kept.cards}
         self.begun = self.mind
@@ -168,6 +167,7 @@ class TestHostOn(UntendedCase):
             'adopt failed',
             'service hold',
             'service failed',
+            'rescue wait',
             'rescue failed',
             'unrescue failed',
         }

@@ -295,7 +295,6 @@ class TestStates(WatchCase):
             states.SERVICING: worked_on,
             states.RESCUING: worked_on,
             states.UNRESCUING: worked_on,
-            states.RESCUEWAIT: 'its ramdisk boots; [conductor] rescue_callback_timeout ends it in rescue failed',
         }
         assert outcome.TENANT_STATES == set(watch.STATES) | reasons.keys()
         assert not set(watch.STATES) & reasons.keys()
