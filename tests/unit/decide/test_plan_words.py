@@ -40,7 +40,11 @@ def made(accelerators, rules=None, catalogue=None, bmc=None, gaps=(), **how):
     if not isinstance(accelerators, tuple):
         accelerators = (accelerators,)
     seen = replace(v.inventory(bmcs=(v.facts(**(bmc or {})),), gaps=gaps), accelerators=accelerators)
-    return plan(seen, rules or v.baseline(), v.NODE, (v.image(), v.function_image()) if catalogue is None else catalogue, **how)
+    rules = rules or v.baseline()
+    rules = replace(
+        rules, rules=tuple(replace(r, custody=None) for r in rules.rules)
+    )  # that it is less is the subject of others
+    return plan(seen, rules, v.NODE, (v.image(), v.function_image()) if catalogue is None else catalogue, **how)
 
 
 def of_gpu(subject, reason):

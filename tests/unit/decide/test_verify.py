@@ -481,9 +481,9 @@ def test_a_waiver_ends():
 
 def test_what_is_asked_less_of_is_data_of_the_verdict():
     """By rule, with the devices; of the default nothing."""
-    (paths,) = verdict().relaxed
+    (paths,) = verdict(baseline=v.baseline(custody=None)).relaxed
     assert ('all', (GOOD.id,)) == (paths.rule, paths.accelerators)
-    assert () == verdict(baseline=v.baseline(block=None)).relaxed
+    assert () == verdict(baseline=v.baseline(block=None, custody=None)).relaxed
 
 
 def test_without_a_rule_a_tenants_node_must_have_every_host_path_blocked():
