@@ -180,15 +180,16 @@ OPTIONS = [
         'settle_timeout',
         default=120.0,
         min=0,
-        help='Seconds that a device may take to show the version that was written, after its update has ended.',
+        help='Seconds that a device may take to show the version that was written, once its update is known to have ended.',
     ),
     cfg.FloatOpt(
         'stall_timeout',
         default=2700.0,
         min=1,
         help=(
-            'Seconds that an update may claim to run without any progress. Then the device is looked at, and decides. '
-            'The slowest write that is known takes 40 minutes.'
+            'Seconds that an update may claim to run without any progress, or that nothing tells whether it has ended. Then '
+            'the device is looked at, and decides; where it does not show the version nothing more is sent to it. The slowest '
+            'write that is known takes 40 minutes.'
         ),
     ),
     cfg.FloatOpt(

@@ -11,7 +11,15 @@ from baremetal_acc.errors import BmcError
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress, Upload
-from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PlatformDevice, PowerState, TaskReading
+from baremetal_acc.model.inventory import (
+    BmcFacts,
+    Gap,
+    HostReading,
+    PlatformDevice,
+    PowerState,
+    TaskReading,
+    UpdateActivity,
+)
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import BmcName, Ref
@@ -258,6 +266,12 @@ class Connection(Protocol):
         """Tasks that still run, and those that have ended and that the BMC still shows.
 
         :raises BmcError: they could not be asked.
+        """
+
+    def update_activity(self) -> UpdateActivity:
+        """What the update service says of itself, read now. Tasks that run are not asked for: see :meth:`active_tasks`.
+
+        :raises BmcError: it could not be asked.
         """
 
     def power(self, system: Ref) -> PowerState:

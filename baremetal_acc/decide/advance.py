@@ -71,6 +71,7 @@ class WriteSight:
 
     :ivar stalled: the device was asked, as the task does not move any more.
     :ivar shown: the version that runs; None where nobody asked, or the device does not show it.
+    :ivar task: the BMC's task for it, where the answer to the upload named none, and there is just one that it can be.
     """
 
     seen: Seen
@@ -78,6 +79,7 @@ class WriteSight:
     message: str | None = None
     stalled: bool = False
     shown: str | None = None
+    task: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +213,7 @@ def expire(job: Job, now: datetime) -> Job:
         last = f' ({item.message})' if item.message else ''
         failed = replace(item.to(ItemState.FAILED, now, f'not done by the deadline{last}'), progress=None)
         if item.state is not ItemState.PLANNED:
-            return failed
+            return replace(failed, unsure=isinstance(item.action, Flash | Program))
         return replace(failed, untouched=True) if item.restoring else item
 
     both = [(item, late(item)) for item in job.items]
@@ -228,13 +230,21 @@ def expire(job: Job, now: datetime) -> Job:
 
 
 def ended(
-    job: Job, position: int, state: ItemState, now: datetime, message: str | None = None, *, untouched: bool = False
+    job: Job,
+    position: int,
+    state: ItemState,
+    now: datetime,
+    message: str | None = None,
+    *,
+    untouched: bool = False,
+    unsure: bool = False,
 ) -> Job:
     """The job with one item in another state. A failure of a stage up to the writes is a reason of the job.
 
     :param untouched: it failed before anything of it could reach the device.
+    :param unsure: it was given up, and whether the write has ended nobody knows.
     """
-    item = replace(job.items[position].to(state, now, message), untouched=untouched, progress=None)
+    item = replace(job.items[position].to(state, now, message), untouched=untouched, unsure=unsure, progress=None)
     items = (*job.items[:position], item, *job.items[position + 1 :])
     reasons = job.reasons
     counts = stage(item.action) <= Stage.WRITE or isinstance(item.action, Reset) or stage(item.action) is Stage.PUBLISH
@@ -288,19 +298,28 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
             continue
         follows = following(item.state, seen.seen, _reset_of(item.action))
         # Why it was sent without an answer is told too, when nothing better is known.
-        said = seen.message or (item.message if item.state is ItemState.SENT else None)
+        asks = follows.effect is Effect.ASK
+        said = seen.message or (item.message if item.state is ItemState.SENT and not asks else None)
         says = ' '.join(filter(None, (follows.why and follows.why + _instead(item.action, seen), said and f'({said})')))
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
-        settles = follows.effect is Effect.SETTLE and not unseen
-        too_long = settles and now - max(item.since, item.moved or item.since) > patience.settle
-        if too_long or follows.effect is Effect.FAIL:
-            job = ended(job, position, ItemState.FAILED, now, says)
+        too_long = not unseen and _too_long(follows.effect, item, now, patience)
+        if too_long and not item.restoring and _is_as_before(item.action, seen):
+            job = ended(job, position, ItemState.DONE, now, seen.message)
+        elif too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
+            unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
+            job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
         item = replace(job.items[position], stalled=seen.stalled)
-        if unseen and not item.state.ended:
+        if item.state is ItemState.STAGED and seen.seen is Seen.AWAITS:
+            item = replace(item, follows=True)
+        if (unseen or (item.moved is None and asks)) and not item.state.ended:
             item = replace(item, moved=now)
+        if asks and not item.state.ended:
+            item = replace(item, message=f'{says}; waiting for it until {_by(item, now, patience)}')
+        if seen.task is not None and item.task is None and not item.state.ended:
+            item = replace(item, task=seen.task)
         # The time to settle begins when nothing moves any more; a task that only claims to run is another matter.
         if not item.state.ended and follows.effect is Effect.WAIT:
             item = replace(item, since=now, moved=now if _moved(item, seen) else item.moved, message=seen.message)
@@ -308,6 +327,24 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
                 item = replace(item, percent=seen.percent, evidence=item.evidence or _progressed(seen))
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
+
+
+def _too_long(effect: Effect, item: Item, now: datetime, patience: Patience) -> bool:
+    """Nothing has moved for as long as this may take."""
+    limit = {Effect.SETTLE: patience.settle, Effect.ASK: patience.stall}.get(effect)
+    # What is asked for was last seen to move when it was sent, or when something of it moved.
+    since = item.moved or item.since if effect is Effect.ASK else max(item.since, item.moved or item.since)
+    return limit is not None and now - since > limit
+
+
+def _by(item: Item, now: datetime, patience: Patience) -> str:
+    return f'{(item.moved or now) + patience.stall:%H:%M:%S}Z'
+
+
+def _is_as_before(action: Flash | Program, seen: WriteSight) -> bool:
+    """The write has ended, and the device runs what was sent, as it did before: what the write did, nobody can tell."""
+    ended_well = seen.seen in (Seen.NOTHING, Seen.VANISHED)
+    return ended_well and same_version(seen.shown, action.version) and same_version(action.expects, action.version)
 
 
 def _progressed(seen: WriteSight) -> WriteEvidence | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from baremetal_acc.decide.images import same_version
-from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import ItemState
 from baremetal_acc.model.lock import ResetKind
 
@@ -19,17 +19,20 @@ class Seen(StrEnum):
     """What a look at a component and the task of its write shows.
 
     ``running``: the expected version runs. ``staged``: it waits for a reset. ``elsewhere``: another write keeps the BMC busy.
-    ``working``: our task runs. ``succeeded``: our task says that it succeeded, and the version is not (yet) there. ``failed``:
-    it says that it failed. ``stalled``: it claims to run, has not moved for long, and the version is not there. ``other``: it
-    says that it succeeded, and another version is staged. ``vanished``: the BMC has forgotten the task, and the version is not
-    there. ``nothing``: no task was ever seen, and the version is not there. ``missing``: the BMC shows the card, and not the
-    component. ``silent``: the BMC does not answer, or does not show the card.
+    ``working``: our task runs. ``awaits``: it goes on only once the host is restarted. ``succeeded``: our task says that it
+    succeeded, and the version is not (yet) there. ``failed``: it says that it failed. ``stalled``: it claims to run, has not
+    moved for long, and the version is not there. ``other``: it says that it succeeded, and another version is staged.
+    ``vanished``: the BMC has forgotten the task, and the version is not there. ``nothing``: no task was ever seen, the BMC says
+    that it writes nothing, and the version is not there. ``missing``: the BMC shows the card with the version under another
+    name, and not the component. ``untold``: neither a task nor the update service nor the device says whether the write has
+    ended. ``silent``: the BMC does not answer, or does not show the card.
     """
 
     RUNNING = 'running'
     STAGED = 'staged'
     ELSEWHERE = 'elsewhere'
     WORKING = 'working'
+    AWAITS = 'awaits'
     SUCCEEDED = 'succeeded'
     FAILED = 'failed'
     STALLED = 'stalled'
@@ -37,14 +40,22 @@ class Seen(StrEnum):
     VANISHED = 'vanished'
     NOTHING = 'nothing'
     MISSING = 'missing'
+    UNTOLD = 'untold'
     SILENT = 'silent'
 
 
 class Effect(StrEnum):
-    """What follows. ``settle``: wait, but only for the time that a device may take to show the truth; then fail."""
+    """What follows.
+
+    ``settle``: wait, but only for the time that a device may take to show the truth; then fail: the write has ended. ``ask``:
+    wait, but no longer than the slowest write takes; then give up. ``give-up``: fail, and nobody knows whether the write has
+    ended, so nothing more is sent to its device.
+    """
 
     WAIT = 'wait'
     SETTLE = 'settle'
+    ASK = 'ask'
+    GIVE_UP = 'give-up'
     END = 'end'
     FAIL = 'fail'
 
@@ -69,6 +80,18 @@ def _settle(state: ItemState, why: str) -> Next:
     return Next(state=state, effect=Effect.SETTLE, why=why)
 
 
+def _ask(state: ItemState, why: str) -> Next:
+    return Next(state=state, effect=Effect.ASK, why=why)
+
+
+_UNTOLD = 'neither a task nor the update service of the BMC says whether the write has ended, and the version is not there'
+_MISSING = 'the card is there, and what was written is not'
+_STALLED = Next(
+    state=ItemState.FAILED,
+    effect=Effect.GIVE_UP,
+    why='the update claims to run, has not moved for long, and the version is not there',
+)
+
 _DONE = Next(state=ItemState.DONE, effect=Effect.END)
 _STAGED = Next(state=ItemState.STAGED, effect=Effect.END)
 
@@ -78,26 +101,30 @@ TABLE: dict[tuple[ItemState, Seen], Next] = {
     (_S, Seen.STAGED): _STAGED,
     (_S, Seen.ELSEWHERE): Next(state=_S, effect=Effect.WAIT),
     (_S, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
+    (_S, Seen.AWAITS): Next(state=_R, effect=Effect.WAIT),
     (_S, Seen.SUCCEEDED): _settle(_S, 'the BMC says that the update succeeded, and the version is not there'),
     (_S, Seen.FAILED): _fail('the BMC says that the update failed'),
-    (_S, Seen.STALLED): _fail('the update claims to run, has not moved for long, and the version is not there'),
+    (_S, Seen.STALLED): _STALLED,
     (_S, Seen.OTHER): _settle(_S, 'the BMC says that the update succeeded, and another version is staged'),
     (_S, Seen.VANISHED): _settle(_S, 'the BMC has forgotten the update, and the version is not there'),
     (_S, Seen.NOTHING): _settle(_S, 'it was sent, and the BMC shows neither a task nor the version'),
-    (_S, Seen.MISSING): _settle(_S, 'the card is there, and what was written is not'),
+    (_S, Seen.MISSING): _settle(_S, _MISSING),
+    (_S, Seen.UNTOLD): _ask(_S, _UNTOLD),
     (_S, Seen.SILENT): Next(state=_S, effect=Effect.WAIT),
     # The BMC has a task for it.
     (_R, Seen.RUNNING): _DONE,
     (_R, Seen.STAGED): _STAGED,
     (_R, Seen.ELSEWHERE): Next(state=_R, effect=Effect.WAIT),
     (_R, Seen.WORKING): Next(state=_R, effect=Effect.WAIT),
+    (_R, Seen.AWAITS): Next(state=_R, effect=Effect.WAIT),
     (_R, Seen.SUCCEEDED): _settle(_R, 'the BMC says that the update succeeded, and the version is not there'),
     (_R, Seen.FAILED): _fail('the BMC says that the update failed'),
-    (_R, Seen.STALLED): _fail('the update claims to run, has not moved for long, and the version is not there'),
+    (_R, Seen.STALLED): _STALLED,
     (_R, Seen.OTHER): _settle(_R, 'the BMC says that the update succeeded, and another version is staged'),
     (_R, Seen.VANISHED): _settle(_R, 'the BMC has forgotten the update, and the version is not there'),
     (_R, Seen.NOTHING): _settle(_R, 'the BMC shows neither a task nor the version'),
-    (_R, Seen.MISSING): _settle(_R, 'the card is there, and what was written is not'),
+    (_R, Seen.MISSING): _settle(_R, _MISSING),
+    (_R, Seen.UNTOLD): _ask(_R, _UNTOLD),
     (_R, Seen.SILENT): Next(state=_R, effect=Effect.WAIT),
 }
 """Every state in which a write is looked at, with everything a look can show.
@@ -110,48 +137,63 @@ the very device that the plan saw. Nothing here begins a write.
 def following(state: ItemState, seen: Seen, reset: ResetKind) -> Next:
     """What a write does next.
 
-    A task that succeeded is an end only where the version needs a reset to show; it is verified after that.
+    A task that succeeded is an end only where the version needs a reset to show; it is verified after that. One that waits for
+    a restart of the host gets it where one is planned, and is followed to its end after that.
     """
-    if seen is Seen.SUCCEEDED and reset is not ResetKind.NONE and state in (_S, _R):
+    if seen in (Seen.SUCCEEDED, Seen.AWAITS) and reset is not ResetKind.NONE and state in (_S, _R):
         return _STAGED
     return TABLE[state, seen]
 
 
 def classify(
     *,
-    task: TaskState | None,
+    task: TaskReading | None,
     version: str | None,
     staged: str | None,
     wanted: str,
-    busy: bool,
+    service: UpdateActivity,
     before: str | None = None,
     staged_before: str | None = None,
     stalled: bool = False,
+    answered: bool = True,
 ) -> Seen:
     """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
-    :param task: of our own task, None when none is known.
-    :param busy: another task keeps the BMC from taking more. It may be ours under another name, so nothing has vanished yet.
+    :param task: our own task, None when none is known.
+    :param service: what the BMC is at besides our task. Busy may be ours under another name, so nothing has vanished yet.
     :param before: the version before the write, and ``staged_before`` what was staged then. Where one of them was the wanted
         one already it proves nothing of the write: then the task has to say that it succeeded.
     :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
+    :param answered: the BMC has answered the upload. One that shows its tasks, and has taken an image without one, does not
+        tell of its updates by tasks; of one whose answer was lost it is believed that it does.
     """
-    if task is TaskState.ACTIVE and not stalled:
-        return Seen.WORKING
-    if task is TaskState.FAILED:
+    state = None if task is None else task.state
+    busy = service is UpdateActivity.BUSY
+    by_tasks = service is UpdateActivity.TOLD_BY_TASKS and (task is not None or not answered)
+    idle = service is UpdateActivity.IDLE or by_tasks
+    runs = state is TaskState.ACTIVE and not stalled
+    if task is not None and runs and not task.opaque:
+        return Seen.AWAITS if task.awaits_restart else Seen.WORKING
+    if task is not None and state is TaskState.FAILED and not task.opaque:
         return Seen.FAILED
     other = staged is not None and not same_version(staged, wanted)
-    succeeded = task is TaskState.SUCCEEDED
+    succeeded = state is TaskState.SUCCEEDED
     if same_version(version, wanted) and not other and (succeeded or not same_version(before, wanted)):
-        return Seen.RUNNING
+        return Seen.WORKING if runs and busy else Seen.RUNNING
+    if runs:
+        return Seen.WORKING
+    if busy and state is not TaskState.ACTIVE:
+        return Seen.ELSEWHERE
+    if state is TaskState.FAILED:
+        return Seen.FAILED
     if same_version(staged, wanted) and (succeeded or not same_version(staged_before, wanted)):
         return Seen.STAGED
-    if task is TaskState.ACTIVE:
+    if state is TaskState.ACTIVE:
         return Seen.STALLED
-    if busy:
-        return Seen.ELSEWHERE
-    if task is TaskState.SUCCEEDED:
+    if version is None:
+        return Seen.UNTOLD  # what is not shown yet is not what was there before
+    if succeeded:
         return Seen.OTHER if other else Seen.SUCCEEDED
-    if task is TaskState.GONE:
-        return Seen.VANISHED
-    return Seen.NOTHING
+    if not idle:
+        return Seen.UNTOLD
+    return Seen.VANISHED if state is TaskState.GONE else Seen.NOTHING

@@ -66,6 +66,8 @@ def _due(job: Job, now: datetime) -> list[tuple[int, Item, Flash, str]]:
         action = item.action
         if not isinstance(action, Flash) or item.restoring or item.state is not ItemState.FAILED or item.untouched:
             continue
+        if item.unsure:
+            continue  # it may still be written to: nothing more is sent to it
         if action.restore is not None and _place(action) not in tried:
             found[_place(action)] = (position, item, action, action.restore)
     return sorted(found.values())
@@ -280,11 +282,13 @@ class End:
 
     :ivar restored: one sentence for each component that runs what was put back.
     :ivar why: one sentence for each component that makes a device unusable; ``quarantined`` are these devices.
+    :ivar held: one sentence for each component that may still be written to; their devices are not quarantined.
     """
 
     restored: tuple[str, ...]
     why: tuple[str, ...]
     quarantined: tuple[AcceleratorId, ...]
+    held: tuple[str, ...] = ()
 
 
 def judge(job: Job, inventory: Inventory | None) -> End:
@@ -292,7 +296,7 @@ def judge(job: Job, inventory: Inventory | None) -> End:
 
     :param inventory: the final look, None when there was none: then nothing that was written is known to be good.
     """
-    restored, why, quarantined = [], [], []
+    restored, why, quarantined, held = [], [], [], []
     for (identity, ref), written in _writes(job).items():
         _, last, action = written[-1]
         accelerator = None if inventory is None else inventory.accelerator(identity)
@@ -302,6 +306,13 @@ def judge(job: Job, inventory: Inventory | None) -> End:
             if last.restoring:
                 restored.append(f'{name}: {_part(action)} is restored to {action.version} (image {action.image})')
             continue
+        if accelerator is not None and _may_be_written_to(last, action, component):
+            held.append(
+                f'{name} is held: whether the write of image {action.image} to {_part(action)} has ended is not known'
+                f'{_task_of(last)}; in the end it {found_in(accelerator, component)}. Nothing more is sent to it: the '
+                'next job reads it, and goes on once its BMC works on no update'
+            )
+            continue
         shows = 'could not be looked at in the end' if inventory is None else found_in(accelerator, component)
         sentence = (
             f'{name} is quarantined: {_part(action)} {shows}; {_not_restored(job, last, action)}. '
@@ -309,7 +320,22 @@ def judge(job: Job, inventory: Inventory | None) -> End:
         )
         why.append(sentence)
         quarantined.append(identity)
-    return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))))
+    return End(restored=tuple(restored), why=tuple(why), quarantined=tuple(sorted(set(quarantined))), held=tuple(held))
+
+
+def _may_be_written_to(last: Item, action: Flash | Program, component: Component | None) -> bool:
+    """The last write of a place was given up and may go on, and what the place shows is not spoilt: what it ran before, what it
+    was sent, or nothing yet.
+    """
+    if not last.unsure or not isinstance(action, Flash):
+        return False
+    shown = () if component is None else (component.version, component.staged)
+    known = (action.expects, action.version)
+    return all(version is None or any(images.same_version(version, one) for one in known) for version in shown)
+
+
+def _task_of(item: Item) -> str:
+    return '' if item.task is None else f' (task {item.task})'
 
 
 def _took(last: Item, action: Flash | Program, component: Component | None, inventory: Inventory | None) -> bool:

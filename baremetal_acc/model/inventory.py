@@ -98,6 +98,19 @@ class TaskState(StrEnum):
     GONE = 'gone'
 
 
+class UpdateActivity(StrEnum):
+    """What the update service of a BMC says of itself.
+
+    ``idle``: it writes nothing. ``busy``: it does. ``told-by-tasks``: it says nothing, and the BMC shows its tasks; that none
+    runs is an end where the update is one of them. ``unknown``: nothing tells.
+    """
+
+    IDLE = 'idle'
+    BUSY = 'busy'
+    TOLD_BY_TASKS = 'told-by-tasks'
+    UNKNOWN = 'unknown'
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReading:
     """One task of a BMC.

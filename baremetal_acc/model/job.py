@@ -351,6 +351,8 @@ class Item:
     :ivar restoring: it puts back what a failed write has left, or belongs to that: done although the job has failed.
     :ivar progress: how far its image is, while it is sent in turns.
     :ivar evidence: what of a write was seen besides the version that runs.
+    :ivar unsure: it was given up, and whether the write has ended nobody knows: nothing more is sent to its device.
+    :ivar follows: its task goes on only once the host is restarted, and is followed to its end after that.
     """
 
     action: Action
@@ -369,6 +371,8 @@ class Item:
     silent: bool = False
     progress: Progress | None = None
     evidence: WriteEvidence | None = None
+    unsure: bool = False
+    follows: bool = False
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """End a job: its final look and verdict, and what placement learns of it."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +12,7 @@ from baremetal_acc.decide.advance import describe, ended
 from baremetal_acc.decide.offer import programmed, supply
 from baremetal_acc.decide.verify import shows_another
 from baremetal_acc.errors import AccError, BmcError, BmcShutOut
-from baremetal_acc.model.inventory import Inventory
+from baremetal_acc.model.inventory import Inventory, TaskReading
 from baremetal_acc.model.job import (
     Done,
     Engage,
@@ -33,11 +34,15 @@ from baremetal_acc.model.job import (
     stage,
 )
 from baremetal_acc.model.lock import LockState
+from baremetal_acc.model.ref import Ref
 from baremetal_acc.planning import custody_rules
+from baremetal_acc.planning.followed_tasks import followed, to_follow
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import NO_ROOTS, check, sessions, unprotected
 from baremetal_acc.run.power import held, off_again
 from baremetal_acc.run.tools import PlacementShell, Target, Tools
+
+LOG = logging.getLogger(__name__)
 
 
 def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
@@ -46,6 +51,11 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     What shows something else than was written is put back, if that can be done and was not done before: then there is no
     verdict yet.
     """
+    job, goes_on = followed(job, _tasks(job, target, tools), now, tools.patience.stall)
+    if goes_on and now <= job.deadline:
+        return job
+    if not job.second and restore.due(job, now):
+        return replace(job, second=True)  # a task has failed after the restart
     last = max((i.since for i in job.items), default=job.created)
     patient = now - last <= tools.patience.settle and now <= job.deadline
     try:
@@ -83,7 +93,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     end = restore.judge(job, inventory)
     stays_off = bool(job.interferences) or job.off_since is not None
-    if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:
+    if still_open or end.quarantined or end.held or tools.unusable(job, inventory) or stays_off:
         job, off = _kept_off(job, target, tools, now)
         if off is None:
             return job
@@ -93,9 +103,26 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
         job,
         verdict=verdict,
         # What a lost lock leads to is told after the lock itself.
-        reasons=tuple(dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why, *map(str, job.interferences)))),
+        reasons=tuple(
+            dict.fromkeys((*job.reasons, *reasons, *end.restored, *end.why, *end.held, *map(str, job.interferences)))
+        ),
         quarantined=end.quarantined,
     )
+
+
+def _tasks(job: Job, target: Target, tools: Tools) -> dict[Ref, TaskReading]:
+    """What can be read of the tasks that go on with a restart of the host."""
+    refs = tuple(to_follow(job))
+    found: dict[Ref, TaskReading] = {}
+    if not refs:
+        return found
+    with sessions(target, tools) as bmcs:
+        for ref in refs:
+            try:
+                found[ref] = bmcs[ref.bmc].task(ref)
+            except AccError as exc:
+                LOG.info('%s', exc)
+    return found
 
 
 def _measures(job: Job) -> bool:

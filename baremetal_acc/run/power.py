@@ -11,13 +11,13 @@ from baremetal_acc.bmc.api import Connection
 from baremetal_acc.decide import interference, restore
 from baremetal_acc.decide.advance import describe, ended, with_item
 from baremetal_acc.errors import AccError, BmcBusy, BmcUnreachable
-from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.inventory import Inventory, PowerState, UpdateActivity
 from baremetal_acc.model.job import Item, ItemState, Job, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import Ref
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.looking import Bmcs, check, observe, unprotected
-from baremetal_acc.run.sighting import stuck_tasks
+from baremetal_acc.run.sighting import awaiting_tasks, stuck_tasks
 from baremetal_acc.run.tools import Target, Tools
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
     match action.purpose:
         case ResetPurpose.HOLD:
             if bmc.power(action.system) is not PowerState.OFF:
-                _wait_for_updates(bmc, action, stuck_tasks(job))
+                _wait_for_updates(bmc, action, job)
                 switch(bmc, action.system, PowerState.OFF, tools)
         case ResetPurpose.RESUME:
             job, why = _not_given_back(job, action.system, target, tools, now)
@@ -46,21 +46,21 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
                 if action.system in held(job):
                     off_again(bmc, action.system, tools)
                 return ended(job, position, ItemState.FAILED, now, 'the host stays powered off: ' + '; '.join(why))
-            _wait_for_updates(bmc, action, stuck_tasks(job))
+            _wait_for_updates(bmc, action, job)
             switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if action.kind is ResetKind.BMC_RESET:
             if item.before is None:
-                _wait_for_updates(bmc, action, stuck_tasks(job))
+                _wait_for_updates(bmc, action, job)
                 # Where no time is shown, that it came is seen by its silence.
                 before = bmc.last_reset(action.system) or ''
                 if _just_now(before, now):
                     return job
                 item = _asked(job, position, action, tools, bmc, before)
         case ResetPurpose.ENFORCE if bmc.power(action.system) is PowerState.OFF:
-            _wait_for_updates(bmc, action, stuck_tasks(job))
+            _wait_for_updates(bmc, action, job)
             switch(bmc, action.system, PowerState.ON, tools)
         case ResetPurpose.ENFORCE if item.before is None:
-            _wait_for_updates(bmc, action, stuck_tasks(job))
+            _wait_for_updates(bmc, action, job)
             last = bmc.last_reset(action.system)
             if last is None:
                 # Nothing would show that a reset came, so the System is seen off and then on.
@@ -149,13 +149,19 @@ def power_off(systems: Iterable[Ref], bmcs: Bmcs, tools: Tools) -> None:
             LOG.warning('%s was held off and runs: %s', system, why_not)
 
 
-def _wait_for_updates(bmc: Connection, action: Reset, stuck: set[Ref]) -> None:
+def _wait_for_updates(bmc: Connection, action: Reset, job: Job) -> None:
     """No power is cut while the BMC writes to something, be it ours or another's.
 
-    :param stuck: tasks that claim to run, and whose devices show that they have ended.
+    Tasks that claim to run, and whose devices show that they have ended, are left out; and those of the job that wait for this
+    very restart.
+
     :raises BmcBusy: it does.
     """
-    active = [t for t in bmc.active_tasks() if t.ref not in stuck]
+    stuck, awaiting = stuck_tasks(job), awaiting_tasks(job)
+    active = [t for t in bmc.active_tasks() if t.ref not in stuck and not (t.ref in awaiting and t.awaits_restart)]
+    if not active and bmc.update_activity() is UpdateActivity.BUSY:
+        what = f'its update service says that it is writing: {action.system.uri} is not reset under it'
+        raise BmcBusy(bmc=action.system.bmc, what=what)
     if active:
         what = f'task {active[0].ref.uri} still runs ({active[0].raw}): {action.system.uri} is not reset under it'
         raise BmcBusy(bmc=action.system.bmc, what=what)

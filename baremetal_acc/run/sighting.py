@@ -9,10 +9,12 @@ from datetime import datetime
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls
 from baremetal_acc.decide.flash import Seen, classify
+from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.merge import merge
 from baremetal_acc.decide.restore import found_in, part_of
-from baremetal_acc.errors import AccError, BmcRefused, BmcUnreachable
-from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState
+from baremetal_acc.errors import AccError, BmcAnswerInvalid, BmcRefused, BmcUnreachable
+from baremetal_acc.model.accelerator import Accelerator
+from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
@@ -26,9 +28,9 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     writes: dict[int, WriteSight] = {}
     resets: dict[int, bool | None] = {}
     # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
-    own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job)
+    own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job) | awaiting_tasks(job)
     own_tasks |= {i.progress.task for i in job.items if i.progress is not None}
-    asked: set[BmcName] = set()
+    asked: dict[BmcName, tuple[TaskReading, ...] | None] = {}
     foreign: dict[BmcName, int] = {}
     foreign_writes: dict[BmcName, Ref] = {}
     at = current(job)
@@ -38,8 +40,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
         if isinstance(action, Flash | Program) and at is Stage.WRITE and not item.state.ended:
             name = action.ref.bmc
             if name not in asked:
-                asked.add(name)
-                others = _foreign(bmcs, name, own_tasks)
+                others = asked[name] = _foreign(bmcs, name, own_tasks)
                 foreign[name] = UNASKED if others is None else len(others)
                 other = next((t.ref for t in others or () if t.may_write), None)
                 # Once we write there, its BMC may have tasks of its own for that.
@@ -47,7 +48,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                     foreign_writes[name] = other
             if item.state is not ItemState.PLANNED and item.progress is None:
                 stalled = stalls(item, now, patience)
-                writes[position] = _write_sight(item, action, bmcs, now, busy=foreign[name] > 0, stalled=stalled)
+                writes[position] = _write_sight(item, action, bmcs, now, others=asked[name], stalled=stalled)
         elif isinstance(action, Reset) and item.state is ItemState.RUNNING:
             if action.purpose is ResetPurpose.HOLD:
                 seen = hosts.get(action.system)
@@ -89,6 +90,11 @@ def stuck_tasks(job: Job) -> set[Ref]:
     return {i.task for i in job.items if i.task is not None and i.stalled and i.state in good}
 
 
+def awaiting_tasks(job: Job) -> set[Ref]:
+    """Tasks of the job that go on only once the host is restarted."""
+    return {i.task for i in job.items if i.task is not None and i.follows}
+
+
 def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> tuple[TaskReading, ...] | None:
     """The tasks that run and are not ours; None: the BMC cannot be asked, and counts as busy."""
     try:
@@ -98,36 +104,70 @@ def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> tuple[TaskReading, ...
         return None
 
 
-def _write_sight(item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime, *, busy: bool, stalled: bool) -> WriteSight:
-    runs = False
+def _write_sight(
+    item: Item, action: Flash | Program, bmcs: Bmcs, now: datetime, *, others: tuple[TaskReading, ...] | None, stalled: bool
+) -> WriteSight:
+    """What is seen of one write.
+
+    :param others: the tasks of the BMC that run and are not known to be the job's; None: it could not be asked for them.
+    """
+    busy = others is None or bool(others)
+    task, unread, runs = None, None, False
     try:
         bmc = bmcs[action.ref.bmc]
-        task = bmc.task(item.task) if item.task is not None else None
+        try:
+            task = bmc.task(item.task) if item.task is not None else None
+        except BmcUnreachable:
+            raise
+        except AccError as exc:
+            unread = exc
+        if task is not None and task.opaque and task.state is TaskState.FAILED and item.percent is not None:
+            # It was a Task that told how far it is: that it cannot be read just now is no end of it.
+            unread, task = BmcAnswerInvalid(bmc=action.ref.bmc, what=task.raw), None
         runs = task is not None and task.state is TaskState.ACTIVE
-        if task is not None and (task.state is TaskState.FAILED or (runs and not stalled)):
-            seen = Seen.WORKING if runs else Seen.FAILED
+        if task is not None and not task.opaque and (task.state is TaskState.FAILED or (runs and not stalled)):
+            seen = Seen.FAILED if not runs else Seen.AWAITS if task.awaits_restart else Seen.WORKING
             return WriteSight(seen=seen, percent=task.percent, message=task.message)
         component = bmc.component(action.ref)
+        ours = _adopted(item, others)
+        service = UpdateActivity.BUSY if busy else bmc.update_activity()
     except AccError as exc:
-        shown = _shown_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.gone else None
-        if shown is not None:
-            return WriteSight(seen=Seen.ELSEWHERE if busy else Seen.MISSING, message=shown, stalled=runs)
+        card = _card_without(action, bmcs, now) if isinstance(exc, BmcRefused) and exc.gone else None
+        if card is not None:
+            shown = f'{action.ref.uri} {found_in(card, None)}'
+            # What is shown under another name was renamed; where nothing of it is, the BMC may not be ready to show it yet.
+            renamed = any(same_version(c.version, action.version) for c in card.firmware)
+            seen = Seen.ELSEWHERE if busy else Seen.MISSING if renamed else Seen.UNTOLD
+            return WriteSight(seen=seen, message=shown, stalled=runs)
         return WriteSight(seen=Seen.SILENT, message=exc.message)
     seen = classify(
-        task=None if task is None else task.state,
+        task=task,
         version=component.version,
         staged=component.staged,
         wanted=action.version,
-        busy=busy,
+        service=service if unread is None else UpdateActivity.UNKNOWN,
         before=action.expects,
         staged_before=action.staged,
         stalled=stalled,
+        answered=item.state is not ItemState.SENT,
     )
-    return WriteSight(seen=seen, message=None if task is None else task.message, stalled=runs, shown=component.version)
+    said = task.message if task is not None else None if unread is None else unread.message
+    return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours)
 
 
-def _shown_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | None:
-    """What the card shows in place of a component that its BMC does not know any more; None where it is not shown itself."""
+def _adopted(item: Item, others: tuple[TaskReading, ...] | None) -> Ref | None:
+    """The task of a write whose upload was answered without one: the only one that may write, right after the answer.
+
+    Nothing is sent to a BMC that has a task of somebody else, so what runs now has begun since. One that appears later, or
+    after an upload that was not answered, may be anybody's: it is waited for, and its end proves nothing.
+    """
+    first = item.task is None and item.state is ItemState.RUNNING and item.moved is None
+    writing = [t for t in others or () if t.may_write]
+    return writing[0].ref if first and len(writing) == 1 else None
+
+
+def _card_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> Accelerator | None:
+    """The card of a component that its BMC does not know any more; None where the card is not shown itself, or has it."""
     try:
         look = bmcs.look(action.ref.bmc, now)
     except AccError as exc:
@@ -136,7 +176,7 @@ def _shown_without(action: Flash | Program, bmcs: Bmcs, now: datetime) -> str | 
     card = next((a for a in merge(look.accelerators) if a.id == action.accelerator), None)
     if card is None or any(gap.hides for gap in look.gaps) or part_of(card, action.ref) is not None:
         return None
-    return f'{action.ref.uri} {found_in(card, None)}'
+    return card
 
 
 def _reset_came(item: Item, action: Reset, bmcs: Bmcs) -> bool | None:

@@ -63,6 +63,12 @@ def _ended(rig: Rig, case: Case) -> None:
             assert all(device in rig.reasons for device in quarantined)
             assert 'is quarantined' in rig.reasons
             assert not case.hold or rig.host_is_off
+        case Ending.UNKNOWN:
+            # Nothing was sent to it after that, and its host stays off.
+            assert () == quarantined, rig.reasons
+            assert 'is held: whether the write of' in rig.reasons
+            assert 1 == len(rig.pushes(0))
+            assert not case.hold or rig.host_is_off
         case Ending.UNTOUCHED:
             assert () == quarantined
             assert [] == rig.pushes(0)

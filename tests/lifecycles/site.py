@@ -33,7 +33,16 @@ from baremetal_acc.errors import BmcBusy, BmcRefused, BmcUnreachable
 from baremetal_acc.model.accelerator import Accelerator, Function, IdentitySource, Kind, PciIds, ReconfigurationSlot
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Upload
-from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import (
+    BmcFacts,
+    Gap,
+    HostReading,
+    PowerState,
+    TaskReading,
+    TaskState,
+    UpdateActivity,
+    UpdateFacts,
+)
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
 
@@ -509,6 +518,10 @@ class Connection:
                 reading = self.task(Ref(bmc=self.bmc, uri=f'/redfish/v1/TaskService/Tasks/{number}'))
                 found.append(replace(reading, is_update=True, started=machine.clock.wall(task.created)))
         return found
+
+    def update_activity(self) -> UpdateActivity:
+        self.site.reach(self.bmc)
+        return UpdateActivity.TOLD_BY_TASKS
 
     def _system(self, ref: Ref) -> Any:
         self.site.reach(self.bmc)

@@ -195,11 +195,9 @@ def test_a_resource_that_is_no_task_is_no_end_of_one(bmc: Any, content: dict[str
         connection.task(TASK)
 
 
-def test_a_page_for_people_is_no_end_of_a_task(bmc: Any) -> None:
+def test_a_page_for_people_is_no_end_of_a_task(bmc: Any, reply: Callable[..., Any]) -> None:
     """Web servers of BMCs answer 200 with one for what they do not know."""
-    page = requests.Response()
-    page.status_code, page._content = 200, b'<html>Please log in</html>'
-    bmc.replies['GET', MONITOR.uri] = page
+    bmc.replies['GET', MONITOR.uri] = reply(200, '<html>Please log in</html>', Content_Type='text/html')
     with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='is no Task'):
         connection.task(MONITOR)
 

@@ -14,7 +14,7 @@ import requests
 from baremetal_acc.bmc.api import Upload
 from baremetal_acc.bmc.redfish.update import Multipart
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
-from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.inventory import TaskState, UpdateActivity
 from baremetal_acc.model.ref import HOST, Ref
 
 SERVICE = '/redfish/v1/UpdateService'
@@ -295,3 +295,39 @@ def test_what_a_service_takes_is_told(bmc: Any) -> None:
     bmc.tree[SERVICE]['ServiceEnabled'] = False
     facts = bmc.look().facts.update
     assert (False, False) == (facts.push, facts.pull)
+
+
+@pytest.mark.parametrize(
+    ('service', 'says'),
+    [
+        ({'Status': {'State': 'Updating'}}, UpdateActivity.BUSY),
+        ({'Status': {'State': 'Enabled'}}, UpdateActivity.UNKNOWN),
+        ({'HttpPushUriTargetsBusy': True}, UpdateActivity.BUSY),
+        ({'HttpPushUriTargetsBusy': False}, UpdateActivity.UNKNOWN),
+        ({'Oem': {'Maker': {'State': 'Updating', 'FlashProgressPercent': 40}}}, UpdateActivity.BUSY),
+        ({'Oem': {'Maker': {'State': 'Writing'}}}, UpdateActivity.BUSY),
+        ({'Oem': {'Maker': {'Update': {'UpdateStatus': 'In Progress'}}}}, UpdateActivity.BUSY),
+        ({'Oem': {'Maker': {'State': 'Idle'}}}, UpdateActivity.IDLE),
+        ({'Oem': {'Maker': {'State': 'Complete'}, 'Other': {'State': 'Verifying'}}}, UpdateActivity.BUSY),
+        ({'Oem': {'Maker': {'State': 'Frobnicating'}}}, UpdateActivity.UNKNOWN),
+        ({'Oem': {'Maker': {'State': {'a': 'Idle'}, 'Name': 'Idle'}}}, UpdateActivity.UNKNOWN),
+        ({'Oem': ['Idle']}, UpdateActivity.UNKNOWN),
+        ({}, UpdateActivity.UNKNOWN),
+    ],
+)
+def test_what_the_update_service_says_of_itself_is_told(bmc: Any, service: dict[str, Any], says: UpdateActivity) -> None:
+    """In the standard's words or in those of its maker; that it is enabled says nothing of what it does."""
+    _service(bmc, **service)
+    with bmc.connect() as connection:
+        assert says is connection.update_activity()
+    bmc.tree['/redfish/v1']['Tasks'] = {'@odata.id': '/redfish/v1/TaskService'}
+    with bmc.connect() as connection:
+        assert (UpdateActivity.TOLD_BY_TASKS if says is UpdateActivity.UNKNOWN else says) is connection.update_activity()
+
+
+def test_an_image_is_not_sent_to_a_service_that_says_that_it_writes(bmc: Any) -> None:
+    """Whoever has begun that, and whether it has a task or not."""
+    _service(bmc, Oem={'Maker': {'State': 'Updating'}})
+    with pytest.raises(BmcBusy, match='its update service says that it is writing'):
+        _push(bmc)
+    assert 0 == bmc.count('POST')

@@ -54,7 +54,7 @@ from baremetal_acc.errors import BmcError, BmcNotAuthorised, BmcRefused, BmcUnre
 from baremetal_acc.model.accelerator import Accelerator
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
-from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState
+from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import Ref
@@ -382,6 +382,10 @@ class IpmiConnection:
         :raises BmcError: they could not be asked; it names the controller.
         """
         return self.active_tasks()
+
+    def update_activity(self) -> UpdateActivity:
+        """Idle: a controller that writes says that a command is in progress, which is a task (:meth:`active_tasks`)."""
+        return UpdateActivity.IDLE
 
     def _running(self, path: Path) -> TaskReading | None:
         status = self._as_may(path, hpm.status)

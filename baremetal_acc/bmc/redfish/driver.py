@@ -34,7 +34,16 @@ from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsu
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
-from baremetal_acc.model.inventory import BmcFacts, Gap, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import (
+    BmcFacts,
+    Gap,
+    HostReading,
+    PowerState,
+    TaskReading,
+    TaskState,
+    UpdateActivity,
+    UpdateFacts,
+)
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.measurement import MeasurementReading, SignedMeasurements
 from baremetal_acc.model.ref import AcceleratorId, Ref
@@ -239,6 +248,21 @@ class RedfishConnection:
                 places.append(reader.ref(link))  # a link off the BMC is no task of it
         found = [self._task_of(reader, place) for place in places]
         return tuple(t for t in found if t.state is not TaskState.GONE)
+
+    def update_activity(self) -> UpdateActivity:
+        """What the update service says of itself, in the standard's words or in an extension of its maker.
+
+        :raises BmcError: it could not be asked.
+        """
+        root = View.of(self._root, [])
+        link = root.link('UpdateService')
+        said = None
+        if link is not None:
+            said = update.activity(View.of(fresh(self._connector, self.address.name, link), []))
+        if said is not None:
+            return said
+        tasks = root.link('Tasks') or root.link('TaskService')
+        return UpdateActivity.UNKNOWN if tasks is None else UpdateActivity.TOLD_BY_TASKS
 
     def _task_of(self, reader: Reader, ref: Ref) -> TaskReading:
         """A task as its collection has just brought it; BMCs keep a hundred old ones. Else it is read."""

@@ -22,8 +22,8 @@ from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.message import short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.serve import Fetched
-from baremetal_acc.errors import BmcError, BmcRefused, BmcUnsupported, ImageMismatch
-from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateFacts, Way
+from baremetal_acc.errors import BmcBusy, BmcError, BmcRefused, BmcUnsupported, ImageMismatch
+from baremetal_acc.model.inventory import Sending, TaskReading, TaskState, UpdateActivity, UpdateFacts, Way
 from baremetal_acc.model.ref import Ref
 
 LOG = logging.getLogger(__name__)
@@ -113,6 +113,51 @@ def unavailable(view: View) -> str | None:
     return None
 
 
+_BUSY_WORDS = frozenset({
+    'activating', 'applying', 'busy', 'downloading', 'flashing', 'inprogress', 'preparing', 'running', 'staging', 'starting',
+    'updateinprogress', 'updating', 'uploading', 'verifying', 'writing',
+})  # fmt: skip
+"""What an update service that writes calls its state.
+
+Sources: DSP8010 2025.4, Resource v1, Status.State (Updating); HPE iLO 5 and 6, HpeiLOUpdateServiceExt, State (Uploading,
+Verifying, Writing, Updating); canonical/testflinger#255.
+"""
+
+_IDLE_WORDS = frozenset({'complete', 'completed', 'error', 'failed', 'idle'})
+"""What one that writes nothing calls it. The same sources; Enabled says that it takes requests, and nothing of what it does."""
+
+_STATE_NAMES = frozenset({'state', 'updatestate', 'updatestatus', 'flashstate', 'flashstatus'})
+"""What a maker may call the state of its update service."""
+
+
+def activity(view: View) -> UpdateActivity | None:
+    """What the update service says of itself; None: nothing.
+
+    :param view: the UpdateService.
+    """
+    words = {_plain(word) for word in _state_words(view.body.get('Oem'))}
+    status = view.literal('Status', 'State')
+    if status is not None and _plain(status) == 'updating':
+        return UpdateActivity.BUSY
+    if words & _BUSY_WORDS or view.boolean('HttpPushUriTargetsBusy') is True:
+        return UpdateActivity.BUSY
+    return UpdateActivity.IDLE if words & _IDLE_WORDS else None
+
+
+def _state_words(body: object, depth: int = 0) -> Iterator[str]:
+    if not isinstance(body, dict) or depth > 3:
+        return
+    for name, value in body.items():
+        if isinstance(value, str) and isinstance(name, str) and _plain(name) in _STATE_NAMES:
+            yield value
+        elif isinstance(value, dict):
+            yield from _state_words(value, depth + 1)
+
+
+def _plain(word: str) -> str:
+    return ''.join(c for c in word[:64] if c.isalnum()).casefold()
+
+
 def apply_time(view: View, support: View | None) -> str:
     """The OperationApplyTime to ask for: what is advertised, Immediate before OnReset; Immediate when nothing is.
 
@@ -146,6 +191,8 @@ def push(
     reason = unavailable(view)
     if reason is not None:
         raise BmcUnsupported(bmc=connector.label, uri=view.ref.uri, what=reason, hint='enable it on the BMC')
+    if activity(view) is UpdateActivity.BUSY:
+        raise BmcBusy(bmc=connector.label, uri=view.ref.uri, what='its update service says that it is writing')
     uri = view.text(MULTIPART)
     limit = view.integer('MaxImageSizeBytes')
     if limit is not None and 0 < limit < upload.size_bytes:

@@ -454,8 +454,8 @@ def test_who_reads_that_a_job_took_too_long_learns_what_took_so_long():
     value = replace(value, items=tuple(replace(i, message=None) if n in (2, 4) else i for n, i in enumerate(value.items)))
     after = expire(value, LATE)
     late = {
-        1: replace(value.items[1], state=ItemState.FAILED, since=LATE, message='not done by the deadline (at 50)'),
-        2: replace(value.items[2], state=ItemState.FAILED, since=LATE, message='not done by the deadline'),
+        1: replace(value.items[1], state=ItemState.FAILED, since=LATE, message='not done by the deadline (at 50)', unsure=True),
+        2: replace(value.items[2], state=ItemState.FAILED, since=LATE, message='not done by the deadline', unsure=True),
     }
     assert tuple(late.get(n, i) for n, i in enumerate(value.items)) == after.items
     told = (

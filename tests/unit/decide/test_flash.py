@@ -3,17 +3,19 @@
 """The table of a write is total, sends once, and never takes silence for success."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from baremetal_acc.decide.flash import TABLE, Effect, Seen, classify, following
-from baremetal_acc.model.inventory import TaskState
+from baremetal_acc.model.inventory import TaskReading, TaskState, UpdateActivity
 from baremetal_acc.model.job import ItemState
 from baremetal_acc.model.lock import ResetKind
+from tests.unit.decide import values as v
 
 LOOKED_AT = (ItemState.SENT, ItemState.RUNNING)
 EVERY = list(itertools.product(LOOKED_AT, Seen))
-BASE = {'task': None, 'version': '1', 'staged': None, 'wanted': '2', 'busy': False}
+BASE = {'task': None, 'version': '1', 'staged': None, 'wanted': '2', 'service': UpdateActivity.IDLE}
 
 
 def test_the_table_is_total():
@@ -44,6 +46,23 @@ def test_a_succeeded_task_is_an_end_only_where_a_reset_shows_the_version(state):
 
 
 @pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
+def test_a_task_that_waits_for_a_restart_gets_the_one_that_is_planned(state):
+    """It is followed to its end after that; where none is planned it is waited for."""
+    for reset in ResetKind:
+        found = following(state, Seen.AWAITS, reset)
+        ends = (ItemState.STAGED, Effect.END) if reset is not ResetKind.NONE else (ItemState.RUNNING, Effect.WAIT)
+        assert ends == (found.state, found.effect)
+
+
+@pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
+@pytest.mark.parametrize('seen', [Seen.UNTOLD])
+def test_what_nobody_tells_is_asked_for_longer_than_the_slowest_write(state, seen):
+    """It never fails because a time is over that no evidence stands for."""
+    assert (state, Effect.ASK) == (following(state, seen, ResetKind.NONE).state, TABLE[state, seen].effect)
+    assert Effect.GIVE_UP is TABLE[state, Seen.STALLED].effect
+
+
+@pytest.mark.parametrize('state', [ItemState.SENT, ItemState.RUNNING])
 @pytest.mark.parametrize('seen', [Seen.VANISHED, Seen.NOTHING, Seen.MISSING])
 def test_what_vanished_settles_and_then_fails(state, seen):
     """With a reason, and without another state."""
@@ -53,45 +72,106 @@ def test_what_vanished_settles_and_then_fails(state, seen):
         assert found.why
 
 
+IDLE, BUSY, TASKS, UNKNOWN = (
+    UpdateActivity.IDLE,
+    UpdateActivity.BUSY,
+    UpdateActivity.TOLD_BY_TASKS,
+    UpdateActivity.UNKNOWN,
+)
+
+
+def task(state, **more) -> TaskReading:
+    """Ours, as the BMC shows it."""
+    return TaskReading(ref=v.ref('TaskService/Tasks/1'), state=state, raw='x', **more)
+
+
+ACTIVE, SUCCEEDED, FAILED, GONE = map(task, (TaskState.ACTIVE, TaskState.SUCCEEDED, TaskState.FAILED, TaskState.GONE))
+SAYS_202, SAYS_200, SAYS_400, SAYS_404 = (replace(t, opaque=True) for t in (ACTIVE, SUCCEEDED, FAILED, GONE))
+AWAITS = replace(ACTIVE, awaits_restart=True)
+
+
 @pytest.mark.parametrize(
     ('change', 'seen'),
     [
-        ({'task': TaskState.ACTIVE, 'version': '2'}, Seen.WORKING),
-        ({'task': TaskState.FAILED, 'version': '2'}, Seen.FAILED),
+        ({'task': ACTIVE, 'version': '2'}, Seen.WORKING),
+        ({'task': AWAITS, 'version': '2'}, Seen.AWAITS),
+        ({'task': FAILED, 'version': '2'}, Seen.FAILED),
         ({'version': '2'}, Seen.RUNNING),
-        ({'task': TaskState.GONE, 'version': '2'}, Seen.RUNNING),
+        ({'version': '2', 'service': UNKNOWN}, Seen.RUNNING),
+        ({'version': '2', 'service': BUSY}, Seen.RUNNING),
+        ({'task': GONE, 'version': '2'}, Seen.RUNNING),
         ({'staged': '2'}, Seen.STAGED),
-        ({'task': TaskState.SUCCEEDED}, Seen.SUCCEEDED),
-        ({'task': TaskState.SUCCEEDED, 'staged': '3'}, Seen.OTHER),
-        ({'task': TaskState.SUCCEEDED, 'version': '2', 'staged': '3'}, Seen.OTHER),
+        ({'task': SUCCEEDED}, Seen.SUCCEEDED),
+        ({'task': SUCCEEDED, 'service': UNKNOWN}, Seen.SUCCEEDED),
+        ({'task': SUCCEEDED, 'staged': '3'}, Seen.OTHER),
+        ({'task': SUCCEEDED, 'version': '2', 'staged': '3'}, Seen.OTHER),
         ({'version': '2', 'staged': '3'}, Seen.NOTHING),
         ({'version': '2', 'staged': 'v2'}, Seen.RUNNING),
-        ({'task': TaskState.GONE}, Seen.VANISHED),
-        ({'task': TaskState.GONE, 'busy': True}, Seen.ELSEWHERE),
+        ({'task': GONE}, Seen.VANISHED),
+        ({'task': GONE, 'service': TASKS}, Seen.VANISHED),
+        ({'task': GONE, 'service': UNKNOWN}, Seen.UNTOLD),
+        ({'task': GONE, 'service': BUSY}, Seen.ELSEWHERE),
         ({'version': 'V2 '}, Seen.RUNNING),
         ({'version': '2', 'before': '2'}, Seen.NOTHING),
-        ({'version': '2', 'before': '2', 'task': TaskState.GONE}, Seen.VANISHED),
-        ({'version': '2', 'before': '2', 'task': TaskState.SUCCEEDED}, Seen.RUNNING),
-        ({'task': TaskState.ACTIVE, 'stalled': True}, Seen.STALLED),
-        ({'task': TaskState.ACTIVE, 'stalled': True, 'version': '2'}, Seen.RUNNING),
-        ({'task': TaskState.ACTIVE, 'stalled': True, 'staged': '2'}, Seen.STAGED),
+        ({'version': '2', 'before': '2', 'service': UNKNOWN}, Seen.UNTOLD),
+        ({'version': '2', 'before': '2', 'task': GONE}, Seen.VANISHED),
+        ({'version': '2', 'before': '2', 'task': SUCCEEDED}, Seen.RUNNING),
+        ({'task': ACTIVE, 'stalled': True}, Seen.STALLED),
+        ({'task': AWAITS, 'stalled': True}, Seen.STALLED),
+        ({'task': ACTIVE, 'stalled': True, 'version': '2'}, Seen.RUNNING),
+        ({'task': ACTIVE, 'stalled': True, 'staged': '2'}, Seen.STAGED),
+        ({'task': ACTIVE, 'stalled': True, 'service': BUSY}, Seen.STALLED),
         ({'staged': '2', 'staged_before': '2'}, Seen.NOTHING),
-        ({'staged': '2', 'staged_before': '2', 'task': TaskState.GONE}, Seen.VANISHED),
-        ({'staged': '2', 'staged_before': '2', 'task': TaskState.SUCCEEDED}, Seen.STAGED),
+        ({'staged': '2', 'staged_before': '2', 'task': GONE}, Seen.VANISHED),
+        ({'staged': '2', 'staged_before': '2', 'task': SUCCEEDED}, Seen.STAGED),
         ({'staged': '2', 'staged_before': '3'}, Seen.STAGED),
-        ({'busy': True}, Seen.ELSEWHERE),
+        ({'staged': '2', 'service': BUSY}, Seen.ELSEWHERE),
+        ({'service': BUSY}, Seen.ELSEWHERE),
+        ({'service': TASKS}, Seen.UNTOLD),
+        ({'service': TASKS, 'answered': False}, Seen.NOTHING),
+        ({'service': UNKNOWN, 'answered': False}, Seen.UNTOLD),
+        ({'service': UNKNOWN}, Seen.UNTOLD),
         ({}, Seen.NOTHING),
-        ({'version': None}, Seen.NOTHING),
+        ({'version': None}, Seen.UNTOLD),
+        ({'version': None, 'task': SUCCEEDED}, Seen.UNTOLD),
+        ({'version': None, 'task': GONE}, Seen.UNTOLD),
+        ({'version': None, 'task': FAILED}, Seen.FAILED),
+        # A monitor that says no more than whether it has ended: the device is asked, whatever it says.
+        ({'task': SAYS_202}, Seen.WORKING),
+        ({'task': SAYS_202, 'service': BUSY, 'version': '2'}, Seen.WORKING),
+        ({'task': SAYS_202, 'version': '2'}, Seen.RUNNING),
+        ({'task': SAYS_202, 'version': '2', 'service': UNKNOWN}, Seen.RUNNING),
+        ({'task': SAYS_200}, Seen.SUCCEEDED),
+        ({'task': SAYS_200, 'service': BUSY}, Seen.ELSEWHERE),
+        ({'task': SAYS_400}, Seen.FAILED),
+        ({'task': SAYS_400, 'service': BUSY}, Seen.ELSEWHERE),
+        ({'task': SAYS_400, 'version': '2'}, Seen.RUNNING),
+        ({'task': SAYS_404, 'version': '2'}, Seen.RUNNING),
     ],
 )
 def test_a_look_is_told_apart(change, seen):
-    """The device comes before the task, and a failed task before everything."""
+    """A task that tells how it stands comes before the device, and the device before a monitor that does not."""
     assert seen is classify(**(BASE | change))
+
+
+@pytest.mark.parametrize('service', UpdateActivity)
+@pytest.mark.parametrize('ours', [None, ACTIVE, AWAITS, SUCCEEDED, FAILED, GONE, SAYS_202, SAYS_200, SAYS_400, SAYS_404])
+@pytest.mark.parametrize('version', [None, '1', '2', '3'])
+@pytest.mark.parametrize('before', ['1', '2'])
+@pytest.mark.parametrize('stalled', [False, True])
+def test_nothing_fails_that_may_still_be_written(service, ours, version, before, stalled):
+    """What fails at once or when it had the time to settle is put back: only what is known to have ended may be."""
+    seen = classify(**(BASE | {'task': ours, 'version': version, 'service': service, 'before': before, 'stalled': stalled}))
+    ended = ours is not None and ours.state in (TaskState.SUCCEEDED, TaskState.FAILED)
+    told = ended or service is IDLE or (service is TASKS and ours is not None and ours.state is TaskState.GONE)
+    for state in LOOKED_AT:
+        if following(state, seen, ResetKind.NONE).effect in (Effect.FAIL, Effect.SETTLE):
+            assert told
 
 
 @pytest.mark.parametrize(('state', 'seen'), EVERY)
 def test_what_does_not_end_well_says_why(state, seen):
     """In words of its own: an operator reads them. What goes on, or ends well, has nothing to explain."""
     found = TABLE[state, seen]
-    assert (found.effect in (Effect.FAIL, Effect.SETTLE)) is bool(found.why)
-    assert (found.effect is Effect.FAIL) is (found.state is ItemState.FAILED)
+    assert (found.effect not in (Effect.WAIT, Effect.END)) is bool(found.why)
+    assert (found.effect in (Effect.FAIL, Effect.GIVE_UP)) is (found.state is ItemState.FAILED)

@@ -13,7 +13,16 @@ from baremetal_acc.decide.plan import EVERYTHING, plan, raise_if_unsafe
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Upload
-from baremetal_acc.model.inventory import Accounts, BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import (
+    Accounts,
+    BmcFacts,
+    HostReading,
+    PowerState,
+    TaskReading,
+    TaskState,
+    UpdateActivity,
+    UpdateFacts,
+)
 from baremetal_acc.model.job import Flow, Job, Wait
 from baremetal_acc.model.lock import LockReading, LockState, ResetKind
 from baremetal_acc.model.ref import HOST, Ref
@@ -224,6 +233,10 @@ class Connection:
                 if left == 1:
                     self.finish(ref)
         return active
+
+    def update_activity(self):
+        """It tells when it writes."""
+        return UpdateActivity.BUSY if any(self.machine.tasks.values()) else UpdateActivity.IDLE
 
     def power(self, system):
         return self.machine.power

@@ -10,7 +10,7 @@ import pytest
 
 from baremetal_acc.decide.advance import Patience, advance, begin
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcUnreachable
-from baremetal_acc.model.inventory import PowerState
+from baremetal_acc.model.inventory import PowerState, UpdateActivity
 from baremetal_acc.model.job import Flow, ItemState, Plan, Reset, ResetPurpose
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.run.power import reset
@@ -29,6 +29,9 @@ class Bmc:
 
     def active_tasks(self):
         return self.tasks
+
+    def update_activity(self):
+        return UpdateActivity.UNKNOWN
 
     def last_reset(self, ref):
         if self.away:

@@ -27,7 +27,7 @@ from baremetal_acc.errors import (
 )
 from baremetal_acc.model.codec import decode, encode
 from baremetal_acc.model.image import Progress, Upload
-from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateFacts
+from baremetal_acc.model.inventory import BmcFacts, HostReading, PowerState, TaskReading, TaskState, UpdateActivity, UpdateFacts
 from baremetal_acc.model.job import Flash, Flow, ItemState, Job, Wait
 from baremetal_acc.model.lock import LockState, ResetKind
 from baremetal_acc.model.ref import HOST, AcceleratorId, BmcName, Ref
@@ -550,6 +550,10 @@ class Connection:
 
     def active_tasks(self):
         return [TaskReading(ref=r, state=TaskState.ACTIVE, raw='Running/OK') for r in self.world.active(self.bmc)]
+
+    def update_activity(self):
+        """Its update service says no more than its tasks do; a controller that takes images in turns says what it is at."""
+        return UpdateActivity.IDLE if self.world.turns else UpdateActivity.TOLD_BY_TASKS
 
     def power(self, system):
         return self.system.power

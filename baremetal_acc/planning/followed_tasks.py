@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Follow tasks that go on only once the host is restarted, to their end.
+
+A write whose BMC schedules it for a restart of the host is staged when that restart is asked for. Its task is the same one
+after it, and nothing is judged by what the device shows before the task has ended.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from baremetal_acc.decide.advance import ended, with_item
+from baremetal_acc.model.inventory import TaskReading, TaskState
+from baremetal_acc.model.job import Item, ItemState, Job
+from baremetal_acc.model.ref import Ref
+
+
+def to_follow(job: Job) -> Iterator[Ref]:
+    """The tasks that go on with the restart of the host that has come."""
+    return (item.task for item in job.items if _follows(item) and item.task is not None)
+
+
+def followed(job: Job, tasks: Mapping[Ref, TaskReading], now: datetime, stall: timedelta) -> tuple[Job, bool]:
+    """The job after its tasks were read, and whether one of them still goes on.
+
+    One that has not moved for ``stall`` is given up, and whether its write has ended nobody knows. Once a task has ended well,
+    or is gone, the device decides, and has its time for that.
+
+    :param tasks: one that could not be read is missing.
+    """
+    goes_on = False
+    for position, item in enumerate(job.items):
+        if not _follows(item) or item.task is None:
+            continue
+        task = tasks.get(item.task)
+        if task is not None and task.state in (TaskState.SUCCEEDED, TaskState.GONE):
+            job, goes_on = with_item(job, position, replace(item, follows=False, since=now)), True
+        elif task is not None and task.state is TaskState.FAILED:
+            said = f' ({task.message})' if task.message else ''
+            why = f'the BMC says that the update failed after the restart of the host{said}'
+            job = ended(with_item(job, position, replace(item, follows=False)), position, ItemState.FAILED, now, why)
+        elif item.moved is not None and not _moves(item, task) and now - item.moved > stall:
+            raw = 'it cannot be read' if task is None else task.raw
+            why = f'the update was to go on with the restart of the host, and has not moved for {stall} ({raw})'
+            given_up = with_item(job, position, replace(item, follows=False))
+            job = ended(given_up, position, ItemState.FAILED, now, why, unsure=True)
+        else:
+            moves = item.moved is None or _moves(item, task)
+            latest = replace(item, moved=now if moves else item.moved)
+            if task is not None:
+                latest = replace(latest, percent=task.percent, message=task.message)
+            job, goes_on = with_item(job, position, latest), True
+    return job, goes_on
+
+
+def _follows(item: Item) -> bool:
+    return item.follows and item.state is ItemState.STAGED
+
+
+def _moves(item: Item, task: TaskReading | None) -> bool:
+    return task is not None and (task.percent, task.message) != (item.percent, item.message)

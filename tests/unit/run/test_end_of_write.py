@@ -1,0 +1,272 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""A write has ended only when evidence says so: nothing is sent to a device, or put back into it, before that."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused
+from baremetal_acc.model.inventory import PowerState, TaskReading, TaskState, UpdateActivity
+from baremetal_acc.model.job import Done, Failed
+from baremetal_acc.model.lock import ResetKind
+from baremetal_acc.model.ref import Ref
+from tests.unit.decide import values as v
+from tests.unit.run.bench import Bench, Connection, Machine, restorable
+
+TASK = Ref(bmc='host', uri='/redfish/v1/TaskService/Tasks/9')
+MONITOR = replace(TASK, uri='/redfish/v1/async/9')
+
+
+@dataclass
+class Slow(Machine):
+    """A machine whose writes take their time, and whose BMC tells of them as it likes.
+
+    :ivar takes: from the answer to the upload to the version; None: the write never ends.
+    :ivar becomes_new: the write ends well; else the card runs on what it ran.
+    :ivar shows: what the answer to the upload names: a task, a monitor, or nothing.
+    :ivar idle: what the update service says while it writes nothing; ``writes`` while it does.
+    :ivar listed: the task is among those of the BMC.
+    :ivar hidden: for so long after the write the item is not shown.
+    :ivar awaits: the task goes on only once the host is restarted.
+    """
+
+    takes: timedelta | None = timedelta(minutes=7)
+    becomes_new: bool = True
+    shows: Ref | None = None
+    idle: UpdateActivity = UpdateActivity.UNKNOWN
+    writes: UpdateActivity = UpdateActivity.UNKNOWN
+    listed: bool = False
+    hidden: timedelta = timedelta(0)
+    awaits: bool = False
+    says: str = ''
+    writes_began: list = field(default_factory=list)
+    image: str = ''
+    clock: object = None
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now
+
+    @property
+    def waits(self) -> bool:
+        """What was sent waits for a restart of the host."""
+        return bool(self.writes_began) and self.writes_began[-1] > self.now
+
+    @property
+    def writing(self) -> bool:
+        if not self.writes_began or self.waits:
+            return False
+        return self.takes is None or self.now - self.writes_began[-1] < self.takes
+
+    def go_on(self) -> None:
+        if self.image and self.writes_began and not self.writing and not self.waits:
+            if self.becomes_new:
+                self.version = self.image
+            self.image = ''
+
+
+class Tells(Connection):
+    """A BMC that says of its writes what the machine lets it say."""
+
+    def __init__(self, machine):
+        super().__init__(machine)
+        machine.go_on()
+
+    def push(self, target, upload):
+        machine = self.machine
+        assert not machine.writing, 'a second image went to a card that was being written'
+        machine.log.append(f'push {upload.file}')
+        machine.image = v.NEW if upload.file == 'gpu-new' else v.OLD
+        machine.writes_began.append(machine.now if not machine.awaits else machine.now + timedelta(days=1))
+        return None if machine.shows is None else self._reading(machine.shows)
+
+    def _reading(self, ref):
+        machine = self.machine
+        opaque = ref == MONITOR
+        if machine.waits:
+            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='Pending', awaits_restart=True)
+        if machine.writing:
+            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='x', opaque=opaque)
+        if machine.says == 'gone' or (opaque and machine.says == '404'):
+            return TaskReading(ref=ref, state=TaskState.GONE, raw='HTTP 404', opaque=True)
+        state = TaskState.SUCCEEDED if machine.becomes_new else TaskState.FAILED
+        return TaskReading(ref=ref, state=state, raw='x', opaque=opaque)
+
+    def task(self, ref):
+        if self.machine.says == 'unreadable':
+            raise BmcAnswerInvalid(bmc='host', what='is no Task')
+        return self._reading(ref)
+
+    def active_tasks(self):
+        machine = self.machine
+        if not machine.listed or not machine.writes_began:
+            return []
+        reading = self._reading(TASK)
+        return [reading] if reading.state is TaskState.ACTIVE else []
+
+    def update_activity(self):
+        return self.machine.writes if self.machine.writing else self.machine.idle
+
+    def component(self, ref):
+        machine = self.machine
+        ended = machine.writes_began and not machine.writing and not machine.waits
+        if ended and machine.takes and machine.now - machine.writes_began[-1] < machine.takes + machine.hidden:
+            raise BmcRefused(bmc='host', what='no such resource', status=404, gone=True)
+        return super().component(ref)
+
+    def look(self, now):
+        found = super().look(now)
+        ended = self.machine.writes_began and not self.machine.writing
+        if ended and self.machine.takes and now - self.machine.writes_began[-1] < self.machine.takes + self.machine.hidden:
+            return replace(found, accelerators=(v.gpu(firmware=(), locks=()),))
+        return found
+
+    def _restarted(self):
+        if self.machine.waits:
+            self.machine.writes_began[-1] = self.machine.now
+
+    def reset(self, system, kind):
+        assert not self.machine.writing, 'the host was reset under a write'
+        super().reset(system, kind)
+        self._restarted()
+
+    def set_power(self, system, wanted):
+        starts = wanted is PowerState.ON and self.machine.power is not PowerState.ON
+        assert not self.machine.writing or not starts, 'the host was started under a write'
+        super().set_power(system, wanted)
+        if starts:
+            self._restarted()
+
+
+def bench_of(machine: Slow, reset: ResetKind = ResetKind.NONE) -> Bench:
+    """A bench with that machine."""
+    bench = restorable(machine, reset=reset)
+    machine.clock = bench
+    bench.tools = replace(bench.tools, connect=lambda _: Tells(machine))
+    return bench
+
+
+def ended(machine: Slow, reset: ResetKind = ResetKind.NONE, **how):
+    """How a job on it ends."""
+    bench = bench_of(machine, reset)
+    job, outcome = bench.run(bench.job(timeout=timedelta(hours=3), **how), ticks=3000)
+    return bench, job, outcome
+
+
+def pushes(machine: Slow) -> list[str]:
+    """The images that were sent."""
+    return [entry.split()[1] for entry in machine.log if entry.startswith('push')]
+
+
+EVERY_WAY = {
+    'nothing': {},
+    'the state of its service': {'writes': UpdateActivity.BUSY, 'idle': UpdateActivity.IDLE},
+    'the state of its service, while it writes': {'writes': UpdateActivity.BUSY},
+    'a task': {'shows': TASK},
+    'a task that is forgotten': {'shows': TASK, 'says': 'gone', 'idle': UpdateActivity.TOLD_BY_TASKS},
+    'a task that nobody can read': {'shows': TASK, 'says': 'unreadable'},
+    'a task that is only listed': {'listed': True, 'idle': UpdateActivity.TOLD_BY_TASKS},
+    'a monitor': {'shows': MONITOR},
+    'a monitor that vanishes': {'shows': MONITOR, 'says': '404'},
+}
+
+
+@pytest.mark.parametrize('way', EVERY_WAY)
+@pytest.mark.parametrize('takes', [timedelta(seconds=20), timedelta(minutes=9)])
+def test_a_write_that_ends_well_is_done_however_the_bmc_tells_of_it(way, takes):
+    """Also one that takes longer than ``settle_timeout``, and of which nothing tells but the card."""
+    machine = Slow(takes=takes, **EVERY_WAY[way])
+    _, _, outcome = ended(machine)
+    assert isinstance(outcome, Done), outcome
+    assert (v.NEW, ['gpu-new']) == (machine.version, pushes(machine))
+
+
+@pytest.mark.parametrize('way', EVERY_WAY)
+def test_what_was_there_is_put_back_only_once_the_write_is_known_to_have_ended(way):
+    """Where nothing tells that, the card is held: its host is off, nothing more was sent, and the reasons say so."""
+    machine = Slow(takes=timedelta(minutes=4), becomes_new=False, **EVERY_WAY[way])
+    bench, _, outcome = ended(machine, hold=True)
+    assert isinstance(outcome, Failed)
+    known = way in ('the state of its service', 'a task', 'a task that is forgotten', 'a monitor', 'a task that is only listed')
+    assert (['gpu-new', 'gpu-old'] if known else ['gpu-new']) == pushes(machine)
+    held = [r for r in outcome.reasons if 'is held: whether the write of image gpu-new to GPU_0 has ended is not known' in r]
+    assert (not known) is bool(held), outcome.reasons
+    if not known:
+        assert (PowerState.OFF, ()) == (machine.power, outcome.quarantined)
+        assert timedelta(minutes=10) < bench.now - v.NOW, 'it is asked for stall_timeout'
+
+
+def test_a_write_that_never_ends_is_not_written_into():
+    """Whatever tells of it, or does not."""
+    for way in EVERY_WAY.values():
+        machine = Slow(takes=None, **way)
+        _, _, outcome = ended(machine)
+        assert isinstance(outcome, Failed)
+        assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined), way
+        assert any('is held' in r for r in outcome.reasons), way
+
+
+def test_an_item_that_is_not_shown_for_minutes_after_its_update_is_waited_for():
+    """BMCs rebuild their inventory; and nothing is put back into an item without a version."""
+    machine = Slow(takes=timedelta(minutes=2), hidden=timedelta(minutes=8), shows=TASK, says='gone')
+    _, _, outcome = ended(machine)
+    assert isinstance(outcome, Done), outcome
+    assert ['gpu-new'] == pushes(machine)
+
+
+def test_what_a_wait_without_evidence_waits_for_is_said_with_its_end():
+    """In the item, which every shell shows."""
+    machine = Slow(takes=timedelta(minutes=9))
+    bench = bench_of(machine)
+    job = bench.job(timeout=timedelta(hours=3))
+    while bench.now - v.NOW < timedelta(minutes=3):
+        job, outcome = bench.turn(job)
+        bench.now += max(outcome.delay, timedelta(seconds=1))
+    (said,) = {i.message for i in job.items if i.message and 'waiting for it until' in i.message}
+    assert said.startswith('neither a task nor the update service of the BMC says whether the write has ended')
+    assert 1 == said.count('waiting for it until')
+
+
+@pytest.mark.parametrize('hold', [False, True])
+@pytest.mark.parametrize('says', ['', 'gone'])
+def test_a_task_that_waits_for_the_restart_that_is_planned_gets_it_and_is_followed(hold, says):
+    """Neither waits for the other, and nothing is judged before its end."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, takes=timedelta(minutes=4), says=says)
+    bench, _, outcome = ended(machine, ResetKind.POWER_CYCLE, hold=hold)
+    assert isinstance(outcome, Done), outcome
+    assert (v.NEW, ['gpu-new'], 1) == (machine.version, pushes(machine), machine.resets)
+    assert bench.now - v.NOW < timedelta(minutes=10)
+
+
+def test_a_task_that_fails_after_the_restart_is_put_back_once():
+    """With the restart that this needs."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, takes=timedelta(minutes=4), becomes_new=False)
+    _, _, outcome = ended(machine, ResetKind.POWER_CYCLE)
+    assert isinstance(outcome, Failed)
+    assert ['gpu-new', 'gpu-old'] == pushes(machine)
+    assert any('the BMC says that the update failed after the restart of the host' in r for r in outcome.reasons)
+
+
+def test_a_task_that_does_not_go_on_after_the_restart_is_given_up_and_its_card_held():
+    """It may go on at any time."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, takes=None)
+    _, _, outcome = ended(machine, ResetKind.POWER_CYCLE)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
+    assert any('was to go on with the restart of the host, and has not moved' in r for r in outcome.reasons)
+    assert any('is held' in r for r in outcome.reasons)
+
+
+def test_the_next_job_writes_once_the_bmc_is_idle():
+    """Nothing of the card is believed but what it shows then."""
+    machine = Slow(takes=timedelta(minutes=25), becomes_new=False)
+    bench, _, outcome = ended(machine)
+    assert isinstance(outcome, Failed)
+    bench.now += timedelta(minutes=20)
+    machine.go_on()
+    machine.becomes_new, machine.takes = True, timedelta(minutes=1)
+    _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=3000)
+    assert isinstance(outcome, Done), outcome
+    assert ['gpu-new', 'gpu-new'] == pushes(machine)
