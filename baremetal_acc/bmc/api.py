@@ -286,6 +286,12 @@ class Connection(Protocol):
         :raises BmcError: it was not accepted.
         """
 
+    def offers_reset(self, system: Ref, kind: ResetKind) -> bool:
+        """A System takes a reset of that kind in one request; else it is powered off and on for it.
+
+        :raises BmcError: it could not be read.
+        """
+
     def reset(self, system: Ref, kind: ResetKind) -> None:
         """Ask a System that is on for a restart or a power cycle, whichever of the kind it offers; a Manager for a restart.
 

@@ -852,6 +852,7 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
     host = _host_system(draft) if hold else None
     if hold and host is None:
         draft.refuse(None, 'host', NO_HOST)
+    _refuse_missing_resets(draft, host)
     was_off = host is not None and _power(draft, host) is PowerState.OFF
     if host is not None:
         held = ('the host must not run while locks are open',)
@@ -870,6 +871,19 @@ def _resets(draft: _Draft, *, hold: bool, give_back: bool, left: frozenset[Accel
             return
         why = ('give the host back', *sorted(set(reasons)))
         draft.actions.append(Reset(system=host, purpose=ResetPurpose.RESUME, kind=kind, why=why))
+
+
+def _refuse_missing_resets(draft: _Draft, held: Ref | None) -> None:
+    """What a System does not offer is not found out when it is needed: with an image staged, or a host that stays off."""
+    wanted = {system: kind for system, (kind, _) in draft.resets.items() if kind is not ResetKind.BMC_RESET}
+    if held is not None:
+        wanted[held] = ResetKind.NONE
+    for system, kind in sorted(wanted.items()):
+        facts = draft.inventory.bmc(system.bmc)
+        if facts is None or facts.resets is None or facts.system != system or kind in facts.resets:
+            continue
+        what = 'be powered off and on' if kind is ResetKind.NONE else f'do a {kind}'
+        draft.refuse(None, 'host', f'{system} has to {what}, and offers no ResetType for that')
 
 
 def _not_given_back(draft: _Draft, left: frozenset[AcceleratorId], reasons: list[str]) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from baremetal_acc.model.accelerator import Accelerator
-from baremetal_acc.model.lock import LockReading
+from baremetal_acc.model.lock import LockReading, ResetKind
 from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 
 
@@ -227,6 +227,8 @@ class BmcFacts:
     :ivar ended_tasks: those that do not any more, and that it still shows; None where nobody has asked for tasks.
     :ivar accounts: who may log in; None where the driver does not ask.
     :ivar last_reset: of that System, and so is all that follows it: as of :class:`HostReading`.
+    :ivar resets: the resets that can be asked for of that System; ``none`` among them: it can be powered off and on. None where
+        it does not say.
     """
 
     name: BmcName
@@ -247,6 +249,7 @@ class BmcFacts:
     restart_cause: str | None = None
     power_event: frozenset[PowerEvent] | None = None
     log_mark: str | None = None
+    resets: frozenset[ResetKind] | None = None
 
     @property
     def host(self) -> HostReading:

@@ -62,8 +62,8 @@ def reset(job: Job, position: int, action: Reset, target: Target, tools: Tools, 
         case ResetPurpose.ENFORCE if item.before is None:
             _wait_for_updates(bmc, action, job)
             last = bmc.last_reset(action.system)
-            if last is None:
-                # Nothing would show that a reset came, so the System is seen off and then on.
+            if last is None or not bmc.offers_reset(action.system, action.kind):
+                # Nothing would show that a reset came, or there is none: so the System is seen off and then on.
                 if now - item.since > tools.patience.reset or now > job.deadline + tools.patience.reset:
                     return ended(job, position, ItemState.FAILED, now, f'did not power off within {tools.patience.reset}')
                 if bmc.power(action.system) is not PowerState.POWERING_OFF:

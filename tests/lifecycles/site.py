@@ -527,6 +527,9 @@ class Connection:
         self.site.reach(self.bmc)
         return next(s for s in self.site.machine.systems.values() if (s.bmc, s.uri) == (ref.bmc, ref.uri))
 
+    def offers_reset(self, _system: Ref, _kind: ResetKind) -> bool:
+        return True
+
     def power(self, system: Ref) -> PowerState:
         return _POWER[self._system(system).power]
 

@@ -183,3 +183,37 @@ def test_a_reset_target_off_the_bmc_is_not_posted_to(bmc: Any, reply: Callable[.
     with bmc.connect() as connection, pytest.raises(Exception, match='leads off the BMC'):
         connection.set_power(SYSTEM, PowerState.ON)
     assert 0 == bmc.count('POST')
+
+
+OFF_ON = {ResetKind.NONE, ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE}
+
+
+@pytest.mark.parametrize(
+    ('offered', 'kinds'),
+    [
+        (['On', 'ForceOff', 'PowerCycle', 'ForceRestart'], OFF_ON),
+        (['On', 'ForceOff', 'GracefulShutdown', 'ForceRestart', 'Nmi', 'ForceOn', 'PushPowerButton'], OFF_ON),
+        (['ForceOn', 'ForceOff'], OFF_ON),
+        (['ForceOff', 'ForceRestart'], {ResetKind.SYSTEM_RESET}),
+        (['On', 'GracefulShutdown', 'PowerCycle'], {ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE}),
+        (['PushPowerButton', 'Nmi'], set()),
+        ([], None),
+        (None, None),
+        ('PowerCycle', None),
+    ],
+)
+def test_a_look_says_which_resets_a_system_takes(bmc: Any, offered: Any, kinds: set[ResetKind] | None) -> None:
+    """A plan that needs another one is refused before anything is done; a power cycle can be had by off and on."""
+    _action(bmc, offered)
+    with bmc.connect() as connection:
+        assert (None if kinds is None else frozenset(kinds)) == connection.look(NOW).facts.resets
+
+
+@pytest.mark.parametrize(
+    ('offered', 'offers'), [(['On', 'ForceOff', 'ForceRestart'], False), (['PowerCycle'], True), (None, True)]
+)
+def test_a_reset_that_is_not_offered_is_not_asked_for(bmc: Any, offered: Any, offers: bool) -> None:
+    """Whoever needs it powers the System off and on."""
+    _action(bmc, offered)
+    with bmc.connect() as connection:
+        assert offers is connection.offers_reset(SYSTEM, ResetKind.POWER_CYCLE)

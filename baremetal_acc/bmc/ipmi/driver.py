@@ -503,6 +503,10 @@ class IpmiConnection:
         self._check(system, resource.CHASSIS)
         self._control(wanted)
 
+    def offers_reset(self, system: Ref, kind: ResetKind) -> bool:
+        """IPMI has a command for each (IPMI 2.0 revision 1.1, section 28.3, Chassis Control)."""
+        return True
+
     def reset(self, system: Ref, kind: ResetKind) -> None:
         """Ask for a restart or a power cycle of the machine, or for a restart of the BMC, once.
 

@@ -291,6 +291,13 @@ class RedfishConnection:
         """
         system.reset(self._connector, system_ref, kind)
 
+    def offers_reset(self, system_ref: Ref, kind: ResetKind) -> bool:
+        """A System takes a reset of that kind in one request.
+
+        :raises BmcError: it could not be read.
+        """
+        return system.offers_reset(self._connector, system_ref, kind)
+
     def host(self, system_ref: Ref) -> HostReading:
         """Power state, LastResetTime and BootProgress of a System, of one read. The Manager is not asked: see :meth:`look`.
 
@@ -388,6 +395,7 @@ class RedfishConnection:
             last_reset=host.last_reset,
             boot_progress=host.boot_progress,
             bmc_reset=self._bmc_reset(tree, view, reader),
+            resets=system.resets(view) if view is not None else None,
         )
 
     def _bmc_reset(self, tree: Tree, home: View | None, reader: Reader) -> str | None:

@@ -96,6 +96,32 @@ def resettable(view: View) -> bool:
     return action is not None and action.text('target') is not None
 
 
+def resets(view: View) -> frozenset[ResetKind] | None:
+    """The resets that can be asked for of a System; ``none`` among them: it can be powered off and on.
+
+    A power cycle can also be had by powering it off and on. None where it does not advertise its ResetTypes, or only in an
+    ActionInfo, which is not read for this.
+    """
+    action = view.part('Actions', RESET)
+    values = None if action is None else action.body.get('ResetType@Redfish.AllowableValues')
+    if not isinstance(values, list) or not values:
+        return None
+    switches = all(any(word in values for word in words) for words in SWITCH.values())
+    found = {kind for kind, words in WORDS.items() if any(word in values for word in words)} - {ResetKind.BMC_RESET}
+    return frozenset(found | ({ResetKind.NONE, ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE} if switches else set()))
+
+
+def offers_reset(connector: Connector, system: Ref, kind: ResetKind) -> bool:
+    """A System takes a reset of that kind in one request.
+
+    :raises BmcError: it could not be read.
+    """
+    view = read(connector, system)
+    action = view.part('Actions', RESET)
+    offered = None if action is None else _offered(connector, view, action)
+    return offered is None or any(word in offered for word in WORDS[kind])
+
+
 def _reset(connector: Connector, view: View, words: tuple[str, ...], name: str = RESET) -> None:
     action = view.part('Actions', name)
     target = action.text('target') if action is not None else None

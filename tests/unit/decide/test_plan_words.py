@@ -16,6 +16,7 @@ from baremetal_acc.model.ref import AcceleratorId, BmcName, Ref
 from tests.unit.decide import values as v
 
 OPEN = v.baseline(block=frozenset())
+NO_RESET = 'host:/redfish/v1/Systems/1 has to {}, and offers no ResetType for that'
 FUNCTIONS = v.baseline(firmware=None, functions=(('Slot*', 'gzip'),))
 ONE_SLOT = v.fpga(slots=(v.slot(0, None, v.OLD),), locks=v.fpga().locks[:2])
 BACK = v.image('back', version='0.9')
@@ -447,6 +448,16 @@ SCENES = {
         (v.gpu(), OPEN),
         {'bmc': {'system': None}},
         firmware('needs a power-cycle, and the BMC shows no System to reset'),
+    ),
+    'a System without the reset': (
+        (v.gpu(), OPEN),
+        {'bmc': {'resets': frozenset({ResetKind.SYSTEM_RESET})}},
+        (Refusal(accelerator=None, label='node-1', subject='host', reason=NO_RESET.format('do a power-cycle')),),
+    ),
+    'a System that cannot be held off': (
+        (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),
+        {'hold': True, 'bmc': {'resets': frozenset({ResetKind.SYSTEM_RESET, ResetKind.POWER_CYCLE})}},
+        (Refusal(accelerator=None, label='node-1', subject='host', reason=NO_RESET.format('be powered off and on')),),
     ),
     'no System to hold': (
         (v.gpu(), OPEN, (v.image(reset=ResetKind.NONE),)),

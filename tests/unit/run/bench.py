@@ -247,6 +247,9 @@ class Connection:
             self.machine.power_cycle()
         self.machine.power = wanted
 
+    def offers_reset(self, system, kind):
+        return True
+
     def reset(self, system, kind):
         self.machine.log.append(f'reset {kind}')
         self.machine.power_cycle()

@@ -30,6 +30,9 @@ class Bmc:
     def active_tasks(self):
         return self.tasks
 
+    def offers_reset(self, ref, kind):
+        return True
+
     def update_activity(self):
         return UpdateActivity.UNKNOWN
 

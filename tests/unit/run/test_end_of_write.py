@@ -270,3 +270,22 @@ def test_the_next_job_writes_once_the_bmc_is_idle():
     _, outcome = bench.run(bench.job(timeout=timedelta(hours=3)), ticks=3000)
     assert isinstance(outcome, Done), outcome
     assert ['gpu-new', 'gpu-new'] == pushes(machine)
+
+
+def test_a_machine_without_a_power_cycle_is_powered_off_and_on():
+    """Many BMCs offer On and ForceOff, and no PowerCycle."""
+
+    class Seven(Tells):
+        def offers_reset(self, system, kind):
+            return False
+
+        def reset(self, system, kind):
+            raise AssertionError('it offers none')
+
+    machine = Slow(shows=TASK, takes=timedelta(minutes=1))
+    bench = bench_of(machine, ResetKind.POWER_CYCLE)
+    bench.tools = replace(bench.tools, connect=lambda _: Seven(machine))
+    _, outcome = bench.run(bench.job())
+    assert isinstance(outcome, Done), outcome
+    assert (PowerState.ON, 1) == (machine.power, machine.resets)
+    assert ['power Off', 'power On'] == [entry for entry in machine.log if entry.startswith('power')]
