@@ -9,6 +9,11 @@ package branches on who made a machine.
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+BACKGROUND_COPY = ('Oem', 'Nvidia', 'BackgroundCopyStatus')
+"""Where a root of trust says that it copies its image to its second flash: ``InProgress``, for minutes after an update.
+
+Seen: recordings nvidia/gh200, chassis HGX_ERoT_GPU_0; sonic-net/sonic-mgmt#26697 (what is cut off then is lost)."""
+
 RESTART_MESSAGES = frozenset({
     # DSP8011, message registries Base and Update.
     'ResetRequired', 'AwaitToActivate',

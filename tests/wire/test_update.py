@@ -16,6 +16,7 @@ from baremetal_acc.bmc.redfish.update import Multipart
 from baremetal_acc.errors import BmcBusy, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported, ImageMismatch
 from baremetal_acc.model.inventory import TaskState, UpdateActivity
 from baremetal_acc.model.ref import HOST, Ref
+from tests.wire.conftest import NOW
 
 SERVICE = '/redfish/v1/UpdateService'
 PUSH = f'{SERVICE}/update-multipart'
@@ -331,3 +332,22 @@ def test_an_image_is_not_sent_to_a_service_that_says_that_it_writes(bmc: Any) ->
     with pytest.raises(BmcBusy, match='its update service says that it is writing'):
         _push(bmc)
     assert 0 == bmc.count('POST')
+
+
+def test_what_a_root_of_trust_copies_in_the_background_keeps_the_bmc_busy(bmc: Any, reply: Callable[..., Any]) -> None:
+    """No image is sent, and no reset asked for, before it has ended; whose it is was seen by the look before."""
+    _service(bmc)
+    bmc.tree['/redfish/v1']['Chassis'] = {'@odata.id': '/redfish/v1/Chassis'}
+    bmc.put('/redfish/v1/Chassis', Members=[{'@odata.id': '/redfish/v1/Chassis/RoT'}])
+    bmc.put('/redfish/v1/Chassis/RoT', Oem={'Nvidia': {'BackgroundCopyStatus': 'Completed'}})
+    with bmc.connect() as connection:
+        connection.look(NOW).reader.get('/redfish/v1/Chassis/RoT')  # as whoever reads locks does
+        assert UpdateActivity.UNKNOWN is connection.update_activity()
+        bmc.put('/redfish/v1/Chassis/RoT', Oem={'Nvidia': {'BackgroundCopyStatus': 'InProgress'}})
+        assert UpdateActivity.BUSY is connection.update_activity()
+        with pytest.raises(BmcBusy, match='copies an image in the background'):
+            connection.push(TARGET, _upload())
+        assert 0 == bmc.count('POST', PUSH)
+        bmc.put('/redfish/v1/Chassis/RoT', Oem={'Nvidia': {'BackgroundCopyStatus': 'Completed'}})
+        _take(bmc, reply(202, TASK))
+        assert TaskState.ACTIVE is connection.push(TARGET, _upload()).state

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from baremetal_acc.bmc import devices as table
 from baremetal_acc.bmc.api import BmcAddress, Document, Look, Upload
 from baremetal_acc.bmc.devices import Devices
-from baremetal_acc.bmc.quirks import Quirks
+from baremetal_acc.bmc.quirks import BACKGROUND_COPY, Quirks
 from baremetal_acc.bmc.redfish import firmware, glance, identify, integrity, system, task, update
 from baremetal_acc.bmc.redfish.connector import Connector
 from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
@@ -30,7 +30,7 @@ from baremetal_acc.bmc.redfish.parse import View, component, power_state
 from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
 from baremetal_acc.bmc.retry import Patience
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource
 from baremetal_acc.model.firmware import Component
 from baremetal_acc.model.image import Image, Progress
@@ -203,6 +203,10 @@ class RedfishConnection:
 
         :raises BmcError: as the contract says.
         """
+        copying = self._copies()
+        if copying is not None:
+            what = 'its root of trust copies an image in the background'
+            raise BmcBusy(bmc=self.address.label, uri=copying, what=what)
         link = View.of(self._root, []).link('UpdateService')
         view = View.of(fresh(self._connector, self.address.name, link), []) if link is not None else None
         return update.push(self._connector, view, target, upload, self.address.images)
@@ -252,8 +256,12 @@ class RedfishConnection:
     def update_activity(self) -> UpdateActivity:
         """What the update service says of itself, in the standard's words or in an extension of its maker.
 
+        A root of trust that copies its image in the background is busy, too.
+
         :raises BmcError: it could not be asked.
         """
+        if self._copies():
+            return UpdateActivity.BUSY
         root = View.of(self._root, [])
         link = root.link('UpdateService')
         said = None
@@ -263,6 +271,21 @@ class RedfishConnection:
             return said
         tasks = root.link('Tasks') or root.link('TaskService')
         return UpdateActivity.UNKNOWN if tasks is None else UpdateActivity.TOLD_BY_TASKS
+
+    def _copies(self) -> str | None:
+        """What copies an image in the background, read now: its path; None where nothing does, or none was seen that may."""
+        self._note_copies()
+        for uri in self._habits.copies:
+            view = View.of(fresh(self._connector, self.address.name, uri), [])
+            if view.literal(*BACKGROUND_COPY) == 'InProgress':
+                return uri
+        return None
+
+    def _note_copies(self) -> None:
+        documents = {} if self._last is None else self._last.documents
+        found = sorted(uri for uri, one in documents.items() if View.of(one, []).literal(*BACKGROUND_COPY) is not None)
+        if found:
+            self._habits.copies = tuple(found)
 
     def _task_of(self, reader: Reader, ref: Ref) -> TaskReading:
         """A task as its collection has just brought it; BMCs keep a hundred old ones. Else it is read."""
@@ -315,6 +338,7 @@ class RedfishConnection:
     def _learn(self) -> None:
         """Remember what the last look needed, the reading of its locks included."""
         if self._last is not None:
+            self._note_copies()
             self._habits.targets = self._last.asked
             self._before = self._last.documents
             self._last = None

@@ -111,11 +111,13 @@ class Habits:
     """What was learnt of one BMC.
 
     :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
+    :ivar copies: what says whether it copies images in the background, paths.
     """
 
     pace: Pace
     expansion: Expansion = field(default_factory=Expansion)
     targets: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
 
 class Remembered:
