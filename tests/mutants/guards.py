@@ -337,10 +337,38 @@ GUARDS = (
         tests='tests/unit/run/test_restore.py::test_a_host_is_not_given_back_with_a_card_that_could_not_be_put_back',
     ),
     Guard(
+        name='put back into a write that may go on',
+        file=f'{DECIDE}/restore.py',
+        guard='        if item.unsure:\n            continue',
+        gone='        if False:\n            continue',
+        tests='tests/unit/run/test_end_of_write.py',
+    ),
+    Guard(
+        name='take a clock for the end of a write',
+        file=f'{DECIDE}/flash.py',
+        guard='    if not idle:\n        return Seen.UNTOLD\n',
+        gone='',
+        tests='tests/unit/run/test_end_of_write.py',
+    ),
+    Guard(
+        name='leave the host on with a card that may be written to',
+        file=f'{RUN}/ending.py',
+        guard='still_open or end.quarantined or end.held',
+        gone='still_open or end.quarantined',
+        tests='tests/unit/run/test_end_of_write.py',
+    ),
+    Guard(
+        name='judge a card while its task goes on after a restart',
+        file=f'{RUN}/ending.py',
+        guard='    if goes_on and now <= job.deadline:\n        return job\n',
+        gone='',
+        tests='tests/unit/run/test_end_of_write.py',
+    ),
+    Guard(
         name='leave the host on with a card that turned out to be spoilt',
         file=f'{RUN}/ending.py',
-        guard='still_open or end.quarantined or tools',
-        gone='still_open or tools',
+        guard='still_open or end.quarantined or end.held',
+        gone='still_open or end.held',
         tests='tests/unit/run/test_restore.py::test_a_host_that_shows_the_bad_card_only_once_it_runs_is_powered_off_again',
     ),
     Guard(
@@ -528,7 +556,7 @@ GUARDS = (
     Guard(
         name='take a reset that nobody saw for done',
         file=f'{RUN}/power.py',
-        guard='            if last is None:\n',
+        guard='            if last is None or not bmc.offers_reset(action.system, action.kind):\n',
         gone='            if False:\n',
         tests='tests/unit/run/test_attacks.py',
     ),
@@ -1102,7 +1130,7 @@ GUARDS = (
     Guard(
         name='power a host on while a card is written',
         file=f'{RUN}/power.py',
-        guard="'; '.join(why))\n            _wait_for_updates(bmc, action, stuck_tasks(job))\n",
+        guard="'; '.join(why))\n            _wait_for_updates(bmc, action, job)\n",
         gone="'; '.join(why))\n",
         tests='tests/unit/run/test_attacks.py::test_a_host_is_not_given_back_while_the_bmc_writes_to_something',
     ),
