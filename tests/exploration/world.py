@@ -338,8 +338,9 @@ class World(HonestCase, Reborn):
                 self.wrong(f'{wanted} in {state} by our leave, and the way to {way} stands open since {at:.0f} by_us={by_us}')
             self.figures['starts before the watch has seen an open path'] += 1
         if self.given is not None and self.given.wrong:
-            foul = [w for w in self.given.wrong if 'bytes' in w]
-            if foul and set(place.foul):
+            # What was written again since, and spoilt again by whoever has the machine, is not what was handed over.
+            foul = sorted({w for w in self.given.wrong if 'bytes' in w} & set(place.objections()))
+            if foul:
                 self.wrong(f'{wanted} in {state} by our leave of what was handed over though {"; ".join(foul)}')
         elif self.given is None and place.foul and state in outcome.TENANT_STATES:
             self.wrong(

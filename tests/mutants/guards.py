@@ -338,14 +338,14 @@ GUARDS = (
     ),
     Guard(
         name='put back into a write that may go on',
-        file=f'{DECIDE}/restore.py',
+        file='baremetal_acc/decide/restore.py',
         guard='        if item.unsure:\n            continue',
         gone='        if False:\n            continue',
         tests='tests/unit/run/test_end_of_write.py',
     ),
     Guard(
         name='take a clock for the end of a write',
-        file=f'{DECIDE}/flash.py',
+        file='baremetal_acc/decide/flash.py',
         guard='    if not idle:\n        return Seen.UNTOLD\n',
         gone='',
         tests='tests/unit/run/test_end_of_write.py',
