@@ -219,7 +219,7 @@ class Connector(sushy.connector.Connector):
         """Send a write, exactly once.
 
         :param body: JSON. ``stream``: bytes instead, with their Content-Type in headers.
-        :param anonymous: without our session: a login.
+        :param anonymous: without the session of this connector: a login, or with a token of its own in ``headers``.
         :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
         :raises BmcError: it was not accepted.
         """
@@ -233,7 +233,7 @@ class Connector(sushy.connector.Connector):
             answer = self._exchange(method, self.path(uri), data, wanted, timeout, anonymous=anonymous)
         except Later as later:
             raise later.error from later.__cause__
-        self._raise_for(method, answer, login=anonymous)
+        self._raise_for(method, answer, login=anonymous and method == 'POST')
         return answer
 
     def path(self, uri: str, base: str = '/') -> str:

@@ -5,10 +5,13 @@
 import contextlib
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import sushy.auth
 
@@ -27,6 +30,26 @@ SESSIONS = '/redfish/v1/SessionService/Sessions'
 """Source: DSP2043 2025.4, SessionCollection, URIs."""
 
 
+MAX_PLACE = 2048
+"""Characters of a session's URI. Real ones have fewer than 100."""
+
+_SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?")
+
+_UNCLEAR = re.compile(r'/\.{1,2}(?:/|\Z)|%2[ef]|%5c', re.IGNORECASE)
+"""Segments that a service resolves, and what unquotes to them: such a path may be that of another resource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A session that is open.
+
+    :ivar places: URIs at which it may be closed, the likeliest first.
+    """
+
+    token: str = field(repr=False)
+    places: tuple[str, ...]
+
+
 class Answered(Protocol):
     """An answer to a login."""
 
@@ -42,9 +65,17 @@ class Sender(Protocol):
 
     label: str
 
-    def send(self, method: str, uri: str, *, body: object = None, anonymous: bool = False) -> Answered: ...
+    def send(
+        self,
+        method: str,
+        uri: str,
+        *,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        anonymous: bool = False,
+    ) -> Answered: ...
 
-    def path(self, uri: str) -> str: ...
+    def path(self, uri: str, base: str = '/') -> str: ...
 
     def not_authorised(self, uri: str | None, what: str) -> BmcNotAuthorised: ...
 
@@ -63,7 +94,7 @@ class Login(sushy.auth.AuthBase):
 
     def __init__(self, address: BmcAddress) -> None:
         super().__init__(address.username, address.password)
-        self.session_uri: str | None = None
+        self._held: Held | None = None
         self.generation = 0
         self._sessions: str | None = None
         self._failed: BmcError | None = None
@@ -117,11 +148,9 @@ class Login(sushy.auth.AuthBase):
             if self.generation == generation:
                 if generation >= MAX_LOGINS:
                     raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
-                before = self.session_uri
-                self._do_authenticate()
                 # It may live on: some services answer 401 for single resources. BMCs take few sessions.
-                if before is not None and before != self.session_uri:
-                    self._end(before)
+                self.close()
+                self._do_authenticate()
 
     def can_refresh_session(self) -> bool:
         return self._username is not None and self._sessions is not None
@@ -144,32 +173,92 @@ class Login(sushy.auth.AuthBase):
                 if not token:
                     raise BmcAnswerInvalid(bmc=connector.label, uri=uri, what='the login was answered without X-Auth-Token')
                 connector.set_http_session_auth(token)
-                self.session_uri = self._place(answer)
+                self._held = Held(token=token, places=self._places(answer))
                 self.generation += 1
                 return
         connector.set_http_basic_auth(self._username, self._password)
         self.generation += 1
 
-    def _place(self, answer: Answered) -> str | None:
-        """Where the session lies, to log out; None when the BMC does not say, or says something else's place."""
-        location: object = answer.headers.get('Location')
-        if location is None:
-            with contextlib.suppress(ValueError, RecursionError):
-                body = json.loads(answer.content or b'null')
-                location = body.get('@odata.id') if isinstance(body, dict) else None
+    def _places(self, answer: Answered) -> tuple[str, ...]:
+        """Where the session may be closed, the likeliest place first; empty when the BMC does not say.
+
+        Location comes first, then the body's ``@odata.id``, then its ``Id`` below the collection.
+        """
+        collection = (self._sessions or SESSIONS).rstrip('/')
+        named: list[object] = [answer.headers.get('Location')]
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(answer.content or b'null')
+            if isinstance(body, dict):
+                named += [body.get('@odata.id'), f'{collection}/{body["Id"]}' if isinstance(body.get('Id'), str) else None]
+        for uri in named:
+            place = self._place(uri, collection) if isinstance(uri, str) and uri.strip() else None
+            if place is not None:
+                return tuple(dict.fromkeys((place.rstrip('/'), place)))
+        return ()
+
+    def _place(self, uri: str, collection: str) -> str | None:
+        """A session's URI as a path on this BMC, None when it is none of a session.
+
+        A URI of another authority (a BMC behind NAT writes its own address) counts by its path, if that lies below the collection.
+        """
+        for base in (collection, f'{collection}/'):  # RFC 3986 resolves "7" next to the collection: BMCs mean below it
+            try:
+                path = self._connector.path(uri, base=base)
+            except BmcAnswerInvalid:
+                break
+            if _is_session(path, collection) or _is_session(path, path.rstrip('/').rpartition('/')[0], named='sessions'):
+                return path
         try:
-            return self._connector.path(location) if isinstance(location, str) else None
-        except BmcAnswerInvalid:
+            path = urlsplit(uri.strip()[:MAX_PLACE]).path
+        except ValueError:
             return None
+        return path if _is_session(path, collection) else None
 
     def close(self) -> None:
         """Log out. That the BMC cannot be told any more is no error: sessions end by themselves."""
-        uri, self.session_uri = self.session_uri, None
-        if uri is not None:
-            self._end(uri)
+        held, self._held = self._held, None
+        if held is not None:
+            self._end(held)
 
-    def _end(self, uri: str) -> None:
+    def _end(self, held: Held) -> None:
+        """Close a session, with its own token: whatever else lies at its place now is not ended."""
+        what = 'the BMC does not say where it is'
         try:
-            self._connector.send('DELETE', uri)
+            for place in held.places or self._only_one(held):
+                try:
+                    self._connector.send('DELETE', place, headers={'X-Auth-Token': held.token}, anonymous=True)
+                except (BmcRefused, BmcAnswerInvalid) as exc:
+                    what = exc.what
+                else:
+                    return
         except BmcError as exc:
-            LOG.info('%s: a session was not closed: %s', self._connector.label, exc.what)
+            what = exc.what
+        LOG.info('%s: a session was not closed: %s', self._connector.label, what)
+
+    def _only_one(self, held: Held) -> tuple[str, ...]:
+        """The place of the only session that the BMC shows to this session: it is this session itself.
+
+        :raises BmcError: the sessions could not be read.
+        """
+        collection = (self._sessions or SESSIONS).rstrip('/')
+        answer = self._connector.send('GET', collection, headers={'X-Auth-Token': held.token}, anonymous=True)
+        body: object = None
+        with contextlib.suppress(ValueError, RecursionError):
+            body = json.loads(answer.content or b'null')
+        members = body.get('Members') if isinstance(body, dict) else None
+        if not isinstance(members, list) or len(members) != 1:
+            return ()
+        uri = members[0].get('@odata.id') if isinstance(members[0], dict) else None
+        place = self._place(uri, collection) if isinstance(uri, str) else None
+        return () if place is None else (place,)
+
+
+def _is_session(path: str, collection: str, named: str | None = None) -> bool:
+    """A path is that of one session of a collection.
+
+    :param named: the last segment of the collection has to be this, in whatever case.
+    """
+    if named is not None and collection.rpartition('/')[2].casefold() != named:
+        return False
+    below = path.removeprefix(f'{collection}/')
+    return below != path and _SEGMENT.fullmatch(below) is not None and not _UNCLEAR.search(path)

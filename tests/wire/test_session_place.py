@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Each session that was opened is closed, wherever the BMC says that it is.
+
+Source: DSP0266, section "Session login": Location and X-Auth-Token come with the answer. BMCs behind NAT write the address that they
+know themselves by (DMTF/libredfish#156); others leave Location out.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+SESSIONS = '/redfish/v1/SessionService/Sessions'
+SYSTEM = '/redfish/v1/Systems/1'
+TOKEN = 'token-of-the-session'
+
+
+def _login(bmc: Any, reply: Callable[..., Any], body: object, location: str | None) -> None:
+    bmc.tree['/redfish/v1']['Links'] = {'Sessions': {'@odata.id': SESSIONS}}
+    headers = {'X_Auth_Token': TOKEN} | ({} if location is None else {'Location': location})
+    bmc.replies['POST', SESSIONS] = reply(201, body, **headers)
+
+
+def _closed(bmc: Any) -> list[str]:
+    """What is deleted while a BMC is read once."""
+    with bmc.connect(username='admin', password='p' * 12) as connection:
+        connection.writer().fresh(SYSTEM)
+    assert {'192.0.2.1'} == {request.url.split('/')[2] for request in bmc.requests}
+    return [request.path_url for request in bmc.requests if request.method == 'DELETE']
+
+
+@pytest.mark.parametrize(
+    'location',
+    [
+        f'{SESSIONS}/7',
+        f'{SESSIONS}/7/',
+        f'https://192.0.2.1{SESSIONS}/7',
+        f'https://192.0.2.1:443{SESSIONS}/7/',
+        f'https://10.20.30.40{SESSIONS}/7',
+        f'http://bmc.example:8080{SESSIONS}/7/',
+        f'//10.20.30.40{SESSIONS}/7',
+        'Sessions/7',
+        '7',
+        './7',
+    ],
+)
+def test_a_session_is_closed_whatever_form_its_location_has(bmc: Any, reply: Callable[..., Any], location: str) -> None:
+    """Of another authority the path counts, and only the BMC itself is asked."""
+    _login(bmc, reply, {}, location)
+    assert [f'{SESSIONS}/7'] == _closed(bmc)
+
+
+@pytest.mark.parametrize('body', [{'@odata.id': f'{SESSIONS}/7'}, {'@odata.id': f'https://10.0.0.1{SESSIONS}/7/'}, {'Id': '7'}])
+@pytest.mark.parametrize('location', [None, '', 'https://evil.example/x', '/redfish/v1/Systems/1', 'http://[bad/'])
+def test_a_session_whose_location_is_of_no_use_is_closed_by_what_its_body_says(
+    bmc: Any, reply: Callable[..., Any], body: object, location: str | None
+) -> None:
+    """Its @odata.id, else its Id below the collection."""
+    _login(bmc, reply, body, location)
+    assert [f'{SESSIONS}/7'] == _closed(bmc)
+
+
+@pytest.mark.parametrize(
+    'location',
+    [
+        'https://evil.example/redfish/v1/Systems/1',
+        f'https://evil.example{SESSIONS}',
+        f'https://evil.example{SESSIONS}/',
+        f'https://evil.example{SESSIONS}/../../Systems/1',
+        f'https://evil.example{SESSIONS}/%2e%2e',
+        f'https://evil.example{SESSIONS}/7%2f..',
+        f'https://evil.example{SESSIONS}/7/more',
+        f'{SESSIONS}/../Systems/1',
+        '/redfish/v1/Systems/1',
+        '/redfish/v1/Sessions/../Systems/1',
+        SESSIONS,
+        '..',
+    ],
+)
+def test_nothing_but_a_session_is_deleted(bmc: Any, reply: Callable[..., Any], location: str) -> None:
+    """A Location is the BMC's word: it may not make us delete anything else."""
+    _login(bmc, reply, {}, location)
+    assert [] == _closed(bmc)
+
+
+def test_the_older_collection_of_the_same_bmc_is_one_of_sessions(bmc: Any, reply: Callable[..., Any]) -> None:
+    """iDRACs take a login at one of their collections, and name the session below the other."""
+    _login(bmc, reply, {}, '/redfish/v1/Sessions/7')
+    assert ['/redfish/v1/Sessions/7'] == _closed(bmc)
+
+
+def test_a_session_without_a_place_is_closed_where_it_is_the_only_one(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The BMC shows the sessions to a session: the only one is the one that asks."""
+    _login(bmc, reply, '', None)
+    bmc.collection(SESSIONS, '7')
+    assert [f'{SESSIONS}/7'] == _closed(bmc)
+
+
+def test_of_several_sessions_none_is_closed_that_may_be_somebody_elses(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Which of them is ours nobody tells: it is left to the timeout of the BMC."""
+    _login(bmc, reply, '', None)
+    bmc.collection(SESSIONS, '7', '8')
+    assert [] == _closed(bmc)
+
+
+@pytest.mark.parametrize('status', [404, 405, 308])
+def test_a_session_that_is_known_with_a_slash_at_its_end_is_closed_there(
+    bmc: Any, reply: Callable[..., Any], status: int
+) -> None:
+    """First without the slash, as links are compared, then as the BMC has written it."""
+    _login(bmc, reply, {}, f'{SESSIONS}/7/')
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = [reply(status, Location=f'{SESSIONS}/7/'), reply(204)]
+    assert [f'{SESSIONS}/7', f'{SESSIONS}/7/'] == _closed(bmc)
+
+
+def test_a_session_is_closed_with_its_own_token(bmc: Any, reply: Callable[..., Any]) -> None:
+    """And the token stands nowhere else than in the headers."""
+    _login(bmc, reply, {'Id': '7'}, None)
+    _closed(bmc)
+    assert TOKEN == bmc.requests[-1].headers['X-Auth-Token']
+    assert all(TOKEN not in json.dumps([r.url, str(r.body)]) for r in bmc.requests)
