@@ -230,6 +230,15 @@ OPTIONS = [
     cfg.IntOpt(
         'bmc_concurrency', default=4, min=1, max=32, help='Requests to one BMC at a time, at most: fewer while it pushes back.'
     ),
+    cfg.BoolOpt(
+        'bmc_basic_auth',
+        default=False,
+        help=(
+            'Use HTTP Basic authentication where a BMC has no Redfish session free (SessionLimitExceeded, RAC0218) and takes '
+            'it. The password goes over the network with each request then, and not once for each session. A BMC that has no '
+            'sessions at all is given Basic authentication in any case.'
+        ),
+    ),
     cfg.StrOpt(
         'pools',
         default='/etc/baremetal_acc/pools.toml',

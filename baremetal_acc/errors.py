@@ -13,6 +13,7 @@
     |   +-- BmcNotAuthorised credentials or role are refused
     |   |   +-- BmcShutOut   so often that it is not asked any more
     |   +-- BmcBusy          it asks to come back later (waiting can help)
+    |   |   +-- BmcNoSessionFree  all of its sessions are in use
     |   +-- BmcRefused       it refused a request
     |   +-- BmcConflict      the resource changed since it was read (HTTP 412)
     |   +-- BmcAnswerInvalid an answer is no valid Redfish
@@ -125,6 +126,10 @@ class BmcBusy(BmcError):
     """The BMC asks to come back later (HTTP 503, or an update is under way)."""
 
     waiting_helps = True
+
+
+class BmcNoSessionFree(BmcBusy):
+    """All sessions of the BMC are in use, so that nobody can log in (SessionLimitExceeded, RAC0218). Nothing was done."""
 
 
 class BmcRefused(BmcError):

@@ -56,6 +56,7 @@ class BmcAddress:
     :ivar budget: for one whole look.
     :ivar concurrency: requests at a time.
     :ivar parallel_updates: how many updates the BMC takes at once, said by the operator; None leaves it to what is known of it.
+    :ivar basic_auth: HTTP Basic authentication may be used where the BMC has no session free.
     :ivar images: where it may fetch images from us, if it takes them in no other way; None: nowhere.
     :ivar cipher_suite: of IPMI: 17, or 3 (SHA-1) where the operator says so.
     :ivar key: of IPMI: K_G, the key of the BMC; None where it has none.
@@ -71,6 +72,7 @@ class BmcAddress:
     budget: timedelta = timedelta(minutes=5)
     concurrency: int = 4
     parallel_updates: int | None = None
+    basic_auth: bool = False
     images: ImageServer | None = None
     cipher_suite: int = 17
     key: bytes | None = field(default=None, repr=False)

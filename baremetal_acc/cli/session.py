@@ -99,7 +99,14 @@ class Session:
         images = assemble.image_server(self.conf)
 
         def tuned(address: BmcAddress) -> BmcAddress:
-            return replace(address, timeout=timeout, budget=budget, concurrency=at_a_time, images=images)
+            return replace(
+                address,
+                timeout=timeout,
+                budget=budget,
+                concurrency=at_a_time,
+                basic_auth=group.bmc_basic_auth,
+                images=images,
+            )
 
         facts = entry.facts(Exposure(group.default_exposure))
         bmcs.check_trust(entry)

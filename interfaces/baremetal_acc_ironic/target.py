@@ -323,6 +323,7 @@ def _address(name: BmcName, **values: Any) -> BmcAddress:
         timeout=timedelta(seconds=group.bmc_timeout),
         budget=timedelta(seconds=group.bmc_budget),
         concurrency=group.bmc_concurrency,
+        basic_auth=group.bmc_basic_auth,
         images=assemble.image_server(CONF),
         **values,
     )

@@ -28,6 +28,7 @@ from baremetal_acc.errors import (
     BmcAnswerInvalid,
     BmcBusy,
     BmcConflict,
+    BmcError,
     BmcNotAuthorised,
     BmcRefused,
     BmcUnreachable,
@@ -283,15 +284,82 @@ def test_a_read_that_stays_forbidden_is_not_asked_for_ever(bmc: Any, reply: Call
     assert 2 == bmc.count('POST')
 
 
-def test_an_ended_session_does_not_send_a_write_again(bmc: Any, reply: Callable[..., Any]) -> None:
-    """A write is sent once, whatever the reason."""
+def test_a_write_that_was_refused_for_an_ended_session_is_sent_over_a_new_one(bmc: Any, reply: Callable[..., Any]) -> None:
+    """HTTP 401: the BMC has refused it, so that nothing was done."""
     _sessions(bmc, reply, TOKEN, 'second')
+    bmc.replies['PATCH', SYSTEM] = [reply(401), reply(204)]
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        writer = connection.writer()
+        writer.patch(writer.fresh(SYSTEM), {'AssetTag': 'x'})
+    assert [TOKEN, 'second'] == [r.headers['X-Auth-Token'] for r in bmc.requests if r.method == 'PATCH']
+    assert [{'AssetTag': 'x'}] * 2 == bmc.body_of('PATCH')
+
+
+def test_a_write_that_stays_refused_is_not_sent_for_ever(bmc: Any, reply: Callable[..., Any]) -> None:
+    """One new login is all."""
+    _sessions(bmc, reply, TOKEN, 'second', 'third')
     bmc.replies['PATCH', SYSTEM] = reply(401)
     with bmc.connect(username='admin', password=SECRET) as connection:
         writer = connection.writer()
         with pytest.raises(BmcNotAuthorised):
             writer.patch(writer.fresh(SYSTEM), {})
-    assert 1 == bmc.count('PATCH')
+    assert (2, 2) == (bmc.count('PATCH'), bmc.count('POST'))
+
+
+@pytest.mark.parametrize('status', [408, 409, 429, 500, 502, 503, 504])
+def test_a_write_whose_refusal_does_not_prove_that_nothing_was_done_is_sent_once(
+    bmc: Any, reply: Callable[..., Any], status: int
+) -> None:
+    """Whoever has sent it looks, then decides."""
+    _sessions(bmc, reply, TOKEN, 'second')
+    bmc.replies['PATCH', SYSTEM] = reply(status)
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        writer = connection.writer()
+        with pytest.raises(BmcError):
+            writer.patch(writer.fresh(SYSTEM), {})
+    assert (1, 1) == (bmc.count('PATCH'), bmc.count('POST'))
+
+
+def _forbidden(reply: Callable[..., Any], name: str | None = None) -> Any:
+    info = [] if name is None else [{'MessageId': f'Base.1.18.{name}', 'Message': 'no'}]
+    return reply(403, {'error': {'code': 'x', '@Message.ExtendedInfo': info}})
+
+
+@pytest.mark.parametrize('name', [None, 'GeneralError', 'NoValidSession'])
+def test_a_session_that_was_good_and_gets_403_is_renewed_once(bmc: Any, reply: Callable[..., Any], name: str | None) -> None:
+    """Some BMCs answer so to the token of an ended session."""
+    _sessions(bmc, reply, TOKEN, 'second', 'third')
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+        bmc.replies['GET', SYSTEM] = [_forbidden(reply, name)]
+        connection.writer().fresh(SYSTEM)
+    assert 2 == bmc.count('POST')
+
+
+def test_a_role_that_may_not_read_costs_no_login(bmc: Any, reply: Callable[..., Any]) -> None:
+    """The BMC says that it is the role."""
+    _sessions(bmc, reply, TOKEN, 'second')
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+        bmc.replies['GET', SYSTEM] = _forbidden(reply, 'InsufficientPrivilege')
+        with pytest.raises(BmcNotAuthorised):
+            connection.writer().fresh(SYSTEM)
+    assert 1 == bmc.count('POST')
+
+
+def test_what_stays_forbidden_over_a_new_session_costs_one_login_however_often_it_is_read(
+    bmc: Any, reply: Callable[..., Any]
+) -> None:
+    """A BMC that says 403 without a reason to an account that may not read something."""
+    _sessions(bmc, reply, TOKEN, 'second', 'third', 'fourth')
+    with bmc.connect(username='admin', password=SECRET) as connection:
+        connection.writer().fresh(SYSTEM)
+        bmc.replies['GET', '/redfish/v1/Chassis'] = _forbidden(reply)
+        for _ in range(3):
+            with pytest.raises(BmcNotAuthorised):
+                connection.writer().fresh('/redfish/v1/Chassis')
+            connection.writer().fresh(SYSTEM)
+    assert 2 == bmc.count('POST')
 
 
 @pytest.mark.parametrize('code', [400, 401, 403])

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each session that was opened is closed, wherever the BMC says that it is.
 
-Source: DSP0266, section "Session login": Location and X-Auth-Token come with the answer. BMCs behind NAT write the address that they
-know themselves by (DMTF/libredfish#156); others leave Location out.
+Source: DSP0266, section "Session login": Location and X-Auth-Token come with the answer. BMCs behind NAT write the address
+that they know themselves by (DMTF/libredfish#156); others leave Location out.
 """
 
 import json
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import requests
 
 SESSIONS = '/redfish/v1/SessionService/Sessions'
 SYSTEM = '/redfish/v1/Systems/1'
@@ -121,3 +122,10 @@ def test_a_session_is_closed_with_its_own_token(bmc: Any, reply: Callable[..., A
     _closed(bmc)
     assert TOKEN == bmc.requests[-1].headers['X-Auth-Token']
     assert all(TOKEN not in json.dumps([r.url, str(r.body)]) for r in bmc.requests)
+
+
+def test_a_session_is_closed_though_the_connection_breaks(bmc: Any, reply: Callable[..., Any]) -> None:
+    """A BMC may close a connection that was kept just when it is used: to close the session twice changes nothing."""
+    _login(bmc, reply, {}, f'{SESSIONS}/7')
+    bmc.replies['DELETE', f'{SESSIONS}/7'] = [requests.ConnectionError('closed'), reply(204)]
+    assert [f'{SESSIONS}/7'] * 2 == _closed(bmc)

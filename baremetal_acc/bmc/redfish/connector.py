@@ -34,8 +34,8 @@ from requests.utils import requote_uri
 
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import tls, trouble
-from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login
-from baremetal_acc.bmc.redfish.message import Said, said
+from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
+from baremetal_acc.bmc.redfish.message import NO_SESSION_FREE, said, said_to_login
 from baremetal_acc.bmc.redfish.transport import TooLong, TooSlow, Transport, TransportError
 from baremetal_acc.bmc.retry import Later, Patience, retry_after
 from baremetal_acc.errors import (
@@ -43,6 +43,7 @@ from baremetal_acc.errors import (
     BmcBusy,
     BmcConflict,
     BmcError,
+    BmcNoSessionFree,
     BmcNotAuthorised,
     BmcRefused,
     BmcUnreachable,
@@ -90,7 +91,7 @@ PLACE = re.compile(_SEGMENTS)
 _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
 """The same with a query, or a slash at its end."""
 
-_UNAUTHORIZED, _NOT_MODIFIED = int(HTTPStatus.UNAUTHORIZED), int(HTTPStatus.NOT_MODIFIED)
+_UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
 
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
@@ -106,6 +107,8 @@ class Streamed(Protocol):
 
     def read(self, size: int = -1) -> bytes: ...
 
+    def rewind(self) -> None: ...
+
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
@@ -113,6 +116,7 @@ class Answer:
 
     :ivar url: where it came from in the end, a path on the BMC.
     :ivar seconds: that the BMC took, without the time to connect.
+    :ivar generation: of the login that the request went with.
     """
 
     status: int
@@ -120,6 +124,7 @@ class Answer:
     content: bytes
     url: str
     seconds: float = 0.0
+    generation: int = 0
 
 
 class _Adapter(HTTPAdapter):
@@ -216,7 +221,7 @@ class Connector(sushy.connector.Connector):
         headers: Mapping[str, str] | None = None,
         anonymous: bool = False,
     ) -> Answer:
-        """Send a write, exactly once.
+        """Send a write, exactly once; once more over a new session where the BMC has refused it because the session had ended.
 
         :param body: JSON. ``stream``: bytes instead, with their Content-Type in headers.
         :param anonymous: without the session of this connector: a login, or with a token of its own in ``headers``.
@@ -229,11 +234,39 @@ class Connector(sushy.connector.Connector):
             data = json.dumps(body).encode()
             wanted['Content-Type'] = 'application/json'
         timeout = PUSH_TIMEOUT if stream is not None else self._timeout
-        try:
-            answer = self._exchange(method, self.path(uri), data, wanted, timeout, anonymous=anonymous)
-        except Later as later:
-            raise later.error from later.__cause__
+        path = self.path(uri)
+
+        def once() -> Answer:
+            try:
+                return self._exchange(method, path, data, wanted, timeout, anonymous=anonymous)
+            except Later as later:
+                raise later.error from later.__cause__
+
+        answer = once()
+        if not anonymous and self._renewed_after(answer):
+            if stream is not None:
+                stream.rewind()
+            answer = self._judged_again(once())
         self._raise_for(method, answer, login=anonymous and method == 'POST')
+        return answer
+
+    def _renewed_after(self, answer: Answer) -> bool:
+        """Whether a refusal was that of an ended session, which was renewed. What was refused so was not done.
+
+        :raises BmcError: it could not be renewed.
+        """
+        auth = self._auth
+        if answer.status not in (_UNAUTHORIZED, _FORBIDDEN) or not isinstance(auth, Login):
+            return False
+        if not auth.may_have_ended(answer.generation, answer.status, said(_json(answer.content)).ids):
+            return False
+        auth.again(answer.generation)
+        return True
+
+    def _judged_again(self, answer: Answer) -> Answer:
+        """The answer over a renewed session."""
+        if answer.status == _FORBIDDEN and isinstance(self._auth, Login):
+            self._auth.forbids()
         return answer
 
     def path(self, uri: str, base: str = '/') -> str:
@@ -313,11 +346,10 @@ class Connector(sushy.connector.Connector):
                 raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the run was stopped')
             if left() <= 0:
                 raise BmcUnreachable(bmc=self.label, uri=path, what='not asked any more: the time for one look is used up')
-            auth = self._auth
-            generation = auth.generation if isinstance(auth, Login) else 0
             answer = self._exchange('GET', path, None, headers, min(self._timeout, max(1.0, left())))
-            if answer.status == _UNAUTHORIZED and isinstance(auth, Login) and auth.can_refresh_session() and not renewed:
-                auth.again(generation)
+            if renewed:
+                self._judged_again(answer)
+            elif self._renewed_after(answer):
                 renewed = True
                 continue
             if answer.status in (301, 302, 307, 308):
@@ -335,7 +367,24 @@ class Connector(sushy.connector.Connector):
         """Send one request and read its answer, whatever its status.
 
         :raises Later: no answer; a read may try again.
+        :raises BmcError: a session that was given up could not be opened again.
         """
+        auth = self._auth
+        if anonymous or not isinstance(auth, Login):
+            return self._exchange_once(method, path, data, headers, timeout, anonymous=anonymous)
+        generation = auth.use()
+        accepted = False
+        try:
+            answer = self._exchange_once(method, path, data, headers, timeout)
+            answer.generation = generation
+            accepted = answer.status < 400
+            return answer
+        finally:
+            auth.used(generation, accepted=accepted)
+
+    def _exchange_once(
+        self, method: str, path: str, data: object, headers: Mapping[str, str], timeout: float, *, anonymous: bool = False
+    ) -> Answer:
         self.requests += 1
         started = time.monotonic()
         status: object = 'no answer'
@@ -415,9 +464,8 @@ class Connector(sushy.connector.Connector):
         """All headers of a request: those of the session, then its own."""
         found = {name: str(value) for name, value in self._session.headers.items()}
         if isinstance(self._session.auth, tuple):
-            probe = requests.PreparedRequest()
-            probe.headers = CaseInsensitiveDict()
-            found['Authorization'] = requests.auth.HTTPBasicAuth(*self._session.auth)(probe).headers['Authorization']
+            username, password = self._session.auth
+            found['Authorization'] = basic_authorization(username or '', password or '')
         if anonymous:  # a login must not carry an old token
             found.pop('X-Auth-Token', None)
             found.pop('Authorization', None)
@@ -425,7 +473,9 @@ class Connector(sushy.connector.Connector):
 
     def set_http_basic_auth(self, username: str | None, password: str | None) -> None:
         """Called by the login."""
-        super().set_http_basic_auth(username, password)
+        headers = self._session.headers.copy()
+        headers.pop('X-Auth-Token', None)
+        self._session.auth, self._session.headers = (username, password), headers
         self._logged_in()
 
     def set_http_session_auth(self, session_auth_token: str) -> None:
@@ -478,20 +528,19 @@ class Connector(sushy.connector.Connector):
             raise BmcAnswerInvalid(
                 bmc=self.label, uri=answer.url, what=f'{method} was answered with a redirect (HTTP {status})'
             )
-        # What a BMC says to a login may repeat the password in a form that we do not recognise.
-        words = Said(text='', ids=frozenset()) if login else said(_json(answer.content), self.redact)
+        if login:
+            raise self._refused_login(answer)
+        words = said(_json(answer.content), self.redact)
         text = f': {words.text}' if words.text else ''
         error: BmcError
         if status == HTTPStatus.UNAUTHORIZED:
-            error = self.not_authorised(answer.url, 'login refused' if login else f'not logged in (HTTP 401){text}')
+            error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
         elif status == HTTPStatus.FORBIDDEN:
-            error = self.not_authorised(answer.url, 'login refused' if login else f'not allowed (HTTP 403){text}')
+            error = self.not_authorised(answer.url, f'not allowed (HTTP 403){text}')
         elif status == HTTPStatus.PRECONDITION_FAILED:
             error = BmcConflict(bmc=self.label, uri=answer.url, what=f'it changed since it was read (HTTP 412){text}')
         elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
-            after = retry_after(answer.headers.get('Retry-After'))
-            soon = f'come back in {after:.0f} s' if after is not None and after <= _DAY else 'come back later'
-            error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {soon} (HTTP {status}){text}')
+            error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
         else:
             error = BmcRefused(
                 bmc=self.label,
@@ -503,6 +552,28 @@ class Connector(sushy.connector.Connector):
         if method in _READS and status in _MAY_PASS:
             raise Later(error, retry_after(answer.headers.get('Retry-After')))
         raise error
+
+    def _refused_login(self, answer: Answer) -> BmcError:
+        """The error for a login that was answered with a status of 400 or more, with the BMC's own reason."""
+        status = answer.status
+        words = said_to_login(_json(answer.content), self._address.username, self._address.password)
+        text = f': {words.text}' if words.text else ''
+        if words.ids & NO_SESSION_FREE:
+            return BmcNoSessionFree(
+                bmc=self.label,
+                uri=answer.url,
+                what=f'no session is free (HTTP {status}){text}',
+                hint='end sessions on the BMC that nobody needs'
+                + ('' if self._address.basic_auth else ', or set option [baremetal_acc] bmc_basic_auth'),
+            )
+        if status in (429, 503):
+            return BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
+        if status == _UNAUTHORIZED:
+            return self.not_authorised(answer.url, 'login refused')
+        if status == _FORBIDDEN:
+            return self.not_authorised(answer.url, f'login refused{text}')
+        what = f'login refused ({_status(status)}){text}'
+        return BmcRefused(bmc=self.label, uri=answer.url, status=status, gone=status in (404, 410), what=what)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -579,6 +650,11 @@ def _host(address: BmcAddress) -> tuple[str, int]:
     """Where to connect to."""
     parts = urlsplit(address.address)
     return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
+
+
+def _soon(answer: Answer) -> str:
+    after = retry_after(answer.headers.get('Retry-After'))
+    return f'come back in {after:.0f} s' if after is not None and after <= _DAY else 'come back later'
 
 
 def _status(status: int) -> str:

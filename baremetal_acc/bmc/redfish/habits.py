@@ -12,6 +12,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from baremetal_acc.bmc.redfish.account import Accounts
+
 CALM = 20
 """Good answers in a row after which one request more at a time is tried."""
 
@@ -112,12 +114,14 @@ class Habits:
 
     :ivar targets: what a whole look asked for, in order: paths, some with the query that expands.
     :ivar copies: what says whether it copies images in the background, paths.
+    :ivar accounts: whose sessions this process has open with it.
     """
 
     pace: Pace
     expansion: Expansion = field(default_factory=Expansion)
     targets: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    accounts: Accounts = field(default_factory=Accounts)
 
 
 class Remembered:

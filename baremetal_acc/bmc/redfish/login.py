@@ -1,13 +1,18 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does one log in to a BMC, once for all threads, and out again?"""
+"""One login to a BMC for all threads of a connection: a Redfish session is opened, renewed once it has ended, and closed.
 
+Source: DSP0266, section "Session login".
+"""
+
+import base64
 import contextlib
 import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
@@ -15,8 +20,10 @@ from urllib.parse import urlsplit
 
 import sushy.auth
 
+from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
+from baremetal_acc.bmc.redfish.account import Account
+from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
 
@@ -29,6 +36,20 @@ _NO_SESSIONS = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, H
 SESSIONS = '/redfish/v1/SessionService/Sessions'
 """Source: DSP2043 2025.4, SessionCollection, URIs."""
 
+
+_TRIES = 3
+"""To log in where no session is free: each after a session of our own was closed."""
+
+_BEAT = 0.01
+
+_AT_ONCE = 1.0
+"""Seconds within which a connection that was kept turns out to be closed."""
+
+_PRIVILEGE = frozenset({'InsufficientPrivilege', 'InsufficientPrivilegeForProperty', 'InsufficientPrivilegeForOperation'})
+"""HTTP 403 is a matter of the role."""
+
+_ENDED = frozenset({'NoValidSession', 'SessionTerminated'})
+"""HTTP 403 is a matter of the session. Source: DSP8011 (Base registry)."""
 
 MAX_PLACE = 2048
 """Characters of a session's URI. Real ones have fewer than 100."""
@@ -92,13 +113,25 @@ class Login(sushy.auth.AuthBase):
     Source: DSP0266, section "Session login".
     """
 
-    def __init__(self, address: BmcAddress) -> None:
+    def __init__(self, address: BmcAddress, account: Account | None = None) -> None:
+        """Nothing is sent yet.
+
+        :param account: of these credentials; one of its own where nobody else in the process has sessions with the BMC.
+        """
         super().__init__(address.username, address.password)
-        self._held: Held | None = None
         self.generation = 0
+        self._account = Account() if account is None else account
+        self._basic_allowed = address.basic_auth
         self._sessions: str | None = None
         self._failed: BmcError | None = None
         self._lock = threading.Lock()
+        self._renewals = 0
+        self._guard = threading.Lock()  # of what follows; never held while anything is waited for
+        self._held: Held | None = None
+        self._in_use = 0
+        self._given_up = False
+        self._accepted = 0
+        self._forbids = False
 
     def ahead(self, connector: Sender) -> Callable[[], None]:
         """Log in where sessions lie on nearly all BMCs, while the caller reads what this one says.
@@ -136,48 +169,192 @@ class Login(sushy.auth.AuthBase):
         if self._username is None or self.generation:
             return
         self._sessions = None if failed is not None and sessions == SESSIONS else sessions
-        with self._lock:
+        with self._alone():
             self._do_authenticate()
 
     def again(self, generation: int) -> None:
-        """Log in anew, unless another thread did since that generation.
+        """Close the session and open another one, unless another thread did since that generation.
 
         :raises BmcError: it was refused, or was done too often.
         """
-        with self._lock:
-            if self.generation == generation:
-                if generation >= MAX_LOGINS:
+        with self._alone():
+            if self.generation != generation:
+                return
+            if not self._given_up:
+                if self._renewals >= MAX_LOGINS - 1:
                     raise self._connector.not_authorised(None, f'the session ended {MAX_LOGINS} times')
-                # It may live on: some services answer 401 for single resources. BMCs take few sessions.
-                self.close()
-                self._do_authenticate()
+                self._renewals += 1
+            # It may live on: some services answer 401 for single resources. BMCs take few sessions.
+            self.close()
+            self._do_authenticate()
+
+    # ---- around each request ----
+
+    def use(self) -> int:
+        """Begin a request that goes with the session: nobody closes it meanwhile. One that was given up is opened again.
+
+        :returns: the generation of the session.
+        :raises BmcError: it could not be opened.
+        """
+        while True:
+            with self._guard:
+                if not self._given_up:
+                    self._in_use += 1
+                    return self.generation
+                generation = self.generation
+            self.again(generation)
+
+    def used(self, generation: int, *, accepted: bool) -> None:
+        """That request has ended.
+
+        :param accepted: the BMC has done what it was asked for.
+        """
+        with self._guard:
+            self._in_use -= 1
+            if accepted:
+                self._accepted = max(self._accepted, generation)
+
+    def may_have_ended(self, generation: int, status: int, ids: frozenset[str]) -> bool:
+        """Whether a refused request may be sent once more over another session.
+
+        HTTP 403 is most often a matter of the role of the user. It counts for an ended session where the BMC says that, or
+        where the session was good before and the BMC does not speak of privileges; unless a new session did not help before.
+        """
+        if not self.can_refresh_session():
+            return False
+        if status == HTTPStatus.UNAUTHORIZED:
+            return True
+        if status != HTTPStatus.FORBIDDEN or self._forbids or ids & _PRIVILEGE:
+            return False
+        return bool(ids & _ENDED) or self._accepted == generation > 0
+
+    def forbids(self) -> None:
+        """A new session did not help against HTTP 403: it is a matter of the role."""
+        self._forbids = True
 
     def can_refresh_session(self) -> bool:
         return self._username is not None and self._sessions is not None
 
+    # ---- taking turns with others ----
+
+    @property
+    def token(self) -> str | None:
+        """Of the session that this connection holds."""
+        held = self._held
+        return None if held is None else held.token
+
+    def give_up(self) -> bool:
+        """Close the session for another connection that needs one, unless it is in use. The next request opens one again."""
+        with self._guard:
+            held = self._held
+            if held is None or self._in_use:
+                return False
+            self._held, self._given_up = None, True
+        self._end(held)
+        return True
+
+    # ---- logging in ----
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One login at a time. In a hub nobody may hold up the thread that has to go on with the other one."""
+        while not self._lock.acquire(blocking=wait.hub() is None):
+            wait.sleep(_BEAT)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def _do_authenticate(self, *, basic: bool = True) -> None:
-        connector = self._connector
         if self._sessions is not None:
-            uri = self._sessions
             try:
-                answer = connector.send(
-                    'POST', uri, body={'UserName': self._username, 'Password': self._password}, anonymous=True
-                )
+                held = self._opened(self._sessions)
             except BmcRefused as exc:
+                if exc.status == HTTPStatus.BAD_REQUEST:
+                    raise self._connector.not_authorised(self._sessions, exc.what) from exc
                 if exc.status not in _NO_SESSIONS or not basic:
-                    if exc.status == HTTPStatus.BAD_REQUEST:
-                        raise connector.not_authorised(uri, 'login refused (HTTP 400)') from exc
                     raise
-            else:
-                token = answer.headers.get('X-Auth-Token')
-                if not token:
-                    raise BmcAnswerInvalid(bmc=connector.label, uri=uri, what='the login was answered without X-Auth-Token')
-                connector.set_http_session_auth(token)
-                self._held = Held(token=token, places=self._places(answer))
-                self.generation += 1
+            except BmcBusy as exc:
+                if not self._share() and not self._basic_instead(exc):
+                    raise
                 return
+            else:
+                self._take(held.token, held)
+                return
+        self._connector.set_http_basic_auth(self._username, self._password)
+        self._take(None, None)
+
+    def _opened(self, uri: str) -> Held:
+        """A new session. Where none is free, those of our own that nobody uses are closed first.
+
+        :raises BmcBusy: none is free. ``BmcRefused``, ``BmcError``: it was refused.
+        """
+        account = self._account
+        if account.scarce:
+            account.make_room(self)
+        for _ in range(_TRIES):
+            ended = account.ended
+            try:
+                return self._asked_for(uri)
+            except BmcBusy as exc:
+                refused: BmcError = exc
+            except BmcRefused as exc:
+                # While another session of ours is open, it is no matter of the credentials, in whatever words.
+                if exc.status in _NO_SESSIONS or not account.holds_another(self):
+                    raise
+                refused = exc
+            account.ran_short()
+            if not account.make_room(self) and account.ended == ended:
+                break
+        raise refused
+
+    def _asked_for(self, uri: str) -> Held:
+        connector = self._connector
+        answer = connector.send('POST', uri, body={'UserName': self._username, 'Password': self._password}, anonymous=True)
+        token = answer.headers.get('X-Auth-Token')
+        if not token:
+            raise BmcAnswerInvalid(bmc=connector.label, uri=uri, what='the login was answered without X-Auth-Token')
+        return Held(token=token, places=self._places(answer))
+
+    def _share(self) -> bool:
+        """Use the session of another connection of ours, which has it in use. It is not ours to close; when it ends, HTTP 401
+        comes, and a session is asked for again.
+        """
+        token = self._account.token_of_another(self)
+        if token is None:
+            return False
+        self._take(token, None)
+        return True
+
+    def _basic_instead(self, why: BmcBusy) -> bool:
+        """Use Basic authentication, if it is allowed and the BMC takes it: the sessions are shown to who is logged in only."""
+        if not self._basic_allowed or self._account.basic_refused or self._sessions is None:
+            return False
+        connector = self._connector
+        headers = {'Authorization': basic_authorization(self._username or '', self._password or '')}
+        try:
+            connector.send('GET', self._sessions, headers=headers, anonymous=True)
+        except BmcNotAuthorised:
+            self._account.basic_refused = True
+            return False
+        except BmcError:
+            return False
+        LOG.warning('%s: %s: Basic authentication is used', connector.label, why.what)
         connector.set_http_basic_auth(self._username, self._password)
-        self.generation += 1
+        self._take(None, None)
+        return True
+
+    def _take(self, token: str | None, held: Held | None) -> None:
+        """Use these credentials from now on."""
+        if token is not None:
+            self._connector.set_http_session_auth(token)
+        with self._guard:
+            self._held, self._given_up = held, False
+            self.generation += 1
+        if held is not None:
+            self._account.enter(self)
+
+    # ---- logging out ----
 
     def _places(self, answer: Answered) -> tuple[str, ...]:
         """Where the session may be closed, the likeliest place first; empty when the BMC does not say.
@@ -199,7 +376,7 @@ class Login(sushy.auth.AuthBase):
     def _place(self, uri: str, collection: str) -> str | None:
         """A session's URI as a path on this BMC, None when it is none of a session.
 
-        A URI of another authority (a BMC behind NAT writes its own address) counts by its path, if that lies below the collection.
+        A URI of another authority (BMCs behind NAT write their own) counts by its path, if that is below the collection.
         """
         for base in (collection, f'{collection}/'):  # RFC 3986 resolves "7" next to the collection: BMCs mean below it
             try:
@@ -216,24 +393,41 @@ class Login(sushy.auth.AuthBase):
 
     def close(self) -> None:
         """Log out. That the BMC cannot be told any more is no error: sessions end by themselves."""
-        held, self._held = self._held, None
+        with self._guard:
+            held, self._held = self._held, None
         if held is not None:
             self._end(held)
 
     def _end(self, held: Held) -> None:
         """Close a session, with its own token: whatever else lies at its place now is not ended."""
         what = 'the BMC does not say where it is'
+        self._account.ending()
         try:
             for place in held.places or self._only_one(held):
                 try:
-                    self._connector.send('DELETE', place, headers={'X-Auth-Token': held.token}, anonymous=True)
+                    self._delete(place, held.token)
                 except (BmcRefused, BmcAnswerInvalid) as exc:
                     what = exc.what
                 else:
                     return
         except BmcError as exc:
             what = exc.what
+        finally:
+            self._account.has_ended()
         LOG.info('%s: a session was not closed: %s', self._connector.label, what)
+
+    def _delete(self, place: str, token: str) -> None:
+        """Close a session. Once more where the connection breaks at once: to close it twice changes nothing.
+
+        :raises BmcError: it was not closed, or nobody knows.
+        """
+        began = time.monotonic()
+        try:
+            self._connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
+        except BmcUnreachable:
+            if time.monotonic() - began > _AT_ONCE:
+                raise
+            self._connector.send('DELETE', place, headers={'X-Auth-Token': token}, anonymous=True)
 
     def _only_one(self, held: Held) -> tuple[str, ...]:
         """The place of the only session that the BMC shows to this session: it is this session itself.
@@ -262,3 +456,8 @@ def _is_session(path: str, collection: str, named: str | None = None) -> bool:
         return False
     below = path.removeprefix(f'{collection}/')
     return below != path and _SEGMENT.fullmatch(below) is not None and not _UNCLEAR.search(path)
+
+
+def basic_authorization(username: str, password: str) -> str:
+    """The value of the header Authorization. Source: RFC 7617, section 2; UTF-8 as in section 2.1."""
+    return 'Basic ' + base64.b64encode(f'{username}:{password}'.encode()).decode()

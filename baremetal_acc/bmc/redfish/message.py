@@ -5,15 +5,30 @@
 Source: DSP0266, section "Error responses"; DSP8010 2025.4, Message v1.
 """
 
+import base64
+import html
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 LONGEST = 300
 """Characters of a BMC's own text that we repeat."""
 
 INFO = '@Message.ExtendedInfo'
+
+NO_SESSION_FREE = frozenset({'SessionLimitExceeded', 'CreateLimitReachedForResource', 'RAC0218'})
+"""Names of the messages to a login that finds all sessions in use.
+
+Source: DSP8011 (Base registry), SessionLimitExceeded and CreateLimitReachedForResource; Dell's registry of messages, RAC0218.
+"""
+
+_NAME = re.compile(r'[A-Za-z][A-Za-z0-9_]{0,63}')
+
+_PART = 5
+"""Characters in a row that a text and a password have in common by chance only."""
 
 _SECRET_PLACE = re.compile(r'/[A-Za-z0-9_-]{43}(?=/)')
 """Where an image is served (:mod:`~baremetal_acc.bmc.redfish.serve`): a BMC that could not fetch it repeats the address."""
@@ -64,6 +79,40 @@ def said(body: object, redact: Callable[[str], str] = str) -> Said:
     elif not texts and isinstance(body, str):
         texts = [body]
     return Said(text=short(redact('; '.join(dict.fromkeys(t.strip() for t in texts)))), ids=frozenset(ids), critical=critical)
+
+
+def said_to_login(body: object, username: str | None, password: str | None) -> Said:
+    """The messages of a refused login, with the names of their MessageIds; nothing that may repeat the password in any form.
+
+    A BMC may put what it was sent into its message, encoded in a way of its own. A text that shares five characters in a row
+    with the password is left out; what a registry calls the message is not.
+    """
+
+    def discreet(text: str) -> str:
+        return '' if _repeats(text, username, password) else text
+
+    words = said(body, discreet)  # before it is cut: the first half of a password is one, too
+    names = sorted(i for i in words.ids if _NAME.fullmatch(i) and (i in NO_SESSION_FREE or discreet(i)))
+    return Said(text=short(': '.join(filter(None, (', '.join(names), words.text)))), ids=words.ids)
+
+
+def _repeats(text: str, username: str | None, password: str | None) -> bool:
+    """The text holds the password, or a part of it, in a form that is known."""
+    if not password:
+        return False
+    raw, pair = password.encode(), f'{username or ""}:{password}'.encode()
+    forms = [password, password[::-1], raw.hex(), quote(password, safe=''), html.escape(password), json.dumps(password)]
+    forms += [base64.b64encode(each).decode() for each in (raw, pair)]
+    folded = _folded(text)
+    for form in map(_folded, forms):
+        parts = {form[at : at + _PART] for at in range(len(form) - _PART + 1)} or {form}
+        if any(part and part in folded for part in parts):
+            return True
+    return password in text
+
+
+def _folded(text: str) -> str:
+    return ''.join(c for c in text.casefold() if c.isalnum())
 
 
 def short(text: object) -> str:

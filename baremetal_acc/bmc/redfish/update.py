@@ -305,6 +305,11 @@ class Multipart:
         found, self._rest = self._rest[:size], self._rest[size:]
         return found
 
+    def rewind(self) -> None:
+        """Begin again with the first byte."""
+        self._file.seek(0)
+        self._pieces, self._rest = self._all(), b''
+
     def _all(self) -> Iterator[bytes]:
         yield self._head
         left = self._upload.size_bytes

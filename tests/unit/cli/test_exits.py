@@ -22,6 +22,7 @@ EXAMPLES = (
     (errors.BmcNotAuthorised(**BMC), Exit.UNREACHABLE),
     (errors.BmcShutOut(**BMC), Exit.UNREACHABLE),
     (errors.BmcBusy(**BMC), Exit.UNREACHABLE),
+    (errors.BmcNoSessionFree(**BMC), Exit.UNREACHABLE),
     (errors.BmcRefused(**BMC), Exit.UNREACHABLE),
     (errors.BmcConflict(**BMC), Exit.UNREACHABLE),
     (errors.BmcAnswerInvalid(**BMC), Exit.UNREACHABLE),

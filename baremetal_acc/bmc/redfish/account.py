@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""The sessions that this process has open with one BMC, by one account.
+
+A BMC may have one session left for us. Connections of one process then take turns: the one that needs a session closes those
+of the others that nobody uses at the moment, and each of these opens one again when it is used next.
+"""
+
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from typing import Protocol
+
+from baremetal_acc.bmc import wait
+
+SCARCE = 600.0
+"""Seconds for which a BMC that had no session free is taken to have one only for us: idle ones are closed before the next."""
+
+ROOM = 2.0
+"""Seconds that a login waits for the sessions of others that are in use, or are being closed: some requests take as long."""
+
+_BEAT = 0.02
+
+MOST = 64
+"""Accounts of one BMC that are remembered."""
+
+
+class Holder(Protocol):
+    """Who may hold a session."""
+
+    @property
+    def token(self) -> str | None: ...
+
+    def give_up(self) -> bool: ...
+
+
+class Account:
+    """Safe to use from several threads; no lock is held while anything is waited for.
+
+    :ivar basic_refused: the BMC does not take Basic authentication: it is not asked for it again, for accounts get locked out.
+    """
+
+    def __init__(self) -> None:
+        self.basic_refused = False
+        self._holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._ending = 0
+        self._ended = 0
+        self._scarce_until = float('-inf')
+
+    @property
+    def ended(self) -> int:
+        """How many sessions were closed so far."""
+        with self._lock:
+            return self._ended
+
+    @property
+    def scarce(self) -> bool:
+        """The BMC had no session free a short time ago."""
+        return time.monotonic() < self._scarce_until
+
+    def ran_short(self) -> None:
+        """The BMC has no session free."""
+        self._scarce_until = time.monotonic() + SCARCE
+
+    def enter(self, holder: Holder) -> None:
+        """Somebody has opened a session."""
+        with self._lock:
+            self._holders.add(holder)
+
+    def ending(self) -> None:
+        """A session is about to be closed."""
+        with self._lock:
+            self._ending += 1
+
+    def has_ended(self) -> None:
+        """It was closed, or nothing more can be done for that."""
+        with self._lock:
+            self._ending -= 1
+            self._ended += 1
+
+    def make_room(self, own: Holder) -> bool:
+        """Close the sessions of others that nobody uses; those in use, or being closed, are waited for a short time.
+
+        :returns: a session was closed, by whomever.
+        """
+        before = self.ended
+        until = time.monotonic() + ROOM
+        while True:
+            others = self._others(own)
+            for other in others:
+                other.give_up()
+            with self._lock:
+                if self._ended != before:
+                    return True
+                open_ones = self._ending
+            if not open_ones and all(other.token is None for other in others):
+                return False
+            if time.monotonic() >= until:
+                return False
+            wait.sleep(_BEAT)
+
+    def holds_another(self, own: Holder) -> bool:
+        """Another connection has a session open: the credentials are good."""
+        return self.token_of_another(own) is not None
+
+    def token_of_another(self, own: Holder) -> str | None:
+        """The token of a session that another connection has open, None when there is none."""
+        return next((token for other in self._others(own) if (token := other.token) is not None), None)
+
+    def _others(self, own: Holder) -> list[Holder]:
+        with self._lock:
+            return [holder for holder in self._holders if holder is not own]
+
+
+class Accounts:
+    """The accounts of one BMC, by user and password. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str | None, str | None], Account] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, username: str | None, password: str | None) -> Account:
+        """The one of these credentials."""
+        with self._lock:
+            found = self._found.pop((username, password), None) or Account()
+            self._found[username, password] = found
+            while len(self._found) > MOST:
+                self._found.popitem(last=False)
+            return found
