@@ -8,14 +8,14 @@ A run that was killed left its job behind: the next ``apply --execute`` looks at
 import getpass
 import time
 import uuid
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from baremetal_acc import run
 from baremetal_acc.catalogue.store import holding
-from baremetal_acc.cli import publisher, render, text, work
+from baremetal_acc.cli import interruption, publisher, render, text, work
 from baremetal_acc.cli.bmcs import TargetEntry
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.places import resolved
@@ -153,14 +153,14 @@ class Execution:
                     self._results[entry.name] = failure(entry, begun)
                 elif begun is not None:
                     running.append(begun)
-            try:
+
+            def left() -> Iterator[str]:
+                with suppress(RuntimeError):  # it was being drawn
+                    self._progress.clear()
+                yield from (f'{o.entry.name}: {_interrupted(o)}' for o in running if o.entry.name not in self._results)
+
+            with interruption.saying(left):
                 self._turn(running)
-            except KeyboardInterrupt:
-                self._progress.clear()
-                for one in running:
-                    if one.entry.name not in self._results:
-                        text.error(f'{one.entry.name}: {_interrupted(one)}')
-                raise
         return [self._results[e.name] for e in self._using.entries]
 
     def _begin(self, entry: TargetEntry) -> _Running | None:
@@ -430,9 +430,15 @@ def _tell_of_power(entry: TargetEntry, power: PowerState | None, verb: Verb, spo
     text.note(f'{entry.name}: the host {what}')
 
 
+_UNDER_WAY = frozenset({ItemState.SENT, ItemState.RUNNING})
+"""A write of which nobody knows that it has ended."""
+
+
 def _interrupted(one: _Running) -> str:
     """What an interruption leaves, and what to do. A host that is off, or may be, is told of: nobody else will."""
     left, until = work.unfinished(one.job), ''
+    if any(i.state in _UNDER_WAY and isinstance(i.action, Flash | Program) for i in one.job.items):
+        left += '; the BMC may go on writing what it was sent'
     if one.job.writing:
         left += f': locks may be open{_host_is(one.power)}'
         until = '' if one.power is PowerState.ON else '; leave the host off until that has ended'

@@ -25,6 +25,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress, Connection
+from baremetal_acc.cli import interruption
 from baremetal_acc.errors import AccError, BmcUnreachable
 
 GARBAGE = (100_000, 20, 20)
@@ -390,7 +391,7 @@ def interrupted_by_ctrl_c(stop: Callable[[], None]) -> Iterator[threading.Event]
 
     before = signal.getsignal(signal.SIGINT)
     # Signals are the main thread's, and who started us in the background may have had them ignored.
-    ours = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
+    ours = threading.current_thread() is threading.main_thread() and interruption.interrupts(before)
     if ours:
         signal.signal(signal.SIGINT, first)
     try:

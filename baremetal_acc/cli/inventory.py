@@ -78,8 +78,15 @@ class Inventory(ReportCommand):
         count = Count(sys.stderr, len(entries), quiet=not counting)
         tally = _Tally(total=len(entries))
         looking, limits, connections = self._looking(using, form, measure=arguments.measure)
+
+        def stopping() -> None:
+            if interrupted.is_set() and verbosity > 0:
+                count.clear()
+                text.note(f'interrupted: sessions are being closed, for {fleet.GRACE:.0f} s at most')
+            connections.stop()
+
         running: fleet.Fleet[tuple[int, TargetEntry, Target | AccError], Found] = fleet.Fleet(
-            looking, limits, beat=count.draw, stopping=connections.stop, in_hub=limits.each == 1
+            looking, limits, beat=count.draw, stopping=stopping, in_hub=limits.each == 1
         )
         # Passwords are asked for here, one after another.
         wanted = [(number, entry, using.attempt(entry, limits.each)) for number, entry in enumerate(entries)]

@@ -15,7 +15,7 @@ from importlib import metadata
 from cliff import app, commandmanager
 from cliff.help import HelpExit
 
-from baremetal_acc.cli import exits, text
+from baremetal_acc.cli import exits, interruption, text
 from baremetal_acc.cli.exits import Exit
 from baremetal_acc.cli.report import strict
 from baremetal_acc.errors import AccError, UsageError
@@ -141,7 +141,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ended(application: App, arguments: list[str], *, debug: bool) -> Exit:
     """The code that a command ends with."""
     try:
-        return Exit(application.run(arguments))
+        with interruption.bounded():
+            return Exit(application.run(arguments))
     except HelpExit:
         return Exit.HOLDS
     except AccError as exc:

@@ -231,6 +231,20 @@ def test_ctrl_c_says_how_to_go_on(desk, emulated_machine):
     assert 'Traceback' not in err
 
 
+def test_ctrl_c_during_a_write_says_that_the_bmc_may_go_on_with_it(desk, emulated_machine):
+    """It has the image: nothing that ends here ends that."""
+    machine = emulated_machine('acc-server', flash_seconds=5)
+    desk.prepare(machine)
+    process = desk.start('apply', '--execute', *desk.options)
+    desk.until_told(process)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - began < 6.5
+    assert 130 == process.returncode
+    assert 'the BMC may go on writing what it was sent' in err
+
+
 def test_state_is_for_the_owners_eyes(desk, emulated_machine):
     """Folders 0700, files 0600, and no password in them."""
     machine = emulated_machine('fpga-server', flash_seconds=0.1)

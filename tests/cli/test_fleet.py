@@ -154,7 +154,9 @@ def test_ctrl_c_ends_it_and_says_how_far_it_came(desk: Desk, rack: Rack):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert 130 == process.returncode
-    assert 'baremetal-acc: interrupted: 9 of 10 targets were not read; 1 read, 0 with gaps, 0 failed\n' == err
+    said, _, summary = err.partition('\n')
+    assert 'baremetal-acc: interrupted: sessions are being closed, for 5 s at most' == said
+    assert 'baremetal-acc: interrupted: 9 of 10 targets were not read; 1 read, 0 with gaps, 0 failed\n' == summary
     targets = json.loads(out)['targets']
     assert names(10) == [t['target'] for t in targets]
     assert [1] == [number for number, t in enumerate(targets) if t['error'] is None]
@@ -194,9 +196,9 @@ def test_what_stopping_itself_has_broken_off_is_no_failure(desk: Desk, rack: Rac
     errors = [t['error'] for t in json.loads(app.stdout.getvalue())['targets']]
     assert errors[0] is None
     assert ['not read: the run was interrupted'] * 3 == [e['message'] for e in errors[1:]]
-    assert (
-        'baremetal-acc: interrupted: 3 of 4 targets were not read; 1 read, 0 with gaps, 0 failed\n' == capsys.readouterr().err
-    )
+    said, _, summary = capsys.readouterr().err.partition('\n')
+    assert 'baremetal-acc: interrupted: sessions are being closed, for 5 s at most' == said
+    assert 'baremetal-acc: interrupted: 3 of 4 targets were not read; 1 read, 0 with gaps, 0 failed\n' == summary
     assert {} == rack.open
 
 

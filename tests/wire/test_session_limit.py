@@ -7,6 +7,7 @@ authentication works all the same (theforeman/smart-proxy#895).
 """
 
 import base64
+import contextlib
 import io
 import json
 import logging
@@ -19,12 +20,13 @@ from typing import Any
 
 import pytest
 
+from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.api import BmcAddress, Upload
 from baremetal_acc.bmc.redfish import account
 from baremetal_acc.bmc.redfish.driver import RedfishConnection, RedfishDriver
 from baremetal_acc.bmc.redfish.habits import Remembered
 from baremetal_acc.bmc.redfish.message import said_to_login
-from baremetal_acc.errors import BmcBusy, BmcError, BmcNoSessionFree, BmcNotAuthorised
+from baremetal_acc.errors import BmcBusy, BmcError, BmcNoSessionFree, BmcNotAuthorised, BmcUnreachable
 from baremetal_acc.model.ref import Ref
 
 ROOT = '/redfish/v1'
@@ -67,8 +69,9 @@ class Bmc:
                 self.send_response(status)
                 for name, value in {'Content-Length': str(len(content)), **headers}.items():
                     self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(content)
+                with contextlib.suppress(ConnectionError):  # nobody waits for it any more
+                    self.end_headers()
+                    self.wfile.write(content)
 
             do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
 
@@ -349,3 +352,56 @@ def test_an_upload_over_an_ended_session_is_sent_whole_over_a_new_one(small: Bmc
         connection.push(Ref(bmc='host', uri=f'{ROOT}/UpdateService/FirmwareInventory/GPU'), upload)
     assert [401, 204] == [status for status, _ in small.uploads]
     assert data in small.uploads[1][1]
+
+
+def test_a_connection_that_is_stopped_breaks_off_its_reads_and_logs_out(small: Bmc) -> None:
+    """Also where an answer takes minutes; what is read next fails at once, and nothing is written."""
+    small.most, failed = 8, []
+
+    def read() -> None:
+        try:
+            connection.writer().fresh(SYSTEM)
+        except BmcUnreachable as exc:
+            failed.append(exc)
+
+    with small.connect() as connection:
+        small.slow = 5.0
+        reading = threading.Thread(target=read)
+        reading.start()
+        time.sleep(0.3)
+        began = time.monotonic()
+        connection.stop()
+        reading.join()
+        read()
+        with pytest.raises(BmcUnreachable, match='stopped'):
+            connection.writer().post(f'{SYSTEM}/Actions/x', {})
+    assert time.monotonic() - began < 2
+    assert 2 == len(failed)
+    assert ('POST', f'{SYSTEM}/Actions/x') not in small.seen
+    assert {} == small.sessions
+
+
+def test_a_write_under_way_is_not_broken_off_by_a_stop(small: Bmc) -> None:
+    """Whether it arrived would be unknown."""
+    with small.connect() as connection:
+        small.slow = 0.6
+        writing = threading.Thread(target=lambda: done.append(connection.writer().post(f'{SYSTEM}/Actions/x', {})))
+        done: list[object] = []
+        writing.start()
+        time.sleep(0.2)
+        connection.stop()
+        writing.join()
+    assert [None] == done
+
+
+def test_closing_a_session_takes_three_seconds_at_most_once_everything_is_stopped(
+    small: Bmc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A BMC that does not answer keeps nobody."""
+    monkeypatch.setattr(stopping, 'CLOSING', 0.3)
+    connection = small.connect(timeout=timedelta(seconds=60))
+    with small.lock:  # nothing is answered
+        began = time.monotonic()
+        connection.stop()
+        connection.close()
+        assert time.monotonic() - began < 1.5

@@ -26,6 +26,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from baremetal_acc.bmc import devices as table
+from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject, Look, Upload
 from baremetal_acc.bmc.devices import Devices
 from baremetal_acc.bmc.ipmi import (
@@ -136,6 +137,7 @@ class IpmiConnection:
         self._uploading: Sessions | None = None
         self._asking = self._administrator()
         self._patience: Patience | None = None
+        stopping.watch(self)
 
     def __enter__(self) -> 'IpmiConnection':
         return self

@@ -32,6 +32,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.structures import CaseInsensitiveDict
 from requests.utils import requote_uri
 
+from baremetal_acc.bmc import stopping
 from baremetal_acc.bmc.api import BmcAddress
 from baremetal_acc.bmc.redfish import tls, trouble
 from baremetal_acc.bmc.redfish.login import MAX_LOGINS, Login, basic_authorization
@@ -189,6 +190,8 @@ class Connector(sushy.connector.Connector):
         self._secrets = _secrets(address)
         self._tokens: tuple[str, ...] = ()
         self._timeout = max(1.0, address.timeout.total_seconds())
+        self._closing_until = float('inf')
+        stopping.watch(self)
 
     # ---- what the package uses ----
 
@@ -209,7 +212,7 @@ class Connector(sushy.connector.Connector):
                 self.pushed_back()
                 raise
 
-        return self._patience.read(once, left=left)
+        return self._patience.read(once, left=lambda: 0.0 if self.stopped else left())
 
     def send(
         self,
@@ -235,6 +238,8 @@ class Connector(sushy.connector.Connector):
             wanted['Content-Type'] = 'application/json'
         timeout = PUSH_TIMEOUT if stream is not None else self._timeout
         path = self.path(uri)
+        if self.stopped and (method == 'POST' or not anonymous):
+            raise BmcUnreachable(bmc=self.label, uri=path, what='not sent: the run was stopped', sent=False)
 
         def once() -> Answer:
             try:
@@ -330,6 +335,16 @@ class Connector(sushy.connector.Connector):
         """As :meth:`patch`."""
         return self._op('PUT', path, data=data, headers=_with_match(headers, etag))
 
+    def stop(self) -> None:
+        """Let every read fail from now on, those under way too, and send no write; for some seconds sessions can be closed.
+
+        From any thread.
+        """
+        self._closing_until = time.monotonic() + stopping.CLOSING
+        self.stopped = True
+        if self._lean is not None:
+            self._lean.break_reads()
+
     def close(self) -> None:
         """Close all connections."""
         if self._lean is not None:
@@ -387,6 +402,7 @@ class Connector(sushy.connector.Connector):
     ) -> Answer:
         self.requests += 1
         started = time.monotonic()
+        timeout = min(timeout, max(0.1, self._closing_until - started))
         status: object = 'no answer'
         try:
             if self._lean is not None and (data is None or isinstance(data, bytes)):

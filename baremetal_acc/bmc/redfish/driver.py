@@ -129,7 +129,7 @@ class RedfishConnection:
 
     def stop(self) -> None:
         """Let every read from now on fail at once, so that whoever looks comes to an end and logs out. From any thread."""
-        self._connector.stopped = True
+        self._connector.stop()
 
     def look(self, now: datetime) -> Look:
         """Read everything about the BMC's accelerators.

@@ -83,6 +83,8 @@ class Transport:
         self._idle: list[_Link] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._reading: set[_Link] = set()
+        self._stopped = False
 
     def exchange(self, head: bytes, body: bytes | None, *, connect: float, timeout: float, again: bool) -> Reply:
         """Send one request and read its answer.
@@ -96,15 +98,23 @@ class Transport:
         link = self._kept(started - HOT if again else started)
         if link is not None:
             try:
-                return self._over(link, head, body, timeout)
+                return self._over(link, head, body, timeout, read=again)
             except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                if not again or link.heard:
+                if not again or link.heard or self._stopped:
                     raise
         try:
             link = _Link(self._host, self._port, self._context, connect)
         except TimeoutError as exc:
             raise TransportError('no connection in time') from exc
-        return self._over(link, head, body, max(1.0, timeout - (time.monotonic() - started)))
+        return self._over(link, head, body, max(1.0, timeout - (time.monotonic() - started)), read=again)
+
+    def break_reads(self) -> None:
+        """Break off the reads that wait for an answer, and send none of them again. From any thread; writes go on."""
+        with self._lock:
+            self._stopped = True
+            reading = list(self._reading)
+        for link in reading:
+            link.break_off()
 
     def close(self) -> None:
         """Close all connections that nobody uses; the others follow when their answer is there."""
@@ -128,13 +138,19 @@ class Transport:
                 return link
             link.close()
 
-    def _over(self, link: '_Link', head: bytes, body: bytes | None, timeout: float) -> Reply:
+    def _over(self, link: '_Link', head: bytes, body: bytes | None, timeout: float, *, read: bool) -> Reply:
+        if read:
+            with self._lock:
+                self._reading.add(link)
         try:
             reply, keep = link.exchange(head, body, timeout, self._limit())
         except BaseException:
+            with self._lock:
+                self._reading.discard(link)
             link.close()
             raise
         with self._lock:
+            self._reading.discard(link)
             keep = keep and not self._closed
             if keep:
                 self._idle.append(link)
@@ -217,6 +233,11 @@ class _Link:
         self._message.end()
         with contextlib.suppress(OSError):
             self._socket.close()
+
+    def break_off(self) -> None:
+        """Let whoever waits for it find it closed. Of TLS no farewell is sent: the thread that waits has it in use."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def exchange(self, head: bytes, body: bytes | None, timeout: float, limit: int) -> tuple[Reply, bool]:
         """Send, and read the answer; whether the connection can be used again."""
