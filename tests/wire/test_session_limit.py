@@ -42,7 +42,9 @@ class Bmc:
 
     :ivar most: sessions that there may be.
     :ivar peak: how many there were at most.
-    :ivar slow: seconds that a read takes.
+    :ivar slow: seconds that an answer takes.
+    :ivar evicts: the oldest session ends for a new one.
+    :ivar done: POSTs that had an effect.
     """
 
     def __init__(self) -> None:
@@ -50,9 +52,12 @@ class Bmc:
         self.peak = 0
         self.slow = 0.0
         self.basic = False
+        self.unclosable = False
+        self.evicts = False
         self.refusal: tuple[int, object] = (503, {'error': {'@Message.ExtendedInfo': [DELL]}})
         self.sessions: dict[str, str] = {}
         self.seen: list[tuple[str, str]] = []
+        self.done: list[str] = []
         self.uploads: list[tuple[int, bytes]] = []
         self.at_upload: Callable[[], object] = lambda: None
         self.lock = threading.Lock()
@@ -102,15 +107,20 @@ class Bmc:
             good = self.basic and given and f'admin:{SECRET}' == base64.b64decode(given).decode()
             if headers.get('X-Auth-Token') not in self.sessions.values() and not good:
                 return 401, {}, {}
+            if method == 'DELETE' and self.unclosable:
+                return 405, {}, {}
             if method == 'DELETE':
                 self.sessions.pop(path.rpartition('/')[2], None)
                 return 204, {}, None
+        self.done += [path] if method == 'POST' else []
         time.sleep(self.slow)
         return (
             (200, {}, {'@odata.id': path, 'Id': '1', 'PowerState': 'On', 'Members': []}) if method == 'GET' else (204, {}, None)
         )
 
     def _login(self) -> tuple[int, dict[str, str], object]:
+        if self.evicts and len(self.sessions) >= self.most:
+            self.sessions.pop(next(iter(self.sessions)))
         if len(self.sessions) >= self.most:
             return self.refusal[0], {}, self.refusal[1]
         name = str(len(self.seen))
@@ -213,6 +223,32 @@ def test_a_shared_session_that_has_ended_is_followed_by_an_own_one(small: Bmc, m
         first.close()
         second.writer().fresh(SYSTEM)
     assert {} == small.sessions
+
+
+def test_a_session_that_cannot_be_closed_is_used_on(small: Bmc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all connections of the process, at the same time and one after the other."""
+    monkeypatch.setattr(account, 'ROOM', 0.1)
+    small.unclosable = True
+    with small.connect() as first:
+        with small.connect() as second:
+            second.writer().fresh(SYSTEM)
+            first.writer().fresh(SYSTEM)
+        first.writer().fresh(SYSTEM)
+    for _ in range(2):
+        with small.connect() as third:
+            third.writer().post(f'{SYSTEM}/Actions/x', {})
+    assert (1, 1) == (small.peak, len(small.sessions))
+
+
+def test_a_bmc_that_ends_its_oldest_session_for_a_new_one_is_logged_in_to_again(small: Bmc) -> None:
+    """It never says that none is free (OpenBMC). Writes of both arrive, each once."""
+    small.evicts = True
+    with small.connect() as first, small.connect() as second:
+        for number in range(3):
+            first.writer().post(f'{SYSTEM}/Actions/first{number}', {})
+            second.writer().post(f'{SYSTEM}/Actions/second{number}', {})
+    assert (1, {}) == (small.peak, small.sessions)
+    assert [1] * 6 == [small.done.count(f'{SYSTEM}/Actions/{who}{n}') for who in ('first', 'second') for n in range(3)]
 
 
 def test_a_session_that_is_being_closed_is_waited_for(small: Bmc) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from baremetal_acc.bmc import wait
@@ -26,11 +27,25 @@ MOST = 64
 """Accounts of one BMC that are remembered."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A session that is open.
+
+    :ivar places: URIs at which it may be closed, the likeliest first.
+    """
+
+    token: str = field(repr=False)
+    places: tuple[str, ...]
+
+
 class Holder(Protocol):
     """Who may hold a session."""
 
     @property
     def token(self) -> str | None: ...
+
+    @property
+    def in_use(self) -> bool: ...
 
     def give_up(self) -> bool: ...
 
@@ -47,6 +62,7 @@ class Account:
         self._lock = threading.Lock()
         self._ending = 0
         self._ended = 0
+        self._left: Held | None = None
         self._scarce_until = float('-inf')
 
     @property
@@ -74,11 +90,23 @@ class Account:
         with self._lock:
             self._ending += 1
 
-    def has_ended(self) -> None:
-        """It was closed, or nothing more can be done for that."""
+    def has_ended(self, left: Held | None) -> None:
+        """Nothing more can be done to close it.
+
+        :param left: the session, where it is not closed, and may still be good.
+        """
         with self._lock:
             self._ending -= 1
-            self._ended += 1
+            if left is None:
+                self._ended += 1
+            else:
+                self._left = left
+
+    def take_left(self) -> Held | None:
+        """A session that could not be closed; each is given once."""
+        with self._lock:
+            left, self._left = self._left, None
+        return left
 
     def make_room(self, own: Holder) -> bool:
         """Close the sessions of others that nobody uses; those in use, or being closed, are waited for a short time.
@@ -94,8 +122,8 @@ class Account:
             with self._lock:
                 if self._ended != before:
                     return True
-                open_ones = self._ending
-            if not open_ones and all(other.token is None for other in others):
+                ending = self._ending
+            if not ending and not any(other.token is not None and other.in_use for other in others):
                 return False
             if time.monotonic() >= until:
                 return False

@@ -13,7 +13,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ import sushy.auth
 
 from baremetal_acc.bmc import wait
 from baremetal_acc.bmc.api import BmcAddress
-from baremetal_acc.bmc.redfish.account import Account
+from baremetal_acc.bmc.redfish.account import Account, Held
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcNotAuthorised, BmcRefused, BmcUnreachable
 
 LOG = logging.getLogger(__name__)
@@ -58,17 +57,6 @@ _SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+/?")
 
 _UNCLEAR = re.compile(r'/\.{1,2}(?:/|\Z)|%2[ef]|%5c', re.IGNORECASE)
 """Segments that a service resolves, and what unquotes to them: such a path may be that of another resource."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A session that is open.
-
-    :ivar places: URIs at which it may be closed, the likeliest first.
-    """
-
-    token: str = field(repr=False)
-    places: tuple[str, ...]
 
 
 class Answered(Protocol):
@@ -130,6 +118,7 @@ class Login(sushy.auth.AuthBase):
         self._held: Held | None = None
         self._in_use = 0
         self._given_up = False
+        self._stuck: Held | None = None
         self._accepted = 0
         self._forbids = False
 
@@ -243,15 +232,24 @@ class Login(sushy.auth.AuthBase):
         held = self._held
         return None if held is None else held.token
 
+    @property
+    def in_use(self) -> bool:
+        """A request goes with it at the moment."""
+        return self._in_use > 0
+
     def give_up(self) -> bool:
         """Close the session for another connection that needs one, unless it is in use. The next request opens one again."""
         with self._guard:
             held = self._held
-            if held is None or self._in_use:
+            if held is None or self._in_use or held is self._stuck:
                 return False
             self._held, self._given_up = None, True
-        self._end(held)
-        return True
+        if self._end(held):
+            return True
+        with self._guard:
+            if self._given_up:  # nobody has opened another one meanwhile: it is still good, and can be shared
+                self._held, self._given_up, self._stuck = held, False, held
+        return False
 
     # ---- logging in ----
 
@@ -317,14 +315,17 @@ class Login(sushy.auth.AuthBase):
         return Held(token=token, places=self._places(answer))
 
     def _share(self) -> bool:
-        """Use the session of another connection of ours, which has it in use. It is not ours to close; when it ends, HTTP 401
-        comes, and a session is asked for again.
+        """Use a session that another connection of ours has, or could not close. When it ends, HTTP 401 comes, and a session is
+        asked for again.
         """
         token = self._account.token_of_another(self)
-        if token is None:
-            return False
-        self._take(token, None)
-        return True
+        if token is not None:
+            self._take(token, None)  # it is not ours to close
+            return True
+        left = self._account.take_left()
+        if left is not None:
+            self._take(left.token, left)
+        return left is not None
 
     def _basic_instead(self, why: BmcBusy) -> bool:
         """Use Basic authentication, if it is allowed and the BMC takes it: the sessions are shown to who is logged in only."""
@@ -398,9 +399,13 @@ class Login(sushy.auth.AuthBase):
         if held is not None:
             self._end(held)
 
-    def _end(self, held: Held) -> None:
-        """Close a session, with its own token: whatever else lies at its place now is not ended."""
+    def _end(self, held: Held) -> bool:
+        """Close a session, with its own token: whatever else lies at its place now is not ended.
+
+        :returns: it has ended. Else it may still be good.
+        """
         what = 'the BMC does not say where it is'
+        closed = False
         self._account.ending()
         try:
             for place in held.places or self._only_one(held):
@@ -409,12 +414,17 @@ class Login(sushy.auth.AuthBase):
                 except (BmcRefused, BmcAnswerInvalid) as exc:
                     what = exc.what
                 else:
-                    return
+                    closed = True
+                    break
+        except BmcNotAuthorised as exc:
+            what, closed = exc.what, True  # the BMC does not know it any more
         except BmcError as exc:
             what = exc.what
         finally:
-            self._account.has_ended()
-        LOG.info('%s: a session was not closed: %s', self._connector.label, what)
+            self._account.has_ended(None if closed else held)
+        if not closed:
+            LOG.info('%s: a session was not closed: %s', self._connector.label, what)
+        return closed
 
     def _delete(self, place: str, token: str) -> None:
         """Close a session. Once more where the connection breaks at once: to close it twice changes nothing.
