@@ -364,7 +364,7 @@ def _instead(action: Flash | Program, seen: WriteSight) -> str:
 
 def _moved(item: Item, seen: WriteSight) -> bool:
     """A task gives signs of life: its percentage, or where it has none its message. What was not seen may have moved."""
-    if seen.seen is not Seen.WORKING or item.moved is None:
+    if seen.seen not in (Seen.WORKING, Seen.AWAITS) or item.moved is None:
         return True
     return seen.percent != item.percent if seen.percent is not None else seen.message != item.message
 

@@ -289,3 +289,13 @@ def test_a_machine_without_a_power_cycle_is_powered_off_and_on():
     assert isinstance(outcome, Done), outcome
     assert (PowerState.ON, 1) == (machine.power, machine.resets)
     assert ['power Off', 'power On'] == [entry for entry in machine.log if entry.startswith('power')]
+
+
+def test_a_task_that_waits_for_a_restart_that_nobody_has_planned_is_given_up():
+    """Long before the deadline; the catalogue says that the image needs none."""
+    machine = Slow(awaits=True, shows=TASK, listed=True)
+    bench, _, outcome = ended(machine)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
+    assert any('has not moved for long' in r for r in outcome.reasons)
+    assert timedelta(minutes=10) < bench.now - v.NOW < timedelta(minutes=20)
