@@ -304,9 +304,7 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
-        if too_long and not item.restoring and _is_as_before(item.action, seen):
-            job = ended(job, position, ItemState.DONE, now, seen.message)
-        elif too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
+        if too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
             unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
             job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure)
         elif follows.state is not item.state:
@@ -339,12 +337,6 @@ def _too_long(effect: Effect, item: Item, now: datetime, patience: Patience) -> 
 
 def _by(item: Item, now: datetime, patience: Patience) -> str:
     return f'{(item.moved or now) + patience.stall:%H:%M:%S}Z'
-
-
-def _is_as_before(action: Flash | Program, seen: WriteSight) -> bool:
-    """The write has ended, and the device runs what was sent, as it did before: what the write did, nobody can tell."""
-    ended_well = seen.seen in (Seen.NOTHING, Seen.VANISHED)
-    return ended_well and same_version(seen.shown, action.version) and same_version(action.expects, action.version)
 
 
 def _progressed(seen: WriteSight) -> WriteEvidence | None:

@@ -93,7 +93,7 @@ def final_look(job: Job, target: Target, tools: Tools, now: datetime) -> Job:
     reasons += _left_open(job, inventory, still_open if job.demands_met else ())
     end = restore.judge(job, inventory)
     stays_off = bool(job.interferences) or job.off_since is not None
-    if still_open or end.quarantined or end.held or tools.unusable(job, inventory) or stays_off:
+    if still_open or end.quarantined or tools.unusable(job, inventory) or stays_off:
         job, off = _kept_off(job, target, tools, now)
         if off is None:
             return job

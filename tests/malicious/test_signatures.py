@@ -722,7 +722,7 @@ OLDER = {
     'a memory where others may write': (
         Attack.DOWNGRADE,
         with_its_memory(lambda path: (path.unlink(), path.parent.chmod(0o777))),
-        1,
+        2,
         'others may write there',
     ),
     'a folder for a memory': (

@@ -351,13 +351,6 @@ GUARDS = (
         tests='tests/unit/run/test_end_of_write.py',
     ),
     Guard(
-        name='leave the host on with a card that may be written to',
-        file=f'{RUN}/ending.py',
-        guard='still_open or end.quarantined or end.held',
-        gone='still_open or end.quarantined',
-        tests='tests/unit/run/test_end_of_write.py',
-    ),
-    Guard(
         name='judge a card while its task goes on after a restart',
         file=f'{RUN}/ending.py',
         guard='    if goes_on and now <= job.deadline:\n        return job\n',
@@ -367,8 +360,8 @@ GUARDS = (
     Guard(
         name='leave the host on with a card that turned out to be spoilt',
         file=f'{RUN}/ending.py',
-        guard='still_open or end.quarantined or end.held',
-        gone='still_open or end.held',
+        guard='still_open or end.quarantined or tools',
+        gone='still_open or tools',
         tests='tests/unit/run/test_restore.py::test_a_host_that_shows_the_bad_card_only_once_it_runs_is_powered_off_again',
     ),
     Guard(
