@@ -177,7 +177,8 @@ def classify(
     if task is not None and state is TaskState.FAILED and not task.opaque:
         return Seen.FAILED
     other = staged is not None and not same_version(staged, wanted)
-    succeeded = state is TaskState.SUCCEEDED
+    # A monitor that has ended while the BMC writes is no proof of a version that was there before.
+    succeeded = task is not None and state is TaskState.SUCCEEDED and not (task.opaque and busy)
     if same_version(version, wanted) and not other and (succeeded or not same_version(before, wanted)):
         return Seen.WORKING if runs and busy else Seen.RUNNING
     if runs:

@@ -143,6 +143,8 @@ AWAITS = replace(ACTIVE, awaits_restart=True)
         ({'task': SAYS_202, 'version': '2', 'service': UNKNOWN}, Seen.RUNNING),
         ({'task': SAYS_200}, Seen.SUCCEEDED),
         ({'task': SAYS_200, 'service': BUSY}, Seen.ELSEWHERE),
+        ({'task': SAYS_200, 'service': BUSY, 'version': '2', 'before': '2'}, Seen.ELSEWHERE),
+        ({'task': SAYS_200, 'version': '2', 'before': '2'}, Seen.RUNNING),
         ({'task': SAYS_400}, Seen.FAILED),
         ({'task': SAYS_400, 'service': BUSY}, Seen.ELSEWHERE),
         ({'task': SAYS_400, 'version': '2'}, Seen.RUNNING),
