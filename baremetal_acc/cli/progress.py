@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TextIO
 
 from baremetal_acc.cli.text import PROGRAM, printable
@@ -24,20 +25,39 @@ _PAUSE = 0.2
 _BUSY = (ItemState.SENT, ItemState.RUNNING)
 
 
+_LONG = 10.0
+"""Seconds of a wait after which it is said."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Wait:
+    """What a job waits for.
+
+    :ivar same: the words for it, without numbers.
+    :ivar since: when it was first seen, in seconds of the clock.
+    """
+
+    same: str
+    since: float
+    said: bool = False
+
+
 class Progress:
     """Shows jobs as they go on.
 
     :param quiet: show nothing.
     """
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
+        self._clock = clock
         self._moving = stream.isatty() and not quiet
         self._quiet = quiet
         self._said: dict[tuple[str, int], tuple[ItemState, str | None]] = {}
         self._labels: dict[AcceleratorId, str] = {}
         self._bars: dict[str, list[str]] = {}
         self._drawn = 0
+        self._waits: dict[str, _Wait] = {}
 
     def labels(self, labels: Mapping[AcceleratorId, str]) -> None:
         """What to call devices."""
@@ -57,9 +77,25 @@ class Progress:
                 continue
             self._said[job.target, position] = saying
             self._line(f'{PROGRAM}: {job.target}: {self._what(item)}: {item.state}{_message(item)}')
+        self._say_wait(job, doing)
         if self._moving:
             self._bars[job.target] = [] if doing is None else [*self._running(job), f'{job.target}: {self._named(doing)}']
             self._draw()
+
+    def _say_wait(self, job: Job, doing: str | None) -> None:
+        """Say once what a job waits for that has waited for it for long, and until when it does at the latest."""
+        if doing is None:
+            self._waits.pop(job.target, None)
+            return
+        told = [i.message for i in job.items if i.state in _BUSY and i.message]
+        what = self._named('; '.join([doing, *dict.fromkeys(told)]))
+        same = re.sub('[0-9]+', '0', what)  # what only counts is the same wait
+        known = self._waits.get(job.target)
+        if known is None or known.same != same:
+            self._waits[job.target] = _Wait(same=same, since=self._clock())
+        elif not known.said and self._clock() - known.since >= _LONG:
+            known.said = True
+            self._line(f'{PROGRAM}: {job.target}: waiting: {what} (until {job.deadline:%H:%M:%S}Z at the latest)')
 
     def clear(self) -> None:
         """Remove the bars, so that something else can be printed."""

@@ -44,6 +44,25 @@ def test_elsewhere_each_change_is_one_line():
     assert f'{flash}: running\n{flash}: staged\n' == stream.getvalue()
 
 
+def test_a_wait_of_more_than_ten_seconds_is_said_once_with_its_end():
+    """A number that counts is the same wait; another reason is another one, and so is a BMC that answers no more."""
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(stream, clock=lambda: now[0])
+    for now[0] in (0.0, 5.0, 9.9):
+        progress.show(job(ItemState.RUNNING, message='writing'), f'write: flash {now[0]:.0f} %')
+    assert 'waiting' not in stream.getvalue()
+    for now[0] in (10.0, 15.0, 60.0):
+        progress.show(job(ItemState.RUNNING, message='writing'), f'write: flash {now[0]:.0f} %')
+    said = 'baremetal-acc: node-1: waiting: write: flash 10 %; writing (until 12:00:00Z at the latest)'
+    assert [said] == [line for line in stream.getvalue().splitlines() if 'waiting' in line]
+    for now[0] in (61.0, 72.0, 90.0):
+        progress.show(job(ItemState.RUNNING, message='no answer in time'), 'write: flash')
+    assert 2 == stream.getvalue().count('waiting')
+    assert stream.getvalue().endswith('waiting: write: flash; no answer in time (until 12:00:00Z at the latest)\n')
+    progress.show(job(ItemState.DONE))
+    assert 2 == stream.getvalue().count('waiting')
+
+
 def test_what_is_put_off_is_told_once_with_the_reason():
     """Tried and put off at each poll, it has not changed; a number that counts down is no other reason."""
     stream = io.StringIO()
