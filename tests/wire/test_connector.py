@@ -210,12 +210,50 @@ def test_a_redirect_in_a_circle_ends(bmc: Any, reply: Callable[..., Any]) -> Non
     assert 5 >= bmc.count('GET', SYSTEM)
 
 
-def test_a_redirected_write_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:
-    """Not even within the BMC: it would be sent twice."""
-    bmc.replies['POST', SYSTEM] = reply(307, Location='/redfish/v1/Systems/2')
-    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='redirect'):
+@pytest.mark.parametrize(
+    'place',
+    [
+        '/redfish/v1/Systems/2',
+        '/redfish/v1/Systems',
+        '/redfish/v1/Systems/1/Actions',
+        '/redfish/v1/Systems/1?x=1',
+        '/redfish/v1/Systems/1',
+        'https://evil.example/redfish/v1/Systems/1/',
+        '//evil.example/redfish/v1/Systems/1/',
+        '',
+    ],
+)
+@pytest.mark.parametrize('code', [301, 302, 307, 308])
+def test_a_write_is_not_redirected_to_another_resource(bmc: Any, reply: Callable[..., Any], code: int, place: str) -> None:
+    """Nor to another host, nor to where it was sent."""
+    bmc.replies['POST', SYSTEM] = reply(code, Location=place)
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match=r'redirect|leads off'):
         connection.writer().post(SYSTEM, {})
     assert 1 == bmc.count('POST')
+    assert all('evil' not in r.url for r in bmc.requests)
+
+
+@pytest.mark.parametrize('place', [f'{SYSTEM}/', SYSTEM.lower(), '/redfish//v1/Systems/1', f'https://192.0.2.1{SYSTEM}/'])
+@pytest.mark.parametrize('code', [301, 302, 307, 308])
+def test_a_write_follows_a_redirect_to_the_same_resource(bmc: Any, reply: Callable[..., Any], code: int, place: str) -> None:
+    """With its method and its body, once: BMCs redirect to the URI with a slash at its end, and have done nothing by that."""
+    there = place.removeprefix('https://192.0.2.1')
+    bmc.replies['PATCH', there] = reply(204)
+    bmc.replies['PATCH', SYSTEM] = [reply(code, Location=place), reply(204)]
+    with bmc.connect() as connection:
+        connection._connector.send('PATCH', SYSTEM, body={'A': 1})
+    assert [{'A': 1}, {'A': 1}] == bmc.body_of('PATCH')
+    sent = [r.url.removeprefix('https://192.0.2.1') for r in bmc.requests if r.method == 'PATCH']
+    assert [SYSTEM, there] == sent
+
+
+def test_a_redirect_after_a_redirect_of_a_write_is_none(bmc: Any, reply: Callable[..., Any]) -> None:
+    """A write goes round in no circle."""
+    bmc.replies['POST', SYSTEM] = reply(308, Location=f'{SYSTEM}/')
+    bmc.replies['POST', f'{SYSTEM}/'] = reply(308, Location=SYSTEM)
+    with bmc.connect() as connection, pytest.raises(BmcAnswerInvalid, match='redirect'):
+        connection.writer().post(SYSTEM, {})
+    assert 2 == bmc.count('POST')
 
 
 def test_an_oversize_answer_is_not_read_to_its_end(bmc: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,8 @@ _PLAIN = re.compile(_SEGMENTS + r"/?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?")
 
 _UNAUTHORIZED, _FORBIDDEN, _NOT_MODIFIED = 401, 403, 304
 
+_REDIRECTS = frozenset({301, 302, 307, 308})
+
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
@@ -226,6 +228,9 @@ class Connector(sushy.connector.Connector):
     ) -> Answer:
         """Send a write, exactly once; once more over a new session where the BMC has refused it because the session had ended.
 
+        A redirect to the same resource, written otherwise, has done nothing either: the write is sent there, with its method
+        and its body.
+
         :param body: JSON. ``stream``: bytes instead, with their Content-Type in headers.
         :param anonymous: without the session of this connector: a login, or with a token of its own in ``headers``.
         :raises BmcUnreachable: the connection broke: whether it arrived is unknown.
@@ -241,19 +246,40 @@ class Connector(sushy.connector.Connector):
         if self.stopped and (method == 'POST' or not anonymous):
             raise BmcUnreachable(bmc=self.label, uri=path, what='not sent: the run was stopped', sent=False)
 
-        def once() -> Answer:
+        def once(place: str) -> Answer:
             try:
-                return self._exchange(method, path, data, wanted, timeout, anonymous=anonymous)
+                return self._exchange(method, place, data, wanted, timeout, anonymous=anonymous)
             except Later as later:
                 raise later.error from later.__cause__
 
-        answer = once()
-        if not anonymous and self._renewed_after(answer):
+        def again(place: str) -> Answer:
             if stream is not None:
                 stream.rewind()
-            answer = self._judged_again(once())
+            return once(place)
+
+        answer = once(path)
+        if answer.status in _REDIRECTS:
+            path = self._same_resource(path, answer)
+            answer = again(path)
+        if not anonymous and self._renewed_after(answer):
+            answer = self._judged_again(again(path))
         self._raise_for(method, answer, login=anonymous and method == 'POST')
         return answer
+
+    def _same_resource(self, path: str, answer: Answer) -> str:
+        """Where a redirect of a write leads, if that is the same resource on this BMC: but for a slash, or letters' case.
+
+        Source: RFC 9110, sections 15.4.2 to 15.4.9. Real BMCs redirect to the URI with a slash at its end, or without.
+
+        :raises BmcAnswerInvalid: it leads to another one, or elsewhere.
+        """
+        location = answer.headers.get('Location', '')
+        self._refuse_secrets(location, path)
+        place = self.path(location, base=path)
+        if _resource(place) != _resource(path) or place == path:
+            what = f'a write was answered with a redirect to another resource (HTTP {answer.status})'
+            raise BmcAnswerInvalid(bmc=self.label, uri=path, what=what)
+        return place
 
     def _renewed_after(self, answer: Answer) -> bool:
         """Whether a refusal was that of an ended session, which was renewed. What was refused so was not done.
@@ -367,7 +393,7 @@ class Connector(sushy.connector.Connector):
             elif self._renewed_after(answer):
                 renewed = True
                 continue
-            if answer.status in (301, 302, 307, 308):
+            if answer.status in _REDIRECTS:
                 self._refuse_secrets(answer.headers.get('Location', ''), path)
                 path = self.path(answer.headers.get('Location', ''), base=path)
                 continue
@@ -666,6 +692,12 @@ def _host(address: BmcAddress) -> tuple[str, int]:
     """Where to connect to."""
     parts = urlsplit(address.address)
     return parts.hostname or '', parts.port or {'https': 443, 'http': 80}[parts.scheme]
+
+
+def _resource(place: str) -> tuple[str, str]:
+    """A path and its query in normal form: without slashes that are too many, and in one case."""
+    path, _, query = place.partition('?')
+    return re.sub('/+', '/', path).rstrip('/').casefold(), query
 
 
 def _soon(answer: Answer) -> str:
