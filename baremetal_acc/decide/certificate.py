@@ -205,8 +205,8 @@ def _custody_against(card: CertifiedAccelerator, looked: datetime, now: datetime
 def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str]:
     """How the chain of custody of a card contradicts itself, whatever the rules demand of it.
 
-    Each interval begins where the one before it ended. One may end before it began: the clock of the machine that read the card
-    was put back.
+    Each interval begins where the one before it ended. One may end before it began, and the chain may begin after the
+    certificate was issued: the clock of the machine that read the card was put back.
     """
     said = card.custody
     if said is None:
@@ -223,8 +223,8 @@ def _chain_against(card: CertifiedAccelerator, issued: datetime) -> Iterator[str
         reached = interval.until
     if said.reaches != reached:
         yield f'{chain} has evidence until {_time(reached)}, and says that it reaches to {_time(said.reaches)}'
-    if max(said.begun, said.reaches) > issued + SKEW:
-        yield f'{chain} begins at {_time(said.begun)} and reaches to {_time(said.reaches)}, after the certificate was issued'
+    if said.broken is None and said.reaches > issued + SKEW:
+        yield f'{chain} reaches to {_time(said.reaches)}, after the certificate was issued'
     if said.strength is not weakest(said.intervals):
         yield f'{chain} says that it is {said.strength}, and its intervals are {weakest(said.intervals)}'
     if said.origin is Origin.WRITTEN and said.broken is None and not said.intervals:

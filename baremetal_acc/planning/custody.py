@@ -408,9 +408,11 @@ def _longer(chain: Chain, judged: Interval | Break, at: datetime, *, alone: bool
         return _broken_chain(chain, BreakCause.ACCEPTANCE_ENDED, at)
     if isinstance(judged, Break):
         return replace(chain, broken=judged)
+    # The first may begin before the chain. After it the clock may have been put back, behind the beginning.
+    added = judged if chain.intervals else replace(judged, since=max(judged.since, chain.begun))
     return replace(
         chain,
-        intervals=_joined((*chain.intervals, replace(judged, since=max(judged.since, chain.begun)))),
+        intervals=_joined((*chain.intervals, added)),
         covers_own_processor=chain.covers_own_processor and not alone,
     )
 

@@ -599,8 +599,9 @@ class Life:
         self.figures['hand-overs'] += 1
         self.figures[f'hand-overs, custody {self.demand}'] += 1
         self.judge_hand_over(began)
-        if certificate.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d'):
-            self.wrong('a certificate that does not hold when it is issued')
+        against = certificate.holds(paper, now=now, node='node-1', lifecycle=mind.lifecycle, deployment='d')
+        if against:
+            self.wrong(f'a certificate that does not hold when it is issued: {"; ".join(against)}')
         # The counter goes up with the hand-over: what is proven from here on is of another lifecycle.
         mind.handed = judged(inventory, mind.evidence, lifecycle=mind.lifecycle, flow=Flow.DEPLOY)
         return ()

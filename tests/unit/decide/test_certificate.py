@@ -406,6 +406,7 @@ def test_one_that_contradicts_its_own_demand_of_custody_holds_for_nobody(custody
 
 
 MINUTE = timedelta(minutes=1)
+TOMORROW = v.NOW + timedelta(days=1)
 
 
 def interval(since, until, strength=Strength.EVIDENCED) -> Interval:
@@ -423,7 +424,7 @@ def interval(since, until, strength=Strength.EVIDENCED) -> Interval:
         ({'intervals': (interval(BEGUN, v.NOW), interval(BEGUN, v.NOW))}, 'and goes on at 2026-11-12 12:00:00Z'),
         ({'intervals': (interval(BEGUN, v.NOW - MINUTE),)}, 'has evidence until 2026-11-21 11:59:00Z'),
         (
-            {'intervals': (interval(BEGUN, v.NOW + timedelta(days=1)),), 'reaches': v.NOW + timedelta(days=1)},
+            {'intervals': (interval(BEGUN, TOMORROW),), 'reaches': TOMORROW},
             'reaches to 2026-11-22 12:00:00Z, after the certificate was issued',
         ),
         ({'intervals': (interval(BEGUN, v.NOW, Strength.POLLED),)}, 'says that it is evidenced, and its intervals are polled'),
@@ -435,6 +436,7 @@ def interval(since, until, strength=Strength.EVIDENCED) -> Interval:
         ({'reaches': None}, 'lacks its origin, its beginning, its end or its strength'),
         # A clock that was put back while the card was kept: each interval still begins where the one before it ended.
         ({'intervals': (interval(BEGUN, v.NOW + MINUTE), interval(v.NOW + MINUTE, v.NOW))}, None),
+        ({'begun': TOMORROW, 'intervals': (interval(TOMORROW, v.NOW),)}, None),
         ({'origin': Origin.MEASURED}, None),
     ],
 )

@@ -290,6 +290,17 @@ def test_an_acceptance_ends(seconds):
     assert BreakCause.ACCEPTANCE_ENDED is chain(kept).broken.cause
 
 
+def test_each_interval_begins_where_the_one_before_it_ended_though_the_clock_is_put_back():
+    """Behind the beginning of the chain, too; a certificate whose intervals leave a gap is refused."""
+    kept = begun(card(6000, ON))
+    for seconds, power in ((6010, ON), (10, OFF), (20, ON), (30, OFF)):
+        kept = read(kept, card(seconds, power, reset='1' if power is OFF else None))
+    found = chain(kept)
+    assert None is found.broken
+    assert [found.begun, *(i.until for i in found.intervals[:-1])] == [i.since for i in found.intervals]
+    assert at(30) == found.reaches
+
+
 def test_a_card_that_is_not_shown_breaks_its_chain_unless_it_was_just_written():
     """It may be in another machine."""
     kept = begun(card(0, ON))
