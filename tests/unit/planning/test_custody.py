@@ -293,7 +293,7 @@ def test_an_acceptance_ends(seconds):
 def test_each_interval_begins_where_the_one_before_it_ended_though_the_clock_is_put_back():
     """Behind the beginning of the chain, too; a certificate whose intervals leave a gap is refused."""
     kept = begun(card(6000, ON))
-    for seconds, power in ((6010, ON), (10, OFF), (20, ON), (30, OFF)):
+    for seconds, power in ((6010, ON), (10, OFF), (20, OFF), (30, ON)):
         kept = read(kept, card(seconds, power, reset='1' if power is OFF else None))
     found = chain(kept)
     assert None is found.broken
