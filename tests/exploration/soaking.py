@@ -11,10 +11,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from ironic.tests import base
+
 from tests.exploration.edges import EdgePlayer
 
 GIVEN = 'BAREMETAL_ACC_EXPLORATION'
 """Environment variable: JSON with ``items``, ``seconds`` and ``file``."""
+
+LAST = 600
+"""Seconds that the last thing may take which was begun in time."""
+
+# All that a process plays is one test of Ironic's, which it would end after some minutes.
+base.BASE_TEST_TIMEOUT = int(json.loads(os.environ[GIVEN])['seconds']) + LAST if GIVEN in os.environ else LAST
 
 
 class Worker(EdgePlayer):
