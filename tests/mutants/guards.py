@@ -498,13 +498,6 @@ GUARDS = (
         tests='tests/unit/run/test_attacks.py',
     ),
     Guard(
-        name='leave a host on that lost a lock when it was given back',
-        file=f'{RUN}/ending.py',
-        guard='    if still_open or end.quarantined or',
-        gone='    if end.quarantined or',
-        tests='tests/unit/run/test_attacks.py',
-    ),
-    Guard(
         name='write while somebody has powered the held host on',
         file=f'{RUN}/writing.py',
         guard='    moved = _moved(action, inventory) or host_runs(job, inventory)\n',

@@ -179,6 +179,20 @@ def test_a_host_that_loses_its_lock_when_it_is_given_back_is_powered_off_again()
     assert 'the host was powered off again' in outcome.reasons
 
 
+def test_a_host_whose_lock_nobody_can_read_once_it_was_given_back_is_powered_off_again():
+    """Nobody has opened it, as far as anybody knows; nor is it known to be closed."""
+
+    class Mute(Machine):
+        def lock(self, session, now):
+            found = super().lock(session, now)
+            return replace(found, state=LockState.UNKNOWN, reason='HTTP 500') if self.resets else found
+
+    bench = Bench(machine=Mute())
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert PowerState.OFF is bench.machine.power
+
+
 def test_a_host_is_not_given_back_while_the_bmc_writes_to_something():
     """Somebody else's update has begun since; a card that is being written must not start."""
 
