@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which BMCs behave otherwise than the standard says, and who saw it?
+"""The ways in which BMCs behave otherwise than the standard says, each with its evidence.
 
 A quirk is a named question, asked of what a BMC says about itself. Each row carries its evidence; nothing else in the
 package branches on who made a machine.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How are thousands of targets worked on in one process, without one holding up another?
+"""Work on thousands of targets in one process, without one holding up another.
 
 The core is synchronous. Where each BMC gets several requests at a time, each target in progress has a thread of its own; a
 large fleet, with one connection for each BMC, waits in one thread (:mod:`baremetal_acc.bmc.wait`). A bound says how many there

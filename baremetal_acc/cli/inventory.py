@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""``baremetal-acc inventory``: which accelerators are there, what do they run, and are they locked?"""
+"""``baremetal-acc inventory``: the accelerators of targets, what they run, and whether they are locked."""
 
 import argparse
 import contextlib

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is put back after a write has failed, and which devices may nobody use because that did not help?
+"""Restore what ran before a write that has failed, and tell which devices nobody may use because that did not help.
 
 A flash that failed after it was begun is put back once, to the image that its plan names. Where that shows while the writes go
 on, it is done before the locks are engaged. Where only the final look shows it, the stages are gone through a second time, for

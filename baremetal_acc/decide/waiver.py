@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Does a waiver cover a write path that no mechanism blocks, now? And how is it told that it does?
+"""Decide whether a waiver covers a write path that no mechanism blocks, and say what rules ask less of than the default.
 
 A waiver is for what cannot be blocked. It never covers a mechanism that is there and open, unreadable or not yet in force.
 """

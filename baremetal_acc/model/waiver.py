@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What was a demand let go for, by whom and until when? Waivers, and what a rule relaxes, as data that is told and signed."""
+"""Waivers, with who answers for them and until when, and what a rule relaxes: data that is told and signed."""
 
 import re
 from dataclasses import dataclass

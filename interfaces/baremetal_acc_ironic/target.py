@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which BMCs does a node have, and what can rules ask about it?
+"""The BMCs of a node, and what rules can ask about it.
 
 The host's BMC is that of Ironic's own keys, ``redfish_*`` or ``ipmi_*``, by the hardware type. Of further ones the address says
 what they speak, and of child nodes their driver does.

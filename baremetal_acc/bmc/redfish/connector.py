@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does one HTTP request reach a BMC, and what may come back?
+"""Send one HTTP request to a BMC, and judge its answer.
 
 sushy's own connector opens a connection for each request, sends writes again after a timeout, and drops If-Match after
 a 412 (facts/redfish.md, section 4.2). This one keeps connections and one TLS context, sends a write exactly once,

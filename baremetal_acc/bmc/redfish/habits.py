@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does a BMC stand, what is it fast at, and what was needed of it last time?
+"""What is remembered of a BMC: how many requests it takes, what it is fast at, and what was needed of it last time.
 
 Nothing here is a fact about a device: it only decides in what order, and how many at a time, resources are asked for. What a
 BMC said is never kept here.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""What does the body of a Redfish error say? Whatever shape it has, a short text comes out and nothing raises.
+"""Read the messages in the body of a Redfish answer: whatever shape it has, a short text comes out and nothing raises.
 
 Source: DSP0266, section "Error responses"; DSP8010 2025.4, Message v1.
 """

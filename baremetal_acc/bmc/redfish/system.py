@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""Is a System on, what shows that it was started, and how is it, or a Manager, switched or reset?
+"""Read the power state of a System and what shows its last start; switch it, and reset it or a Manager.
 
 Source: DSP8010 2025.4, ComputerSystem v1_27_0 (LastResetTime, BootProgress) and Manager v1_24_0, Reset; ActionInfo v1.
 """

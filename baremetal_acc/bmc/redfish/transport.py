@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How do a request and its answer get over a connection that is kept?
+"""Exchange a request and its answer over a connection that is kept.
 
 A look is many small requests, a fleet is many looks: what a request costs decides how many BMCs one process can read. Sockets
 and TLS are Python's own, messages are parsed by llhttp (package httptools). An answer is bounded in size, number of headers

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The baremetal-acc authors
 # SPDX-License-Identifier: Apache-2.0
-"""How does an image get to a BMC? One multipart POST, streamed, with one Target and the time to apply it.
+"""Send an image to a BMC: one multipart POST, streamed, with one Target and the time to apply it.
 
 Where the BMC takes none, and the operator allows it, the BMC fetches our checked copy from us (:mod:`.serve`).
 
