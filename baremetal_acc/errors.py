@@ -15,7 +15,7 @@
     |   +-- BmcBusy          it asks to come back later (waiting can help)
     |   |   +-- BmcNoSessionFree  all of its sessions are in use
     |   +-- BmcRefused       it refused a request
-    |   +-- BmcConflict      the resource changed since it was read (HTTP 412)
+    |   +-- BmcConflict      the condition of a write is not met (HTTP 412, 428)
     |   +-- BmcAnswerInvalid an answer is no valid Redfish
     |   +-- BmcUnsupported   it lacks what is needed
     |       +-- BmcNoLogin   it offers no login that may be used
@@ -155,7 +155,10 @@ class BmcRefused(BmcError):
 
 
 class BmcConflict(BmcError):
-    """The resource changed between our read and our write (HTTP 412): look again, then decide."""
+    """A condition of a write is not met, or missing (HTTP 412, 428). Nothing was written.
+
+    From a driver: the resource changed between our read and our write, so look again, then decide.
+    """
 
     waiting_helps = True
 

@@ -116,11 +116,28 @@ class Reader(Protocol):
         """What this look has already read there, else None. Never asks the BMC."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A write that a BMC has accepted, and carries out later (HTTP 202).
+
+    :ivar task: that tells how it goes on; None where the BMC names none.
+    """
+
+    ref: Ref
+    task: Ref | None = None
+
+
 class Writer(Protocol):
-    """Writes to one BMC. A write is sent once; whether it took effect is seen by reading."""
+    """Writes to one BMC. A write is sent once; whether it took effect is seen by reading.
+
+    :ivar accepted: the writes that the BMC carries out later, in their order.
+    :ivar unconditional: the resources that were written without a condition, since the BMC refuses the ETag that it shows.
+    """
 
     session: str
     name: BmcName
+    accepted: list[Accepted]
+    unconditional: list[Ref]
 
     def fresh(self, uri: str) -> Document:
         """Read a resource now, past everything remembered.
@@ -131,7 +148,10 @@ class Writer(Protocol):
     def patch(self, document: Document, body: JsonObject) -> None:
         """PATCH the resource of a document that was judged, with its ETag as If-Match.
 
-        :raises BmcConflict: it changed since.
+        Where the BMC refuses that condition, the resource is read again. If what is to be written has not changed, the write is
+        sent with the ETag of that answer, and in the end without a condition, which :attr:`unconditional` tells.
+
+        :raises BmcConflict: what is to be written changed since it was judged.
         :raises BmcError: anything else.
         """
 
@@ -336,6 +356,7 @@ class Driver(Protocol):
 
 
 __all__ = [
+    'Accepted',
     'BmcAddress',
     'Connection',
     'Document',

@@ -201,6 +201,8 @@ _TOLD = (ItemState.FAILED, ItemState.PLANNED)
 
 
 def _message(item: Item) -> str:
+    if item.unconditional and item.state is ItemState.DONE:
+        return ' (written without a condition: the BMC refuses the ETag that it shows, or shows none and demands one)'
     return f' ({item.message})' if item.message and item.state in _TOLD else ''
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from baremetal_acc.decide import interference
 from baremetal_acc.decide.flash import Effect, Seen, following
 from baremetal_acc.decide.images import same_version
-from baremetal_acc.model.inventory import HostReading
+from baremetal_acc.model.inventory import HostReading, TaskReading
 from baremetal_acc.model.job import (
     Action,
     CheckImage,
@@ -92,6 +92,7 @@ class Sight:
         does not tell.
     :ivar hosts: what was read of the Systems that the job holds off; one that could not be read is missing.
     :ivar foreign_writes: a task of somebody else that may write firmware, by BMC to which the job has not written yet.
+    :ivar changes: the tasks by which BMCs carry out changes of locks; one that could not be read is missing.
     """
 
     writes: Mapping[int, WriteSight] = field(default_factory=dict)
@@ -99,6 +100,7 @@ class Sight:
     foreign: Mapping[BmcName, int] = field(default_factory=dict)
     hosts: Mapping[Ref, HostReading] = field(default_factory=dict)
     foreign_writes: Mapping[BmcName, Ref] = field(default_factory=dict)
+    changes: Mapping[Ref, TaskReading] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +172,7 @@ def advance(job: Job, sight: Sight, now: datetime, patience: Patience) -> Move:
         case Stage.RESET:
             return _due(job, _next_resets(job))
         case Stage.RELEASE | Stage.ENGAGE as at:
-            return _due(job, _next_locks(job, at))
+            return _due(job, _next_locks(job, at, now))
         case Stage() as at:
             return _due(job, [n for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended])
 
@@ -502,12 +504,25 @@ def _open_writes(job: Job) -> Iterator[tuple[int, Item, Flash | Program]]:
             yield position, item, item.action
 
 
-def _next_locks(job: Job, at: Stage) -> list[int]:
-    """A lockdown is opened before the other locks and closed after them: under it the BMC changes nothing."""
+def _next_locks(job: Job, at: Stage, now: datetime) -> list[int]:
+    """A lockdown is opened before the other locks and closed after them: under it the BMC changes nothing.
+
+    A BMC that still carries out a change gets no other one, and what it has rejected waits for its time.
+    """
     open_ones = [(n, i) for n, i in enumerate(job.items) if stage(i.action) is at and not i.state.ended]
     lockdowns = [n for n, i in open_ones if isinstance(i.action, Release | Engage) and i.action.wraps]
     others = [n for n, _ in open_ones if n not in lockdowns]
-    return (lockdowns or others) if at is Stage.RELEASE else (others or lockdowns)
+    following = (lockdowns or others) if at is Stage.RELEASE else (others or lockdowns)
+    return [n for n in following if not waits_for_lock(job, n) and (job.items[n].again or now) <= now]
+
+
+def waits_for_lock(job: Job, position: int) -> bool:
+    """The change of a lock that has not been sent waits for another one that its BMC still carries out."""
+    action = job.items[position].action
+    return isinstance(action, Release | Engage) and any(
+        item.state is ItemState.RUNNING and isinstance(item.action, Release | Engage) and item.action.ref.bmc == action.ref.bmc
+        for item in job.items
+    )
 
 
 def _next_resets(job: Job) -> list[int]:

@@ -114,6 +114,19 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     'ipmi-session-lost': ({}, 'an IPMI command (its method: 0A/11) finds its session ended, and is not answered'),
     'wrong-etag': ({}, 'the ETag shown is not the one that If-Match is compared with'),
+    'weak-etag': (
+        {'matches': False},
+        'the ETags shown are weak, and match nothing; with matches their strong form does',
+    ),
+    'precondition-required': (
+        {'hides': False},
+        'a PATCH without If-Match is refused (428); with hides no ETag is shown, either',
+    ),
+    'patch-later': (
+        {'seconds': 3.0, 'monitor': True},
+        'a PATCH is answered 202 and carried out that much later, other ones are refused until then; without monitor nothing '
+        'stands where Location says',
+    ),
 }
 
 MEASURED = frozenset(

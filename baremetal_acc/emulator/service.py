@@ -27,12 +27,14 @@ from baremetal_acc.emulator.redfish.resource import (
     Caller,
     Outcome,
     Resource,
+    Writable,
     body_of,
     check_patch,
     etag_of,
 )
 from baremetal_acc.emulator.redfish.root import metadata, odata
 from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, monitored, task_resource
+from baremetal_acc.emulator.redfish.tasks import SERVICE as TASKS
 from baremetal_acc.emulator.redfish.view import View
 
 ALL_PRIVILEGES = frozenset().union(*ROLES.values())
@@ -81,10 +83,18 @@ class Service:
         self.view = view
         self.no_auth = no_auth
         view.machine.on_bmc_down.append(self._bmc_down)
+        self._later: list[tuple[Writable, Any]] = []
+        self._monitors = 0
+        view.machine.elsewhere[self._changes] = self._carry_out
+
+    @property
+    def _changes(self) -> str:
+        return f'later changes of {self.view.name}'
 
     def _bmc_down(self, name: str) -> None:
         if name == self.view.name:
             self.view.access.forget_sessions()
+            self._later.clear()
 
     # -- who asks -----------------------------------------------------------------------------------------------------
 
@@ -160,6 +170,8 @@ class Service:
             return Reply(status=202, body=body, headers=headers)
         resources = self.view.tree.snapshot()
         resource = resources.get(request.path)
+        if resource is None and is_read and request.path == self._monitor():
+            return Reply(status=202 if self._later else 204)
         if resource is None:
             return self._action(request, caller, resources)
         match request.method:
@@ -204,19 +216,25 @@ class Service:
         whole = self._shown(resource, hidden)
         body, expanded = answer(whole, query, find, path=request.path, page_size=self.view.options.page_size)
         is_whole = body is whole
-        etag = str(whole['@odata.etag']) if is_whole else etag_of(body, resource.volatile)
+        etag = str(whole['@odata.etag']) if is_whole and '@odata.etag' in whole else etag_of(body, resource.volatile)
         if expanded and self._fault('expand-broken', resource, request.method):
             for member in body.get('Members', []):
                 member.pop('Id', None)
                 member.pop('Name', None)
         if etag in _tags(request.headers.get('if-none-match')):
             return Reply(status=304, headers={'ETag': etag})
-        return Reply(status=200, body=body, headers={'ETag': etag, 'Allow': _allow(resource)}, expanded=expanded)
+        tags = {'ETag': etag} if '@odata.etag' in whole else {}
+        return Reply(status=200, body=body, headers={**tags, 'Allow': _allow(resource)}, expanded=expanded)
 
     def _shown(self, resource: Resource, hidden: frozenset[str]) -> Body:
         body = body_of(resource, hidden)
         if self.view.machine.faults.any('wrong-etag') and self._fault('wrong-etag', resource, 'GET'):
             body['@odata.etag'] = _WRONG_ETAG
+        if self.view.machine.faults.any('weak-etag') and self._fault('weak-etag', resource, 'GET', use=False):
+            body['@odata.etag'] = f'W/{body["@odata.etag"]}'
+        hides = self._rule('precondition-required', resource, 'GET', use=False)
+        if hides is not None and hides.parameters['hides']:
+            del body['@odata.etag']
         unread = self.view.machine.faults.any('lock-unread') and self._is_of_a_lock(resource)
         if unread and self._fault('lock-unread', resource, 'GET', use=False):
             body['@Message.ExtendedInfo'] = [registry_message('Base', 'InternalError')]
@@ -244,8 +262,13 @@ class Service:
 
     def _match(self, request: Request, resource: Resource) -> None:
         given = request.headers.get('if-match')
+        if given is None and self._fault('precondition-required', resource, request.method):
+            raise RedfishError(428, 'PreconditionRequired')
         if given is None or '*' in _tags(given):
             return
+        weak = self._rule('weak-etag', resource, request.method, use=True)
+        if weak is not None and (given.startswith('W/') or not weak.parameters['matches']):
+            raise RedfishError(412, 'PreconditionFailed')
         if str(body_of(resource, self.view.tree.hidden())['@odata.etag']) not in _tags(given):
             raise RedfishError(412, 'PreconditionFailed')
 
@@ -255,14 +278,35 @@ class Service:
         self.require(caller, resource.privilege, resource.owner)
         self._match(request, resource)
         self._may_change(resource)
+        if self._later:
+            raise RedfishError(400, 'GeneralError', text='A change is still being carried out.')
         writables = resource.writable()
         if resource.owner is not None and not caller.may(resource.privilege):
             # One's own account: the password only, not the role. Source: DSP0266, ConfigureSelf.
             writables = {name: rule for name, rule in writables.items() if name == 'Password'}
         writes = check_patch(_json(request.body), writables, resource.render())
+        later = self._rule('patch-later', resource, 'PATCH', use=True)
+        if later is not None:
+            return self._accept(writes, later)
         for writable, value in writes:
             writable.write(value)
         return Reply(status=204, headers={'ETag': str(body_of(resource, self.view.tree.hidden())['@odata.etag'])})
+
+    def _accept(self, writes: list[tuple[Writable, Any]], rule: Fault) -> Reply:
+        """Carry the changes out later."""
+        self._later = list(writes)
+        self._monitors += 1 if rule.parameters['monitor'] else 0
+        self.view.machine.later(rule.parameters['seconds'], self._changes)
+        return Reply(status=202, headers={'Location': self._monitor() or f'{TASKS}/TaskMonitors/change-0'})
+
+    def _carry_out(self, _: str) -> None:
+        writes, self._later = self._later, []
+        for writable, value in writes:
+            writable.write(value)
+
+    def _monitor(self) -> str | None:
+        """Where the last change that is carried out later is told of; None where it is nowhere."""
+        return f'{TASKS}/TaskMonitors/change-{self._monitors}' if self._monitors else None
 
     def _may_change(self, resource: Resource) -> None:
         """Whether the BMC changes settings there: not under a lockdown but the lockdown itself, and locks by licence only.

@@ -340,7 +340,8 @@ class Item:
     :ivar since: when it came into its state, UTC.
     :ivar percent: progress as the BMC gives it.
     :ivar before: what LastResetTime was before a reset, to tell that the reset came. Once it is set the reset may have been
-        asked for, and is not asked for again.
+        asked for, and is not asked for again. Of a change of a lock that the BMC carries out later: the value of the lock before
+        it.
     :ivar message: why it failed, or what the BMC last said.
     :ivar moved: when the progress of its task was last seen to move, UTC.
     :ivar stalled: its task claims to run and does not move any more; what the item is was judged by the device.
@@ -352,7 +353,10 @@ class Item:
     :ivar progress: how far its image is, while it is sent in turns.
     :ivar evidence: what of a write was seen besides the version that runs.
     :ivar unsure: it was given up, and whether the write has ended nobody knows: nothing more is sent to its device.
-    :ivar follows: its task goes on only once the host is restarted, and is followed to its end after that.
+    :ivar follows: its task is followed to its end: that of a write after the restart of the host with which it goes on, that of
+        a change of a lock from the moment in which the BMC has accepted the change.
+    :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
+    :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
 
     action: Action
@@ -373,6 +377,9 @@ class Item:
     evidence: WriteEvidence | None = None
     unsure: bool = False
     follows: bool = False
+    unconditional: bool = False
+    rejected: int = 0
+    again: datetime | None = None
 
     def to(self, state: ItemState, now: datetime, message: str | None = None) -> 'Item':
         """The same item in another state."""

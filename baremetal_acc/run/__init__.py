@@ -12,10 +12,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from baremetal_acc.decide import admission, interference, restore
-from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up
+from baremetal_acc.decide.advance import Move, Patience, advance, current, describe, sent, taken_up, waits_for_lock
 from baremetal_acc.errors import AccError, BmcNotAuthorised
 from baremetal_acc.model.inventory import Inventory
 from baremetal_acc.model.job import Engage, Flash, ItemState, Job, Outcome, Program, Release, Reset, Right, Stage, Wait
+from baremetal_acc.planning import setting_changes
 from baremetal_acc.run import custody_feed
 from baremetal_acc.run.binding import bound, origin
 from baremetal_acc.run.checking import check_image
@@ -80,6 +81,7 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         sight = sight_of(job, bmcs, now, tools.patience)
         job = custody_feed.after_poll(job, HostPoll(at=now, by=polling.moment(), hosts=sight.hosts), tools)
         job = custody_feed.after_foreign_writes(job, sight.foreign_writes, now)
+        job = setting_changes.seen(job, sight.changes, now, tools.patience)
         move = of_asked_bmcs(advance(job, sight, now, tools.patience), sight)
         job = custody_feed.after_writes(before, move.job, now)
         move = replace(move, job=job)
@@ -93,10 +95,12 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
             # What failed comes first: nothing is closed or reset before it is known what has to be put back.
             move = Move(job=job)
         try:
-            inventory = observe(target, tools, now) if putting_back or needs_inventory(move) else None
+            reads = putting_back or needs_inventory(move) or setting_changes.reads_back(job)
+            inventory = observe(target, tools, now) if reads else None
         except AccError as exc:
             return blind(job, move, exc, tools, now)
         if inventory is not None:
+            job = setting_changes.read_back(job, inventory, now, tools.patience)
             job = custody_feed.after_reading(job, inventory, target, tools)
             job = interference.looked(job, inventory, tools.baseline, target.node, now, interference.tail(tools.patience.poll))
             if job.interferences != move.job.interferences:
@@ -118,6 +122,8 @@ def _turn(job: Job, target: Target, tools: Tools, polling: HostPolling, now: dat
         job = custody_feed.after_writes(planned, job, now)
         tools.save(job)
         for position in move.perform:
+            if waits_for_lock(job, position):
+                continue  # what was done just now is carried out later: this one is sent after it
             due, job = job, perform(job, position, target, tools, bmcs, inventory, now)
             job = custody_feed.after_writes(due, custody_feed.after_polling(job, tools), now)
             tools.save(job)

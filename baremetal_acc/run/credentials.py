@@ -112,7 +112,7 @@ class _Guarded:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name in _NEITHER:
+        if name in _NEITHER or not callable(found):
             return found
         if name == 'writer':
             return lambda: _Guarded(found(), self._through)

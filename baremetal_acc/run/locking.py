@@ -58,7 +58,7 @@ def release(
             mechanism.release(writer, reading)
     except AccError as exc:
         return not_performed(job, position, exc, tools.patience, now)
-    return ended(replace(job, undos=opened_again(job.undos, reading.place)), position, ItemState.DONE, now)
+    return _accepted(replace(job, undos=opened_again(job.undos, reading.place)), position, reading, writer, now)
 
 
 def engage(
@@ -102,7 +102,17 @@ def engage(
     )
     # One lock may protect several devices: each has a record of its own. That of a whole machine has one for all.
     others = tuple(e for e in job.engagements if not _replaces(record, e))
-    return ended(replace(job, engagements=(*others, record)), position, ItemState.DONE, now)
+    return _accepted(replace(job, engagements=(*others, record)), position, reading, writer, now)
+
+
+def _accepted(job: Job, position: int, reading: LockReading, writer: Writer, now: datetime) -> Job:
+    """The job after a write to a lock was accepted: done, or followed where the BMC carries it out later."""
+    item = replace(job.items[position], unconditional=bool(writer.unconditional))
+    if not writer.accepted:
+        return ended(with_item(job, position, item), position, ItemState.DONE, now)
+    task = writer.accepted[-1].task
+    running = replace(item.to(ItemState.RUNNING, now), task=task, follows=task is not None, before=reading.value)
+    return with_item(job, position, running)
 
 
 def close(mechanism: Mechanism, writer: Writer, reading: LockReading, undos: Iterable[Undo]) -> None:

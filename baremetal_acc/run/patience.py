@@ -10,6 +10,7 @@ from baremetal_acc.decide.advance import Move, Patience, describe, ended, with_i
 from baremetal_acc.errors import (
     AccError,
     BmcAnswerInvalid,
+    BmcConflict,
     BmcError,
     BmcNotAuthorised,
     BmcRefused,
@@ -18,7 +19,7 @@ from baremetal_acc.errors import (
     BmcUnsupported,
     InventoryInUse,
 )
-from baremetal_acc.model.job import Action, Engage, Flash, ItemState, Job, Outcome, Program, Reset, Wait
+from baremetal_acc.model.job import Action, Engage, Flash, Item, ItemState, Job, Outcome, Program, Reset, Wait
 from baremetal_acc.run.tools import Tools
 
 LOG = logging.getLogger(__name__)
@@ -49,11 +50,20 @@ def not_performed(job: Job, position: int, exc: AccError, patience: Patience, no
     away = isinstance(exc, BmcUnreachable | BmcNotAuthorised | BmcAnswerInvalid) and job.opened
     limit = patience.claims if isinstance(exc, InventoryInUse) else patience.reset
     if repeats and (away or now - item.since <= limit) and now <= job.deadline:
+        if isinstance(item.action, Engage) and isinstance(exc, BmcRefused | BmcConflict):
+            return with_item(job, position, _rejected(item, exc, patience, now))
         return with_item(job, position, replace(item, message=str(exc)))
     if isinstance(exc, BmcShutOut):
         job = replace(job, reasons=tuple(dict.fromkeys((*job.reasons, str(exc)))))
     waited = f', waited for {(now - item.since).total_seconds():.0f} s' if exc.waiting_helps and now > item.since else ''
     return ended(job, position, ItemState.FAILED, now, f'{exc}{waited}')
+
+
+def _rejected(item: Item, exc: BmcError, patience: Patience, now: datetime) -> Item:
+    """A change of a lock that the BMC has rejected: it is sent again, after twice as long each time."""
+    again = now + patience.poll * 2**item.rejected
+    message = f'{exc}; sent again at {again:%H:%M:%S}Z' if item.rejected else str(exc)
+    return replace(item, rejected=item.rejected + 1, again=again, message=message)
 
 
 def _passes(action: Action, exc: AccError) -> bool:

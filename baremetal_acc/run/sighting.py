@@ -3,6 +3,7 @@
 """See what became of what a job has under way."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,6 +19,7 @@ from baremetal_acc.model.inventory import HostReading, PowerState, TaskReading, 
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, Reset, ResetPurpose, Stage
 from baremetal_acc.model.lock import ResetKind
 from baremetal_acc.model.ref import BmcName, Ref
+from baremetal_acc.planning import setting_changes
 from baremetal_acc.run.looking import Bmcs
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
     resets: dict[int, bool | None] = {}
     # What the job has given up may still run: then it keeps the BMC from everything else, as an update of others does.
     own_tasks = {i.task for i in job.items if i.task is not None and not i.state.ended} | stuck_tasks(job) | awaiting_tasks(job)
-    own_tasks |= {i.progress.task for i in job.items if i.progress is not None}
+    own_tasks |= {i.progress.task for i in job.items if i.progress is not None} | setting_changes.own(job)
     asked: dict[BmcName, tuple[TaskReading, ...] | None] = {}
     foreign: dict[BmcName, int] = {}
     foreign_writes: dict[BmcName, Ref] = {}
@@ -55,7 +57,25 @@ def sight_of(job: Job, bmcs: Bmcs, now: datetime, patience: Patience) -> Sight:
                 resets[position] = None if seen is None else seen.power is PowerState.OFF
             else:
                 resets[position] = _reset_came(item, action, bmcs)
-    return Sight(writes=writes, resets=resets, foreign=foreign, hosts=hosts, foreign_writes=foreign_writes)
+    return Sight(
+        writes=writes,
+        resets=resets,
+        foreign=foreign,
+        hosts=hosts,
+        foreign_writes=foreign_writes,
+        changes=_tasks(setting_changes.tasks(job), bmcs),
+    )
+
+
+def _tasks(refs: Iterable[Ref], bmcs: Bmcs) -> dict[Ref, TaskReading]:
+    """Those of some tasks that can be read."""
+    found = {}
+    for ref in refs:
+        try:
+            found[ref] = bmcs[ref.bmc].task(ref)
+        except AccError as exc:
+            LOG.info('%s', exc)
+    return found
 
 
 def _hosts(job: Job, bmcs: Bmcs) -> dict[Ref, HostReading]:
@@ -92,7 +112,7 @@ def stuck_tasks(job: Job) -> set[Ref]:
 
 def awaiting_tasks(job: Job) -> set[Ref]:
     """Tasks of the job that go on only once the host is restarted."""
-    return {i.task for i in job.items if i.task is not None and i.follows}
+    return {i.task for i in job.items if i.task is not None and i.follows} | setting_changes.own(job)
 
 
 def _foreign(bmcs: Bmcs, name: BmcName, own: set[Ref]) -> tuple[TaskReading, ...] | None:

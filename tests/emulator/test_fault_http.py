@@ -158,6 +158,51 @@ def test_an_etag_that_is_wrong_lets_no_one_write_with_it(fast, client):
     assert 412 == bmc.patch(EROT, LOCK, headers={'If-Match': shown}).status_code
 
 
+def test_a_weak_etag_matches_nothing_or_its_strong_form(fast, client):
+    """As RFC 9110 has it for If-Match, and as some BMCs do."""
+    machine = fast('gpu-server')
+    bmc = client(machine.bmcs['host'])
+    rule = machine.fault('weak-etag', uri=EROT)
+    shown = bmc.call('GET', EROT).headers['ETag']
+    assert shown == bmc.call('GET', EROT).json()['@odata.etag']
+    assert shown.startswith('W/"')
+    for tag in (shown, shown[2:]):
+        assert 412 == bmc.patch(EROT, LOCK, headers={'If-Match': tag}).status_code
+    machine.clear_faults(rule)
+    machine.fault('weak-etag', uri=EROT, matches=True)
+    assert 412 == bmc.patch(EROT, LOCK, headers={'If-Match': shown}).status_code
+    assert 204 == bmc.patch(EROT, LOCK, headers={'If-Match': shown[2:]}).status_code
+
+
+def test_a_write_needs_a_condition_and_no_etag_is_shown(fast, client):
+    """428 without If-Match; any condition will do where nobody can know one."""
+    machine = fast('gpu-server')
+    bmc = client(machine.bmcs['host'])
+    machine.fault('precondition-required', uri=EROT, hides=True)
+    seen = bmc.call('GET', EROT)
+    assert ('ETag' in seen.headers, '@odata.etag' in seen.json()) == (False, False)
+    assert 428 == bmc.patch(EROT, LOCK).status_code
+    assert 204 == bmc.patch(EROT, LOCK, headers={'If-Match': '*'}).status_code
+
+
+@pytest.mark.parametrize(('monitor', 'statuses'), [(True, (202, 204)), (False, (404, 404))])
+def test_a_change_is_accepted_and_carried_out_later(fast, client, monitor, statuses):
+    """Until then the lock is open, and no other change is taken."""
+    machine = fast('gpu-server')
+    bmc = client(machine.bmcs['host'])
+    rule = machine.fault('patch-later', seconds=0.5, monitor=monitor)
+    accepted = bmc.patch(EROT, LOCK)
+    assert 202 == accepted.status_code
+    assert statuses[0] == bmc.call('GET', accepted.headers['Location']).status_code
+    assert 400 == bmc.patch(EROT, LOCK).status_code
+    assert bmc.call('GET', EROT).json()['Oem']['Nvidia']['InbandUpdatePolicyEnabled']
+    time.sleep(0.6)
+    assert not bmc.call('GET', EROT).json()['Oem']['Nvidia']['InbandUpdatePolicyEnabled']
+    assert statuses[1] == bmc.call('GET', accepted.headers['Location']).status_code
+    machine.clear_faults(rule)
+    assert 204 == bmc.patch(EROT, LOCK).status_code
+
+
 def test_the_bmc_restarts_in_the_middle_of_an_update(fast, client, gpu_image, wait):
     """Silent, then back without the task; the firmware is as it was; the other BMC answers all the time."""
     machine = fast('acc-server', flash_seconds=0.3, bmc_reset_seconds=0.3)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from baremetal_acc.bmc.api import BmcAddress, Document, Look
+from baremetal_acc.bmc.api import Accepted, BmcAddress, Document, Look
 from baremetal_acc.emulator.clock import Clock
 from baremetal_acc.emulator.distort import other_unit
 from baremetal_acc.emulator.hw import build
@@ -288,6 +288,8 @@ class Reader:
 
     def __init__(self, site: Site, name: BmcName, session: str) -> None:
         self.site, self.name, self.session = site, name, session
+        self.accepted: list[Accepted] = []
+        self.unconditional: list[Ref] = []
         self._read: dict[str, Document] = {}
 
     def get(self, uri: str) -> Document:

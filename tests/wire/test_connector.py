@@ -111,18 +111,6 @@ def test_a_bmc_that_wants_longer_than_our_patience_is_busy(bmc: Any, reply: Call
     assert [] == bmc.slept
 
 
-def test_412_is_a_conflict_and_if_match_is_never_dropped(bmc: Any, reply: Callable[..., Any]) -> None:
-    """sushy sends again without If-Match; we do not, and a weak tag stays as it was given."""
-    bmc.etags[SYSTEM] = 'W/"abc"'
-    bmc.replies['PATCH', SYSTEM] = reply(412)
-    with bmc.connect() as connection:
-        writer = connection.writer()
-        with pytest.raises(BmcConflict) as caught:
-            writer.patch(writer.fresh(SYSTEM), {'AssetTag': 'x'})
-    assert ['W/"abc"'] == [r.headers.get('If-Match') for r in bmc.requests if r.method == 'PATCH']
-    assert caught.value.waiting_helps
-
-
 def test_a_resource_without_an_etag_is_written_without_if_match(bmc: Any) -> None:
     """Nothing is invented, and no further request looks for one."""
     with bmc.connect() as connection:

@@ -202,7 +202,7 @@ def test_write_protected_is_written_with_the_etag_that_was_read(bmc: Any, verb: 
     assert [(f'{ITEMS}/GPU', '"7"')] == [(r.path_url, r.headers['If-Match']) for r in bmc.requests if r.method == 'PATCH']
 
 
-@pytest.mark.parametrize(('code', 'error'), [(412, BmcConflict), (400, BmcRefused), (405, BmcRefused)])
+@pytest.mark.parametrize(('code', 'error'), [(409, BmcRefused), (400, BmcRefused), (405, BmcRefused)])
 def test_a_refused_engagement_is_an_error(bmc: Any, reply: Callable[..., Any], code: int, error: type[Exception]) -> None:
     """It is sent once."""
     _machine(bmc)

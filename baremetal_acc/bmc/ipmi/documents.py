@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Iterable, Mapping
 
-from baremetal_acc.bmc.api import BmcAddress, Document, JsonObject
+from baremetal_acc.bmc.api import Accepted, BmcAddress, Document, JsonObject
 from baremetal_acc.bmc.ipmi import firewall, masks, resource
 from baremetal_acc.bmc.ipmi.session import Sessions
 from baremetal_acc.bmc.ipmi.wire import Raw
@@ -65,6 +65,8 @@ class IpmiWriter:
     def __init__(self, address: BmcAddress, raw: Sessions) -> None:
         self.name: BmcName = address.name
         self.session = f'{address.name}-{secrets.token_hex(6)}'
+        self.accepted: list[Accepted] = []
+        self.unconditional: list[Ref] = []
         self._label = address.label
         self._raw = raw
 

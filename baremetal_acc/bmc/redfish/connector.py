@@ -98,6 +98,10 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 
 _READS = frozenset({'GET', 'HEAD'})
 _MAY_PASS = frozenset({429, 500, 502, 503, 504})
+_PRECONDITIONS = frozenset({HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED})
+_PRECONDITION_IDS = frozenset({'PreconditionFailed', 'PreconditionRequired'})
+"""Source: RFC 9110, section 15.5.13; RFC 6585, section 3; DSP8011, Base registry."""
+
 _BUSY_IDS = frozenset({'ServiceTemporarilyUnavailable', 'UpdateInProgress', 'SessionLimitExceeded', 'ResourceInUse'})
 
 
@@ -579,8 +583,10 @@ class Connector(sushy.connector.Connector):
             error = self.not_authorised(answer.url, f'not logged in (HTTP 401){text}')
         elif status == HTTPStatus.FORBIDDEN:
             error = self.not_authorised(answer.url, f'not allowed (HTTP 403){text}')
-        elif status == HTTPStatus.PRECONDITION_FAILED:
-            error = BmcConflict(bmc=self.label, uri=answer.url, what=f'it changed since it was read (HTTP 412){text}')
+        elif status in _PRECONDITIONS or words.ids & _PRECONDITION_IDS:
+            error = BmcConflict(
+                bmc=self.label, uri=answer.url, what=f'the condition of the write was refused (HTTP {status}){text}'
+            )
         elif status in (429, 503) or (status in (400, 409, 423, 500) and words.ids & _BUSY_IDS):
             error = BmcBusy(bmc=self.label, uri=answer.url, what=f'busy, {_soon(answer)} (HTTP {status}){text}')
         else:

@@ -27,8 +27,9 @@ from baremetal_acc.bmc.redfish.device import Device, functions_of, own_version
 from baremetal_acc.bmc.redfish.habits import Habits, Pace, Remembered
 from baremetal_acc.bmc.redfish.login import Login
 from baremetal_acc.bmc.redfish.parse import View, component, power_state
-from baremetal_acc.bmc.redfish.reader import Reader, Writer, fresh, members
+from baremetal_acc.bmc.redfish.reader import Reader, fresh, members
 from baremetal_acc.bmc.redfish.walk import MAX_TASKS, ROOT, Tree, Walk
+from baremetal_acc.bmc.redfish.writer import Writer
 from baremetal_acc.bmc.retry import Patience
 from baremetal_acc.errors import BmcAnswerInvalid, BmcBusy, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.accelerator import Accelerator, IdentitySource

@@ -485,38 +485,6 @@ def _may_be_unchanged(document: Document) -> bool:
     return kind in UNCHANGED or (kind.endswith('Collection') and all(len(m) == 1 for m in members(document.body)))
 
 
-class Writer:
-    """Writes to one BMC, each once."""
-
-    def __init__(self, connector: Connector, name: BmcName, session: str) -> None:
-        self.session = session
-        self.name = name
-        self._connector = connector
-
-    def fresh(self, uri: str) -> Document:
-        """Read a resource now.
-
-        :raises BmcError: the read failed.
-        """
-        return fresh(self._connector, self.name, uri)
-
-    def patch(self, document: Document, body: JsonObject) -> None:
-        """PATCH the resource of a document that was judged, with its ETag as If-Match. 200, 202 and 204 are all just answers.
-
-        :raises BmcConflict: it changed since.
-        :raises BmcError: anything else.
-        """
-        headers = {'If-Match': document.etag} if document.etag is not None else {}
-        self._connector.send('PATCH', document.ref.uri, body=dict(body), headers=headers)
-
-    def post(self, uri: str, body: JsonObject) -> None:
-        """POST an action that has no task.
-
-        :raises BmcError: it was not accepted.
-        """
-        self._connector.send('POST', uri, body=dict(body))
-
-
 def fresh(connector: Connector, name: BmcName, uri: str) -> Document:
     """Read a resource now, past everything remembered.
 

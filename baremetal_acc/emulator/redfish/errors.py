@@ -63,6 +63,7 @@ BASE_MESSAGES: Mapping[str, tuple[str, int, str, str]] = {
     'InsufficientPrivilege': ('The account may not do this.', 0, 'Critical', 'Use an account with more rights.'),
     'ResourceAtUriUnauthorized': ('Access to %1 was refused: %2.', 2, 'Critical', 'Log in with a valid account.'),
     'PreconditionFailed': ('The ETag does not match: the resource has changed.', 0, 'Critical', 'Read the resource again.'),
+    'PreconditionRequired': ('A write needs a condition: If-Match.', 0, 'Critical', 'Send the ETag of the resource.'),
     'PayloadTooLarge': ('The body of the request is too large.', 0, 'Critical', 'Send less.'),
     'QueryNotSupported': ('A query parameter is not supported.', 0, 'Warning', 'Leave the query parameter out.'),
     'QueryParameterValueFormatError': (

@@ -119,6 +119,8 @@ class Mechanism:
 class Reader:
     session: str
     name: str = HOST
+    accepted: tuple = ()
+    unconditional: tuple = ()
 
     def peek(self, uri):
         return None

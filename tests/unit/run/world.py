@@ -389,6 +389,8 @@ def _next(queue: deque) -> str:
 
 
 class Reader:
+    accepted = unconditional = ()
+
     def __init__(self, session: str, name: BmcName) -> None:
         self.session, self.name = session, name
 

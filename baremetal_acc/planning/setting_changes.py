@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Follow a change of a lock that the BMC has accepted and carries out later, until the lock shows it.
+
+The task comes first, where the BMC names one. When it has ended, or is gone, the lock is read until it shows the change, for as
+long as a device may take to show what has been done to it. Until then the BMC is sent no other change of a lock: it may refuse
+a second one.
+
+Source: DSP0266, section "Asynchronous operations".
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from baremetal_acc.decide.advance import Patience, ended, with_item
+from baremetal_acc.model.inventory import Inventory, TaskReading, TaskState
+from baremetal_acc.model.job import Engage, Item, ItemState, Job, Release
+from baremetal_acc.model.lock import LockReading, LockState, Scope
+from baremetal_acc.model.ref import BmcName, Ref
+
+_CLOSED = frozenset({LockState.LOCKED_VERIFIED, LockState.LOCKED_REPORTED, LockState.PENDING_RESET})
+
+
+def busy(job: Job) -> frozenset[BmcName]:
+    """The BMCs that still carry out a change of a lock."""
+    return frozenset(action.ref.bmc for _, _, action in _under_way(job))
+
+
+def tasks(job: Job) -> tuple[Ref, ...]:
+    """The tasks to be read."""
+    return tuple(dict.fromkeys(item.task for _, item, _ in _under_way(job) if item.task is not None))
+
+
+def own(job: Job) -> frozenset[Ref]:
+    """Every task by which a BMC has carried out a change of a lock for the job, or does."""
+    return frozenset(i.task for i in job.items if isinstance(i.action, Engage | Release) and i.task is not None)
+
+
+def reads_back(job: Job) -> bool:
+    """Whether the locks have to be read, as the task for a change of one has ended."""
+    return any(item.follows is False for _, item, _ in _under_way(job))
+
+
+def seen(job: Job, found: Mapping[Ref, TaskReading], now: datetime, patience: Patience) -> Job:
+    """The job after the tasks of its changes were read.
+
+    A task that waits for a restart ends the wait: the change is pending then, as the lock itself says. One that claims to run
+    for longer than a reset of the BMC takes is followed no more, and the lock is read.
+
+    :param found: one that could not be read is missing.
+    """
+    for position, item, _ in _under_way(job):
+        if not item.follows:
+            continue
+        task = None if item.task is None else found.get(item.task)
+        told = item if task is None else replace(item, message=task.message or task.raw, percent=task.percent)
+        if task is not None and task.state is TaskState.FAILED:
+            job = ended(
+                job, position, ItemState.FAILED, now, f'the BMC says that the change failed ({task.message or task.raw})'
+            )
+        elif task is not None and task.awaits_restart:
+            job = ended(job, position, ItemState.DONE, now, 'the BMC carries it out with a restart')
+        elif (task is not None and task.state is not TaskState.ACTIVE) or now - item.since > patience.reset:
+            job = with_item(job, position, replace(told, follows=False, since=now))
+        else:
+            job = with_item(job, position, told)
+    return job
+
+
+def read_back(job: Job, inventory: Inventory, now: datetime, patience: Patience) -> Job:
+    """The job after the locks were read whose changes the BMC has carried out, as far as its tasks say."""
+    for position, item, action in _under_way(job):
+        if item.follows:
+            continue
+        reading = _reading(action, inventory)
+        if reading is not None and _shows(item, action, reading):
+            job = ended(job, position, ItemState.DONE, now)
+        elif now - item.since > patience.settle or now > job.deadline + patience.settle:
+            shown = 'the lock is not shown' if reading is None else f'the lock is {reading.state}'
+            why = f'the BMC has accepted the change, and {shown} after {patience.settle}'
+            job = ended(job, position, ItemState.FAILED, now, why)
+        else:
+            job = with_item(job, position, replace(item, message='accepted by the BMC; waiting for the lock to show it'))
+    return job
+
+
+def _under_way(job: Job) -> Iterator[tuple[int, Item, Engage | Release]]:
+    for position, item in enumerate(job.items):
+        if item.state is ItemState.RUNNING and isinstance(item.action, Engage | Release):
+            yield position, item, item.action
+
+
+def _reading(action: Engage | Release, inventory: Inventory) -> LockReading | None:
+    """The present reading of the place that an action is for; of a lock of a whole machine, by any card that shows it."""
+    wanted = (action.mechanism, action.ref, action.field)
+    cards = (a for a in inventory.accelerators if action.scope is Scope.BMC or a.id == action.accelerator)
+    return next((r for a in cards for r in a.locks if r.place == wanted), None)
+
+
+def _shows(item: Item, action: Engage | Release, reading: LockReading) -> bool:
+    """The lock shows the change: it is as it was asked to be, or not what it was before. Which it is, others judge."""
+    asked = reading.state in _CLOSED if isinstance(action, Engage) else reading.state is LockState.UNLOCKED
+    return asked or (reading.value is not None and reading.value != item.before)

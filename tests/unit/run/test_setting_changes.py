@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of locks that a BMC accepts and carries out later, and changes that it rejects."""
+
+import itertools
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from baremetal_acc.bmc.api import Accepted
+from baremetal_acc.decide.plan import Part
+from baremetal_acc.errors import BmcConflict, BmcRefused
+from baremetal_acc.model.inventory import TaskReading, TaskState
+from baremetal_acc.model.job import Done, Engage, Failed, ItemState, Release
+from baremetal_acc.model.ref import HOST, Ref
+from tests.unit.decide import values as v
+from tests.unit.run.bench import Bench, Connection, Machine, Mechanism, Reader
+
+LOCK = frozenset({Part.LOCK})
+MONITOR = Ref(bmc=HOST, uri='/redfish/v1/TaskService/TaskMonitors/p')
+
+
+class LaterLock(Mechanism):
+    """A lock whose change is accepted, and carried out when so many seconds have passed.
+
+    :ivar task_ends: how its task ends; None where the BMC names none.
+    :ivar task_takes: seconds until its task ends, or is gone.
+    """
+
+    def __init__(self, bench, seconds, task_ends=TaskState.SUCCEEDED, task_takes=None):
+        super().__init__(bench.machine)
+        self.bench, self.seconds, self.task_ends = bench, seconds, task_ends
+        self.task_takes = seconds if task_takes is None else task_takes
+        self.due, self.wanted, self.begun, self.refused = None, None, None, 0
+
+    def read(self, accelerator, readers, now):
+        self._settle()
+        return super().read(accelerator, readers, now)
+
+    def _settle(self):
+        if self.due is not None and self.bench.now >= self.due:
+            self.machine.closed, self.due = self.wanted, None
+
+    def _accept(self, writer, closed):
+        self._settle()
+        if self.due is not None:
+            self.refused += 1
+            raise BmcRefused(bmc='host', what='a task is being processed', status=400)
+        self.begun, self.wanted = self.bench.now, closed
+        self.due = self.bench.now + timedelta(seconds=self.seconds)
+        writer.accepted.append(Accepted(ref=MONITOR, task=None if self.task_ends is None else MONITOR))
+
+    def engage(self, writer, reading):
+        self.machine.log.append('engage')
+        self._accept(writer, True)
+
+    def release(self, writer, reading):
+        self.machine.log.append('release')
+        self._accept(writer, False)
+
+    def task(self, ref):
+        if self.bench.now - self.begun < timedelta(seconds=self.task_takes):
+            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='HTTP 202', opaque=True)
+        return TaskReading(ref=ref, state=self.task_ends, raw='ended', message='as the BMC says', opaque=True)
+
+
+def later(seconds, machine=None, **how):
+    """A bench whose lock is changed later."""
+    bench = Bench(machine=machine or Machine(version=v.NEW))
+    lock = LaterLock(bench, seconds, **how)
+
+    class Connected(Connection):
+        def writer(self):
+            found = Reader(self.session)
+            found.accepted, found.unconditional = [], []
+            return found
+
+        def task(self, ref):
+            return lock.task(ref) if ref == MONITOR else super().task(ref)
+
+    bench.tools = replace(bench.tools, mechanisms=(lock,), connect=lambda address: Connected(bench.machine))
+    return bench, lock
+
+
+def locks(job):
+    return [i.state for i in job.items if isinstance(i.action, Engage | Release)]
+
+
+@pytest.mark.parametrize('how', [{}, {'task_ends': TaskState.GONE, 'task_takes': 0}, {'task_ends': None}])
+def test_a_lock_counts_as_closed_when_it_shows_that_and_is_written_once(how):
+    """By its task, by a monitor that is gone at once, and without any task."""
+    bench, lock = later(40, **how)
+    _, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Done)
+    assert 1 == bench.machine.log.count('engage')
+    assert 0 == lock.refused
+
+
+def test_a_task_is_followed_for_longer_than_a_device_may_take_to_settle():
+    """The time to settle begins when the task has ended."""
+    bench, _ = later(200)
+    _, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Done)
+    assert 1 == bench.machine.log.count('engage')
+
+
+def test_what_is_never_carried_out_fails_with_that_reason():
+    """The task ends well, and the lock stays open for longer than anything takes to show itself."""
+    bench, _ = later(10_000, task_takes=10)
+    job, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Failed)
+    assert [ItemState.FAILED] == locks(job)
+    assert ['the BMC has accepted the change, and the lock is unlocked after 0:01:00'] == [i.message for i in job.items]
+    assert 1 == bench.machine.log.count('engage')
+
+
+def test_a_task_that_fails_says_why():
+    """Nothing is sent again."""
+    bench, _ = later(10_000, task_ends=TaskState.FAILED, task_takes=10)
+    job, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Failed)
+    assert ['the BMC says that the change failed (as the BMC says)'] == [
+        i.message for i in job.items if isinstance(i.action, Engage)
+    ]
+    assert 1 == bench.machine.log.count('engage')
+
+
+def test_nothing_is_written_before_the_lock_is_open():
+    """The image is sent when the lock shows that it is open, and not when the BMC has accepted that."""
+    bench, lock = later(30, machine=Machine(protects_all=True, closed=True))
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Done)
+    pushes = [line for line in bench.machine.log if line.startswith('push')]
+    assert [f'push {bench.image.name} off open'] == pushes
+    assert ['release', pushes[0], 'engage'] == [
+        line for line in bench.machine.log if line in ('release', 'engage') or line.startswith('push')
+    ]
+    assert 0 == lock.refused
+
+
+def test_a_release_that_is_never_carried_out_ends_the_job_before_anything_is_written():
+    """And the lock is not touched again but to close it."""
+    bench, _ = later(10_000, machine=Machine(protects_all=True, closed=True), task_takes=10)
+    _, outcome = bench.run(bench.job(hold=True))
+    assert isinstance(outcome, Failed)
+    assert any('the BMC has accepted the change, and the lock is locked' in reason for reason in outcome.reasons)
+    assert not any(line.startswith('push') for line in bench.machine.log)
+
+
+@pytest.mark.parametrize('error', [BmcRefused(bmc='host', what='no', status=400), BmcConflict(bmc='host', what='changed')])
+def test_a_rejected_change_is_sent_again_after_twice_as_long_each_time(error):
+    """And not at every poll: 5 s, 10 s, 20 s and so on, for as long as a BMC may take to come to itself."""
+    sent = []
+
+    class Refuses(Mechanism):
+        def engage(self, writer, reading):
+            sent.append(bench.now)
+            raise error
+
+    bench = Bench(machine=Machine(version=v.NEW))
+    bench.tools = replace(bench.tools, mechanisms=(Refuses(bench.machine),))
+    _, outcome = bench.run(bench.job(parts=LOCK))
+    assert isinstance(outcome, Failed)
+    waited = [(b - a).total_seconds() for a, b in itertools.pairwise(sent)]
+    assert 6 == len(waited)
+    assert all(5 * 2**n <= seconds <= 5 * 2**n + 6 for n, seconds in enumerate(waited)), waited

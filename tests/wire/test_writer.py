@@ -1,0 +1,172 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""Write settings on the condition that nothing has changed, at BMCs whose ETags are not what RFC 9110 asks for."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from baremetal_acc.bmc.api import Accepted
+from baremetal_acc.errors import BmcConflict, BmcRefused
+from baremetal_acc.model.ref import HOST, Ref
+
+SYSTEM = '/redfish/v1/Systems/1'
+REF = Ref(bmc=HOST, uri=SYSTEM)
+MONITOR = '/redfish/v1/TaskService/TaskMonitors/7'
+
+
+def _takes(bmc: Any, accepted: Callable[[str | None], int]) -> None:
+    """A PATCH is answered by what its If-Match is."""
+
+    def reply(request: Any, context: Any) -> str:
+        context.status_code = accepted(request.headers.get('If-Match'))
+        return ''
+
+    bmc.replies['PATCH', SYSTEM] = reply
+
+
+def _written(bmc: Any, meanwhile: Callable[[], object] = lambda: None) -> Any:
+    with bmc.connect() as connection:
+        writer = connection.writer()
+        document = writer.fresh(SYSTEM)
+        meanwhile()
+        writer.patch(document, {'AssetTag': 'x'})
+        return writer
+
+
+def _conditions(bmc: Any) -> Iterable[str | None]:
+    return [r.headers.get('If-Match') for r in bmc.requests if r.method == 'PATCH']
+
+
+@pytest.mark.parametrize(
+    ('tag', 'takes', 'sent'),
+    [
+        ('"a"', {'"a"'}, ['"a"']),
+        ('W/"a"', {'W/"a"'}, ['W/"a"']),
+        ('W/"a"', {'"a"'}, ['W/"a"', '"a"']),
+        ('W/"a"', {None}, ['W/"a"', '"a"', None]),
+        ('"a"', {None}, ['"a"', None]),
+        ('"a"', {'*'}, ['"a"', None, '*']),
+        ('a', {'a'}, ['a']),
+        ('a', {None}, ['a', None]),
+        (None, {None}, [None]),
+        (None, {'*'}, [None, '*']),
+    ],
+)
+def test_a_condition_that_the_bmc_cannot_honour_is_left_out_in_the_end(
+    bmc: Any, tag: str | None, takes: set[str | None], sent: list[str | None]
+) -> None:
+    """Once a second read has shown that nothing has changed; a condition that it can honour comes first."""
+    if tag is not None:
+        bmc.etags[SYSTEM] = tag
+    _takes(bmc, lambda given: 204 if given in takes else 428 if given is None else 412)
+    writer = _written(bmc)
+    assert sent == _conditions(bmc)
+    assert [REF] * (tag != sent[-1]) * (sent[-1] in (None, '*')) == writer.unconditional
+    assert (1 if len(sent) == 1 else 2) == bmc.count('GET', SYSTEM)
+
+
+def test_what_is_no_etag_and_is_refused_as_a_bad_request_is_left_out(bmc: Any) -> None:
+    """The BMC cannot read what it shows."""
+    bmc.etags[SYSTEM] = 'no-quotes'
+    _takes(bmc, lambda given: 204 if given is None else 400)
+    assert [REF] == _written(bmc).unconditional
+    assert ['no-quotes', None] == _conditions(bmc)
+
+
+def test_a_bad_request_with_an_etag_is_that_and_nothing_else(bmc: Any) -> None:
+    """The condition can be read: what is wrong is the write, which is sent once."""
+    bmc.etags[SYSTEM] = '"1"'
+    _takes(bmc, lambda given: 400)
+    with pytest.raises(BmcRefused):
+        _written(bmc)
+    assert ['"1"'] == _conditions(bmc)
+
+
+def test_an_etag_that_no_header_can_hold_is_not_sent(bmc: Any) -> None:
+    """It came in the body: nothing else of the request is made of it."""
+    bmc.tree[SYSTEM]['@odata.etag'] = '"a"\r\nX-Evil: 1'
+    writer = _written(bmc)
+    assert [None] == _conditions(bmc)
+    assert [REF] == writer.unconditional
+
+
+def test_the_etag_of_the_body_is_tried_where_that_of_the_header_is_refused(bmc: Any) -> None:
+    """BMCs show two that differ."""
+    bmc.etags[SYSTEM] = '"of the header"'
+    bmc.tree[SYSTEM]['@odata.etag'] = '"of the body"'
+    _takes(bmc, lambda given: 204 if given == '"of the body"' else 412)
+    assert [] == _written(bmc).unconditional
+
+
+def test_a_new_etag_is_the_condition_where_something_else_has_changed(bmc: Any) -> None:
+    """What is to be written is as it was judged: the write is sent on the condition of the second read."""
+    bmc.etags[SYSTEM] = '"1"'
+
+    def meanwhile() -> None:
+        bmc.etags[SYSTEM] = '"2"'
+        bmc.tree[SYSTEM]['PowerState'] = 'Off'
+
+    _takes(bmc, lambda given: 204 if given == '"2"' else 412)
+    writer = _written(bmc, meanwhile)
+    assert ['"1"', '"2"'] == _conditions(bmc)
+    assert [] == writer.unconditional
+
+
+def test_what_has_changed_is_not_written(bmc: Any) -> None:
+    """Somebody else has written it: that is said, and nothing is sent with another condition."""
+    bmc.etags[SYSTEM] = '"1"'
+
+    def meanwhile() -> None:
+        bmc.etags[SYSTEM] = '"2"'
+        bmc.tree[SYSTEM]['AssetTag'] = 'of somebody else'
+
+    _takes(bmc, lambda given: 204 if given == bmc.etags[SYSTEM] else 412)
+    with pytest.raises(BmcConflict, match='has changed since it was read') as caught:
+        _written(bmc, meanwhile)
+    assert ['"1"'] == _conditions(bmc)
+    assert caught.value.waiting_helps
+
+
+@pytest.mark.parametrize('code', [412, 428])
+def test_a_bmc_that_takes_no_condition_at_all_has_refused_the_write(bmc: Any, code: int) -> None:
+    """Waiting does not help, and nobody is told that it changed."""
+    bmc.etags[SYSTEM] = 'W/"1"'
+    _takes(bmc, lambda given: code)
+    with pytest.raises(BmcRefused, match='every ETag that it shows') as caught:
+        _written(bmc)
+    assert ['W/"1"', '"1"', None, '*'] == _conditions(bmc)
+    assert not caught.value.waiting_helps
+    assert 'changed' not in str(caught.value)
+
+
+def test_a_message_names_the_condition_whatever_the_status(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Base.PreconditionFailed with HTTP 400."""
+    bmc.etags[SYSTEM] = '"1"'
+    info = [{'MessageId': 'Base.1.8.PreconditionFailed'}]
+    bmc.replies['PATCH', SYSTEM] = [reply(400, {'error': {'@Message.ExtendedInfo': info}}), reply(204)]
+    _written(bmc)
+    assert ['"1"', None] == _conditions(bmc)
+
+
+def test_what_is_accepted_only_is_told_with_its_task(bmc: Any, reply: Callable[..., Any]) -> None:
+    """202 with a monitor, and 202 with nothing at all."""
+    bmc.replies['PATCH', SYSTEM] = [reply(202, Location=MONITOR), reply(202)]
+    assert [Accepted(ref=REF, task=Ref(bmc=HOST, uri=MONITOR))] == _written(bmc).accepted
+    assert [Accepted(ref=REF)] == _written(bmc).accepted
+
+
+@pytest.mark.parametrize('code', [200, 201, 204])
+def test_what_is_done_is_not_followed(bmc: Any, reply: Callable[..., Any], code: int) -> None:
+    """Whether it took effect is seen by reading."""
+    bmc.replies['PATCH', SYSTEM] = reply(code, {'@odata.id': SYSTEM})
+    assert [] == _written(bmc).accepted
+
+
+def test_a_task_that_has_ended_well_in_the_answer_itself_is_not_followed(bmc: Any, reply: Callable[..., Any]) -> None:
+    """Its body is the Task, Completed."""
+    body = {'@odata.id': '/redfish/v1/TaskService/Tasks/1', '@odata.type': '#Task.v1_7_4.Task', 'TaskState': 'Completed'}
+    bmc.replies['PATCH', SYSTEM] = reply(202, json.dumps(body))
+    assert [] == _written(bmc).accepted
