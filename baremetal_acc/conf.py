@@ -17,6 +17,11 @@ GROUP = 'baremetal_acc'
 
 DEMAND_GROUP = 'baremetal_acc_demand'
 
+API_TIMEOUT_SECONDS = 60
+"""How long the command line waits for an answer of placement, Ironic or Keystone, where the option ``timeout`` of their group
+says nothing. keystoneauth waits for ever: where connections outlive the server behind them, no answer ever comes.
+"""
+
 IRONIC_GROUP = 'ironic'
 
 OF_IRONIC = frozenset({
@@ -424,5 +429,7 @@ def _reaching(service_type: str) -> list[cfg.Opt]:
     adapter = loading.get_adapter_conf_options(include_deprecated=False)
     cfg.set_defaults(adapter, service_type=service_type)
     password = loading.get_auth_plugin_conf_options(loading.get_plugin_loader('password'))
-    found = (*loading.get_auth_common_conf_options(), *loading.get_session_conf_options(), *adapter, *password)
+    session = loading.get_session_conf_options()
+    cfg.set_defaults(session, timeout=API_TIMEOUT_SECONDS)
+    found = (*loading.get_auth_common_conf_options(), *session, *adapter, *password)
     return sorted({option.name: option for option in found}.values(), key=lambda option: option.name)

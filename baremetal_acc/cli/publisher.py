@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from oslo_config import cfg
 
 from baremetal_acc.cli import text
+from baremetal_acc.conf import API_TIMEOUT_SECONDS
 from baremetal_acc.decide import providers
 from baremetal_acc.decide.offer import Supply
 from baremetal_acc.errors import DocumentError, PlacementError, PlacementUnreachable, UsageError
@@ -152,6 +153,7 @@ def _register(conf: cfg.ConfigOpts) -> None:
     loading.register_session_conf_options(conf, GROUP)
     loading.register_adapter_conf_options(conf, GROUP)
     conf.set_default('service_type', GROUP, group=GROUP)
+    conf.set_default('timeout', API_TIMEOUT_SECONDS, group=GROUP)
 
 
 __all__ = ['NodePlacement', 'PlacementError', 'client', 'configured', 'connect', 'plan', 'publish']

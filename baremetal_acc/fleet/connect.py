@@ -10,6 +10,7 @@ from openstack import connection
 from openstack import exceptions as sdk
 from oslo_config import cfg
 
+from baremetal_acc.conf import API_TIMEOUT_SECONDS
 from baremetal_acc.conf import IRONIC_GROUP as GROUP
 from baremetal_acc.errors import DocumentError, UsageError
 from baremetal_acc.fleet.ironic import Ironic
@@ -40,6 +41,7 @@ def connect(conf: cfg.ConfigOpts) -> Ironic:
     loading.register_session_conf_options(conf, GROUP)
     loading.register_adapter_conf_options(conf, GROUP)
     conf.set_default('service_type', SERVICE, group=GROUP)
+    conf.set_default('timeout', API_TIMEOUT_SECONDS, group=GROUP)
     if not (conf[GROUP].auth_type or conf[GROUP].auth_section):
         raise UsageError(
             argument=f'[{GROUP}] auth_type',
