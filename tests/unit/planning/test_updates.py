@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An update that a BMC shows, and that it did not show before, was somebody else's, unless we have written to that BMC."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
-from baremetal_acc.model.custody import NO_CUSTODY, Custody
+from baremetal_acc.model.custody import NO_CUSTODY, Custody, KnownUpdates
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.planning import updates
 from tests.unit.decide import values as v
@@ -80,3 +81,31 @@ def test_what_is_forgotten_before_we_write_is_learnt_by_the_next_reading():
     assert updates.new(kept, shown(task(1), task(2))) is None
     assert v.ref('Tasks/3') == updates.new(kept, shown(task(3)))
     assert updates.new(kept, replace(shown(task(7)), name='dpu')) is None
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch):
+    """We run in a time zone of our own, which is not UTC."""
+    monkeypatch.setenv('TZ', 'XYZ-03:00')
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures('elsewhere')
+@pytest.mark.parametrize(
+    ('mark', 'ended'),
+    [
+        ('75010d28', task(1)),
+        ('75010d28', task(1, '2026-11-26T17:30:00+05:30')),
+        ('6b2e5a62', task(2, None)),
+        ('6b2e5a62', task(2, 'TIME_NA')),
+        ('6b2e5a62', task(2, '2026-11-26T12:00:00')),
+    ],
+)
+def test_what_the_last_release_has_stored_is_known(mark, ended):
+    """Else each update of before would be somebody else's, and break the custody of every card. Wherever we run."""
+    stored = Custody(updates=(KnownUpdates(bmc=v.SYSTEM.bmc, marks=(mark,)),))
+    assert updates.new(stored, shown(ended)) is None
+    assert stored == updates.learnt(NO_CUSTODY, shown(ended))
