@@ -141,6 +141,27 @@ def test_what_covers_an_interval(before, after, expected):
     assert expected == judged(before, after)
 
 
+@pytest.mark.parametrize(('ended', 'expected'), [(10, POLLED), (10.001, BreakCause.HOST_UNSEEN)])
+def test_the_time_between_two_readings_of_a_power_ends_with_the_later_reading(ended, expected):
+    """When the power was read of the time that a reading takes nobody knows. Nobody takes it for granted that it was early."""
+    before, after = card(0, OFF, closed=False), card(5, OFF, closed=False)
+    assert expected == judged(before, after, by=at(ended))
+    whole = read(begun(before), after, by=at(ended))
+    hosts = {v.SYSTEM: HostReading(power=OFF)}
+    alone = custody.polled(begun(before), hosts, at(5), CONDITIONS, opened=frozenset(), by=at(ended))
+    for kept in (whole, alone):
+        cause = chain(kept).broken and chain(kept).broken.cause
+        assert cause == (expected if isinstance(expected, BreakCause) else None)
+
+
+def test_how_long_nobody_may_look_is_the_operators():
+    """Of a host that starts faster than others, or slower."""
+    before, after = card(0, OFF, closed=False), card(15, OFF, closed=False)
+    slow, fast = (Conditions(blind_limit=timedelta(seconds=seconds)) for seconds in (15, 14))
+    assert Cover.HOST_OFF is custody.between(before, after, slow).cover
+    assert BreakCause.HOST_UNSEEN is custody.between(before, after, fast).cause
+
+
 def test_only_the_operators_ramdisk_may_run_beside_an_open_card():
     """And what reads closed at both ends is locked all the same."""
     assert (Cover.RAMDISK, Strength.POLLED) == judged(card(0, ON, closed=False), card(99, ON, closed=False), ramdisk=True)
@@ -161,6 +182,8 @@ def test_only_the_operators_ramdisk_may_run_beside_an_open_card():
         ({'restart_cause': 'a'}, {'restart_cause': 'b'}, BreakCause.HOST_RAN),
         ({'restart_cause': 'a'}, {}, Strength.POLLED),
         ({'power_event': frozenset()}, {'power_event': frozenset({PowerEvent.MAINS_LOST})}, BreakCause.HOST_RAN),
+        ({'power_event': frozenset()}, {}, Strength.POLLED),
+        ({}, {'power_event': frozenset()}, Strength.POLLED),
     ],
 )
 def test_a_host_that_was_reset_may_have_booted_something_else_than_the_ramdisk(then, now, expected):
@@ -557,6 +580,82 @@ def test_a_clock_that_was_put_back_covers_nothing():
     assert BreakCause.HOST_RAN is chain(kept).broken.cause
 
 
+def test_what_changes_while_a_host_is_read_alone_for_long_is_not_of_its_power_off():
+    """What the BMC says may have been read when that had settled."""
+    kept, polled = begun(card(0, OFF, closed=False, reset='1')), {v.SYSTEM: HostReading(power=OFF, last_reset='2')}
+    conditions = Conditions(blind_limit=LIMIT, settles=LIMIT)
+    assert kept == custody.polled(kept, polled, at(5), conditions, opened=frozenset(), by=at(10))
+    late = custody.polled(kept, polled, at(5), conditions, opened=frozenset(), by=at(10.001))
+    assert BreakCause.HOST_RAN is chain(late).broken.cause
+
+
+def test_a_card_that_is_left_to_the_next_whole_reading_holds_up_no_other():
+    """Of one the last reset of its BMC is known, of the other it is not."""
+    known = card(0, OFF, closed=False, reset='1')
+    unknown = replace(known, hosts=(HostSeen(system=v.SYSTEM, reading=HostReading(power=OFF, last_reset='1')),))
+    kept = replace(two(known, unknown, known), dependable=(v.SYSTEM,))
+    polled = {v.SYSTEM: HostReading(power=OFF, last_reset='1')}
+    kept = custody.polled(kept, polled, at(5), CONDITIONS, opened=frozenset())
+    assert {v.FPGA: at(0), v.GPU: at(5), OTHER: at(0)} == {c.accelerator: c.chain.reaches for c in kept.cards}
+
+
+@pytest.mark.parametrize('ended', [5, 6])
+def test_a_reading_in_which_its_host_was_read_alone_goes_on_from_there(ended):
+    """It began before that and ended after it: no time is covered twice, and none is missing."""
+    kept, hosts = begun(card(0, OFF, closed=False)), {v.SYSTEM: HostReading(power=OFF)}
+    kept = custody.polled(kept, hosts, at(5), CONDITIONS, opened=frozenset())
+    kept = read(kept, card(3, OFF, closed=False), by=at(ended))
+    assert (at(5), at(5), None) == (chain(kept).reaches, kept.of(v.GPU).seen.at, chain(kept).broken)
+
+
+@pytest.mark.parametrize(('seconds', 'learnt'), [(9.999, ()), (10, (v.SYSTEM,))])
+def test_a_power_off_has_settled_when_its_time_is_over(seconds, learnt):
+    """What changes from then on is of a start."""
+    kept = read(read(Custody(), card(0, OFF, reset='1')), card(seconds, OFF, reset='1'), settles=LIMIT)
+    assert learnt == read(kept, card(40, ON, reset='2'), settles=LIMIT).dependable
+
+
+def test_each_system_that_reaches_a_card_teaches_for_itself():
+    """One that stays off hides no start of another one, in either order."""
+    other = Ref(bmc=v.SYSTEM.bmc, uri='/redfish/v1/Systems/2')
+    stays = HostSeen(system=other, reading=reading(OFF, '1'))
+    for place in (0, 1):
+        kept = Custody()
+        for seconds, power, reset in ((0, OFF, '1'), (20, OFF, '1'), (40, ON, '2')):
+            starts = HostSeen(system=v.SYSTEM, reading=reading(power, reset))
+            hosts = (stays, starts) if place else (starts, stays)
+            kept = read(kept, card(seconds, power, hosts=hosts), settles=LIMIT)
+        assert (v.SYSTEM,) == kept.dependable
+
+
+@pytest.mark.parametrize(
+    ('seen', 'off', 'kept'),
+    [
+        (card(0, OFF, closed=False), True, True),
+        (card(0, PowerState.UNKNOWN, closed=False), False, False),
+        (card(0, ON, closed=False), False, False),
+        (card(0, ON), False, True),
+        (card(0, ON, proven=False), False, False),
+        (card(0, ON, access=Access.UNKNOWN), False, False),
+        # no System is known that reaches it
+        (card(0, OFF, closed=False, hosts=()), False, False),
+        (card(0, OFF, hosts=()), False, True),
+    ],
+)
+def test_a_chain_may_begin_where_the_host_is_off_or_the_card_is_proven_closed(seen, off, kept):
+    """At another time its acceptance is refused: the next reading would break it."""
+    assert (off, kept) == (custody.is_host_off(seen), custody.is_kept(seen))
+
+
+def test_a_card_that_one_of_two_hosts_reaches_is_not_behind_a_host_that_is_off():
+    """Each of them has to be."""
+    hosts = tuple(
+        HostSeen(system=Ref(bmc=v.SYSTEM.bmc, uri=f'/redfish/v1/Systems/{n}'), reading=reading(power))
+        for n, power in enumerate((OFF, ON))
+    )
+    assert not custody.is_host_off(card(0, OFF, hosts=hosts))
+
+
 def test_whether_a_reading_breaks_a_chain():
     """One that was broken before, and one that has not begun, are no news."""
     whole, nothing = begun(card(0, ON)), start(card(0, ON))
@@ -628,6 +727,19 @@ def test_slots_of_a_card_in_doubt_get_their_functions_again():
     rules, inventory = v.baseline(functions=(('Slot0', 'gzip'),)), v.inventory(v.fpga(), v.gpu())
     assert {(v.FPGA, 'Slot0')} == custody_rules.slots_in_doubt(frozenset({v.FPGA}), inventory, rules, v.NODE)
     assert set() == custody_rules.slots_in_doubt(frozenset({v.GPU}), inventory, rules, v.NODE)
+
+
+@pytest.mark.parametrize(('doubted', 'told'), [({v.GPU, v.FPGA}, True), ({v.GPU}, True), ({v.FPGA}, False), (set(), False)])
+def test_a_plan_says_why_it_writes_a_card_that_shows_what_it_has_to(doubted, told):
+    """Of the cards in doubt that it writes, and of no other one that it writes or that is in doubt."""
+    rules, inventory = v.baseline(), v.inventory(v.fpga(), v.gpu())
+    made = plan(inventory, rules, v.NODE, (v.image(),))
+    found = custody_rules.reasons_to_write(frozenset(doubted), made, NO_CUSTODY, inventory, at(0))
+    text = (
+        'it is written whatever it shows, for its custody does not hold: no chain has begun: nobody knows who has written what '
+        'it runs'
+    )
+    assert ([(v.gpu().label, text)] if told else []) == [(note.label, note.text) for note in found]
 
 
 def test_every_cause_and_every_end_of_a_chain_is_explained():
@@ -722,6 +834,14 @@ def test_another_value_or_place_is_another_lock():
         for changes in ({}, {'value': 'other'}, {'field': 'other'}, {'leaves': 'x'}, {'ref': v.ref('Other')})
     }
     assert 5 == len(of)
+
+
+def test_a_lock_that_the_last_release_has_stored_is_the_same_lock():
+    """Else an upgrade would break the chain of every card that is with a tenant."""
+    found = seen_of(v.gpu(locks=(v.reading(LockState.LOCKED_REPORTED),)))
+    assert ('7cd6caaffacf1401',) == found.locks
+    part = replace(v.reading(LockState.LOCKED_REPORTED), part='Slot0', value=None, leaves='x')
+    assert ('eb8abc85a34023be',) == seen_of(v.gpu(locks=(part,))).locks
 
 
 def test_a_lock_that_comes_in_force_with_the_start_of_the_host_counts_where_that_is_what_comes_next():
