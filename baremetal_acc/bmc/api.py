@@ -278,6 +278,13 @@ class Connection(Protocol):
         :raises BmcError: it could not be asked.
         """
 
+    def cancel(self, ref: Ref) -> None:
+        """Ask for a task to be cancelled. Whether it was shows when it is read.
+
+        :raises BmcUnsupported: the BMC cancels no tasks, or not this one.
+        :raises BmcError: it was not accepted.
+        """
+
     def active_tasks(self) -> Sequence[TaskReading]:
         """Tasks that still run, with the messages they carry.
 

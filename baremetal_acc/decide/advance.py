@@ -306,14 +306,20 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
         # Who was killed over the answer looks late: the time to settle begins with the first look.
         unseen = item.state is ItemState.SENT and item.task is None and item.moved is None
         too_long = not unseen and _too_long(follows.effect, item, now, patience)
+        if follows.effect is Effect.GIVE_UP and _may_be_cancelled(item, now, patience):
+            asked = replace(item, cancelled=item.cancelled or now, message=f'{says}; the BMC was asked to cancel it')
+            job = with_item(job, position, asked)
+            continue
         if too_long or follows.effect in (Effect.FAIL, Effect.GIVE_UP):
+            says += _not_cancelled(item) if follows.effect is Effect.GIVE_UP else ''
             unsure = follows.effect in (Effect.ASK, Effect.GIVE_UP)
             job = ended(job, position, ItemState.FAILED, now, says, unsure=unsure)
         elif follows.state is not item.state:
             job = ended(job, position, follows.state, now, seen.message)
         item = replace(job.items[position], stalled=seen.stalled)
         if item.state is ItemState.STAGED and seen.seen is Seen.AWAITS:
-            item = replace(item, follows=True)
+            # How long it stands still is counted from the first look after the restart.
+            item = replace(item, follows=True, moved=None)
         if (unseen or (item.moved is None and asks)) and not item.state.ended:
             item = replace(item, moved=now)
         if asks and not item.state.ended:
@@ -327,6 +333,22 @@ def _writes_seen(job: Job, sight: Sight, now: datetime, patience: Patience) -> J
                 item = replace(item, percent=seen.percent, evidence=item.evidence or _progressed(seen))
         job = replace(job, items=(*job.items[:position], item, *job.items[position + 1 :]))
     return job
+
+
+def _may_be_cancelled(item: Item, now: datetime, patience: Patience) -> bool:
+    """A task that is to be given up has not been cancelled yet, or may still end by that."""
+    if item.task is None or item.uncancelled is not None:
+        return False
+    return item.cancelled is None or now - item.cancelled <= patience.settle
+
+
+def _not_cancelled(item: Item) -> str:
+    """What became of the attempt to cancel a task that is given up."""
+    if item.cancelled is None:
+        return ''
+    return f'; task {item.task} ' + (
+        'goes on though it was to be cancelled' if item.uncancelled is None else f'could not be cancelled: {item.uncancelled}'
+    )
 
 
 def _too_long(effect: Effect, item: Item, now: datetime, patience: Patience) -> bool:

@@ -156,6 +156,7 @@ def classify(
     staged_before: str | None = None,
     stalled: bool = False,
     answered: bool = True,
+    cancelled: bool = False,
 ) -> Seen:
     """What a look shows. Running, staged and wanted version are three things: with another one staged nothing has ended.
 
@@ -166,11 +167,13 @@ def classify(
     :param stalled: our task has not moved for longer than anything takes, so that the device is asked and not the task.
     :param answered: the BMC has answered the upload. One that shows its tasks, and has taken an image without one, does not
         tell of its updates by tasks; of one whose answer was lost it is believed that it does.
+    :param cancelled: we have asked for the task to be cancelled. That it is gone since is our own doing, and no end of a write.
     """
     state = None if task is None else task.state
     busy = service is UpdateActivity.BUSY
     by_tasks = service is UpdateActivity.TOLD_BY_TASKS and (task is not None or not answered)
-    idle = service is UpdateActivity.IDLE or by_tasks
+    deleted = cancelled and state is TaskState.GONE
+    idle = service is UpdateActivity.IDLE or (by_tasks and not deleted)
     runs = state is TaskState.ACTIVE and not stalled
     if task is not None and runs and not task.opaque:
         return Seen.AWAITS if task.awaits_restart else Seen.WORKING

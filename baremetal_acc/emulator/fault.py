@@ -35,6 +35,7 @@ NAMES: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {'message': 'The device did not take the image.', 'status': 'Critical', 'completes': False},
         'the task says Completed with this TaskStatus and a Critical message; with completes the image was written',
     ),
+    'task-not-cancelled': ({}, 'a task that runs cannot be deleted (405)'),
     'task-id-reused': ({'at_percent': 50, 'completes': False}, 'the task is gone, and its id is that of another job'),
     'monitor-empty': ({}, 'an update is accepted without a body, and its TaskMonitor answers 200 without a body at once'),
     'version-lies': (

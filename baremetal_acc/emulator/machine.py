@@ -768,6 +768,11 @@ class Machine:
         component.active = bank
         component.staged = None
 
+    def cancel(self, task: Task) -> None:
+        """End a task that runs, as whoever deletes it or its monitor asks for. What it has not written it does not write."""
+        self._fail(task, 'cancelled', 'The task was cancelled.', self.now())
+        task.state = TaskState.CANCELLED
+
     def _fail(self, task: Task, reason: str, text: str, at: float) -> None:
         task.state = TaskState.EXCEPTION
         task.frozen_percent = self._percent(task, at)

@@ -47,6 +47,7 @@ class TaskState(StrEnum):
     RUNNING = 'Running'
     COMPLETED = 'Completed'
     EXCEPTION = 'Exception'
+    CANCELLED = 'Cancelled'
 
 
 class Refused(Exception):

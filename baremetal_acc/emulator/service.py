@@ -33,7 +33,7 @@ from baremetal_acc.emulator.redfish.resource import (
     etag_of,
 )
 from baremetal_acc.emulator.redfish.root import metadata, odata
-from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, monitored, task_resource
+from baremetal_acc.emulator.redfish.tasks import RETRY_AFTER_SECONDS, monitor_uri, monitored, task_resource, task_uri
 from baremetal_acc.emulator.redfish.tasks import SERVICE as TASKS
 from baremetal_acc.emulator.redfish.view import View
 
@@ -170,6 +170,8 @@ class Service:
             return Reply(status=202, body=body, headers=headers)
         resources = self.view.tree.snapshot()
         resource = resources.get(request.path)
+        if request.method == 'DELETE' and (task := monitored(self.view, request.path)) is not None and task.is_open:
+            resource = resources.get(task_uri(task))
         if resource is None and is_read and request.path == self._monitor():
             return Reply(status=202 if self._later else 204)
         if resource is None:

@@ -354,6 +354,8 @@ class Item:
     :ivar unsure: it was given up, and whether the write has ended nobody knows: nothing more is sent to its device.
     :ivar follows: its task is followed to its end: that of a write after the restart of the host with which it goes on, that of
         a change of a lock from the moment in which the BMC has accepted the change.
+    :ivar cancelled: when the BMC was asked to cancel its task, which does not move any more, UTC. ``uncancelled``: why it
+        refused.
     :ivar unconditional: it was written without a condition, since the BMC refuses the ETag that it shows.
     :ivar rejected: how often the BMC has rejected it in a row. ``again``: it is not sent before then, UTC.
     """
@@ -376,6 +378,8 @@ class Item:
     evidence: WriteEvidence | None = None
     unsure: bool = False
     follows: bool = False
+    cancelled: datetime | None = None
+    uncancelled: str | None = None
     unconditional: bool = False
     rejected: int = 0
     again: datetime | None = None

@@ -59,4 +59,7 @@ def _follows(item: Item) -> bool:
 
 
 def _moves(item: Item, task: TaskReading | None) -> bool:
-    return task is not None and (task.percent, task.message) != (item.percent, item.message)
+    """A task gives signs of life: its percentage, or where it has none its message."""
+    if task is None:
+        return False
+    return task.percent != item.percent if task.percent is not None else task.message != item.message

@@ -20,7 +20,7 @@ from baremetal_acc.model.job import Right, TurnedAway
 
 T = TypeVar('T')
 
-_RIGHTS = dict.fromkeys(('may_write', 'push', 'go_on', 'fresh', 'patch', 'post'), Right.WRITE) | dict.fromkeys(
+_RIGHTS = dict.fromkeys(('may_write', 'push', 'go_on', 'cancel', 'fresh', 'patch', 'post'), Right.WRITE) | dict.fromkeys(
     ('set_power', 'reset'), Right.POWER
 )
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from baremetal_acc.decide import interference
-from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls
+from baremetal_acc.decide.advance import UNASKED, Move, Patience, Sight, WriteSight, current, stalls, with_item
 from baremetal_acc.decide.flash import Seen, classify
 from baremetal_acc.decide.images import same_version
 from baremetal_acc.decide.merge import merge
@@ -104,6 +104,24 @@ def of_asked_bmcs(move: Move, sight: Sight) -> Move:
     return replace(move, perform=tuple(p for p in move.perform if asked(p)))
 
 
+def cancel_tasks(before: Job, job: Job, bmcs: Bmcs, now: datetime) -> Job:
+    """Ask BMCs to cancel the tasks that a turn has decided to give up; each once.
+
+    :param before: the job before that was decided.
+    """
+    for position, (was, item) in enumerate(zip(before.items, job.items, strict=True)):
+        if item.cancelled is None or was.cancelled is not None or item.task is None:
+            continue
+        try:
+            bmcs[item.task.bmc].cancel(item.task)
+        except AccError as exc:
+            LOG.warning('%s: %s could not be cancelled: %s', job.target, item.task, exc)
+            job = with_item(job, position, replace(item, uncancelled=exc.message))
+        else:
+            LOG.warning('%s: %s was cancelled: it has not moved for long', job.target, item.task)
+    return job
+
+
 def stuck_tasks(job: Job) -> set[Ref]:
     """Tasks that claim to run for ever, of writes whose device shows that they have ended well."""
     good = (ItemState.STAGED, ItemState.DONE)
@@ -170,6 +188,7 @@ def _write_sight(
         staged_before=action.staged,
         stalled=stalled,
         answered=item.state is not ItemState.SENT,
+        cancelled=item.cancelled is not None,
     )
     said = task.message if task is not None else None if unread is None else unread.message
     return WriteSight(seen=seen, message=said, stalled=runs, shown=component.version, task=ours)

@@ -248,3 +248,19 @@ def test_a_fault_that_cannot_be_is_refused(fast):
     with pytest.raises(ValueError, match="no bmc is called 'host'"):
         machine.fault('bmc-restarts', bmc='host')
     assert [] == machine.faults()
+
+
+@pytest.mark.parametrize('at', ['task', 'monitor'])
+def test_a_task_that_runs_is_cancelled_by_delete_unless_a_fault_forbids_it(fast, client, gpu_image, at):
+    """Of the task or of its monitor: nothing more is written, and the task says that it was cancelled."""
+    machine = fast('gpu-server', flash_seconds=60)
+    bmc = client(machine.bmcs['host'])
+    rule = machine.fault('task-not-cancelled')
+    task = bmc.push(f'{ITEMS}/HGX_FW_GPU_0', gpu_image()).json()
+    place = task['@odata.id'] if at == 'task' else task['TaskMonitor']
+    assert 405 == bmc.call('DELETE', place).status_code
+    assert 'Running' == bmc.get(task['@odata.id'])['TaskState']
+    machine.clear_faults(rule)
+    assert 204 == bmc.call('DELETE', place).status_code
+    assert 'Cancelled' == bmc.get(task['@odata.id'])['TaskState']
+    assert machine.truth()['components']['host/HGX_FW_GPU_0']['staged'] is None

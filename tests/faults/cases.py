@@ -74,6 +74,12 @@ def fault(name: str, **rule: Any) -> Act:
     return lambda rig: rig.machine.fault(name, **rule)
 
 
+def stuck_for_good(rig: Rig) -> None:
+    """The task neither moves nor can be cancelled."""
+    rig.machine.fault('task-stuck', at_percent=100, count=1, device='GPU_0')
+    rig.machine.fault('task-not-cancelled')
+
+
 def meanwhile(name: str, **rule: Any) -> Act:
     """While the first card is being written."""
     return lambda rig: rig.when(being_written, lambda: rig.machine.fault(name, **rule))
@@ -181,8 +187,15 @@ CASES: dict[str, Case] = {
     'task-stuck-at-100': Case(
         number='F5',
         meets=fault('task-stuck', at_percent=100, count=1, **CARD),
+        ends=Ending.RESTORED,
+        says=('the BMC says that the update failed', 'The task was cancelled.'),
+    ),
+    'task-stuck-at-100-and-not-to-be-cancelled': Case(
+        number='F5',
+        meets=stuck_for_good,
         ends=Ending.UNKNOWN,
         says=(
+            'could not be cancelled: BMC host',
             'claims to run, has not moved for long, and the version is not there',
             'whether the write of image erot-new to HGX_FW_ERoT_GPU_0 has ended is not known (task host:',
             'the host stays powered off',

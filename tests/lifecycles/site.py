@@ -62,6 +62,7 @@ _TASKS = {
     Emulated.RUNNING: TaskState.ACTIVE,
     Emulated.COMPLETED: TaskState.SUCCEEDED,
     Emulated.EXCEPTION: TaskState.FAILED,
+    Emulated.CANCELLED: TaskState.FAILED,
 }
 
 
@@ -497,6 +498,12 @@ class Connection:
             self.site.cut -= 1
             raise BmcUnreachable(bmc=self.bmc, what='cut')
         return self.task(Ref(bmc=self.bmc, uri=f'/redfish/v1/TaskService/Tasks/{task.id}'))
+
+    def cancel(self, ref: Ref) -> None:
+        self.site.reach(self.bmc)
+        task = self.site.machine.bmcs[self.bmc].tasks.get(int(ref.uri.rsplit('/', 1)[1]))
+        if task is not None and task.is_open:
+            self.site.machine.cancel(task)
 
     def task(self, ref: Ref) -> TaskReading:
         self.site.reach(self.bmc)

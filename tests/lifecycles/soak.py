@@ -16,6 +16,7 @@ import resource
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -81,6 +82,8 @@ def spread(first: int, processes: int, lifecycles: int) -> list[dict[str, object
                 with os.fdopen(writing, 'w') as stream:
                     json.dump(work(first + n, processes, -(-lifecycles // processes)), stream)
                 status = 0
+            except Exception:  # noqa: BLE001 -- the parent sees nothing of it but that there is no result
+                traceback.print_exc()
             finally:
                 os._exit(status)
         os.close(writing)

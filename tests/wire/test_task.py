@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from baremetal_acc.bmc.redfish.task import STATES, state
-from baremetal_acc.errors import BmcAnswerInvalid, BmcRefused, BmcUnreachable
+from baremetal_acc.errors import BmcAnswerInvalid, BmcNotAuthorised, BmcRefused, BmcUnreachable, BmcUnsupported
 from baremetal_acc.model.inventory import TaskState
 from baremetal_acc.model.ref import HOST, Ref
 
@@ -298,3 +298,44 @@ def test_tasks_that_come_with_their_collection_are_not_asked_for_again(bmc: Any)
     with bmc.connect() as connection:
         assert ['100', '101'] == [t.ref.uri.rpartition('/')[2] for t in connection.active_tasks()]
     assert [f'{tasks}/101'] == [uri for method, uri in bmc.seen if uri.startswith(f'{tasks}/')]
+
+
+CANCELLED = '/redfish/v1/TaskService/Tasks/4'
+
+
+@pytest.mark.parametrize(
+    ('shown', 'refused', 'asked'),
+    [
+        ({}, (), [CANCELLED]),
+        ({'TaskMonitor': '/monitors/4'}, (), ['/monitors/4']),
+        ({'TaskMonitor': '/monitors/4'}, ('/monitors/4',), ['/monitors/4', CANCELLED]),
+        ({'TaskMonitor': 'https://elsewhere.example/monitors/4'}, (), ['/monitors/4']),
+        ({'TaskMonitor': 7}, (), [CANCELLED]),
+    ],
+)
+def test_a_task_is_cancelled_at_its_monitor_or_else_itself(bmc: Any, reply: Any, shown: Any, refused: Any, asked: Any) -> None:
+    """Whatever authority its monitor names, only this BMC is asked."""
+    bmc.put(CANCELLED, TaskState='Running', **shown)
+    for place in refused:
+        bmc.replies['DELETE', place] = reply(405)
+    with bmc.connect() as connection:
+        connection.cancel(Ref(bmc=HOST, uri=CANCELLED))
+    assert asked == [uri for method, uri in bmc.seen if method == 'DELETE']
+
+
+@pytest.mark.parametrize('code', [400, 404, 405, 409, 501])
+def test_a_task_that_cannot_be_deleted_cannot_be_cancelled(bmc: Any, reply: Any, code: int) -> None:
+    """Which is no error of the request, and nothing to try again."""
+    bmc.put(CANCELLED, TaskState='Running')
+    bmc.replies['DELETE', CANCELLED] = reply(code)
+    with bmc.connect() as connection, pytest.raises(BmcUnsupported, match='does not let it be cancelled'):
+        connection.cancel(Ref(bmc=HOST, uri=CANCELLED))
+    assert 1 == bmc.count('DELETE')
+
+
+def test_a_task_that_may_not_be_cancelled_by_us_is_an_error_of_its_own(bmc: Any, reply: Any) -> None:
+    """The role is missing: the BMC could."""
+    bmc.put(CANCELLED, TaskState='Running')
+    bmc.replies['DELETE', CANCELLED] = reply(403)
+    with bmc.connect() as connection, pytest.raises(BmcNotAuthorised):
+        connection.cancel(Ref(bmc=HOST, uri=CANCELLED))

@@ -497,6 +497,13 @@ class IpmiConnection:
         place = resource.place(target.uri)
         return target if place is None else self._ref(Place(path=place.path, part=Part.HPM))
 
+    def cancel(self, ref: Ref) -> None:
+        """What a controller is at is not cancelled: HPM.1 can abort an upgrade, and what is left then is no firmware.
+
+        :raises BmcUnsupported: always.
+        """
+        raise BmcUnsupported(bmc=self.address.label, uri=ref.uri, what='nothing is cancelled over IPMI')
+
     def set_power(self, system: Ref, wanted: PowerState) -> None:
         """Ask for On or Off, once.
 

@@ -226,6 +226,13 @@ class RedfishConnection:
         """
         return task.read(self._connector, ref)
 
+    def cancel(self, ref: Ref) -> None:
+        """Ask for a task to be cancelled.
+
+        :raises BmcUnsupported: the BMC does not. ``BmcError``: it was not accepted.
+        """
+        task.cancel(self._connector, ref)
+
     def active_tasks(self) -> Sequence[TaskReading]:
         """Tasks that still run; those that vanish while they are asked for do not.
 

@@ -18,7 +18,7 @@ from baremetal_acc.bmc.redfish.connector import Answer, Connector
 from baremetal_acc.bmc.redfish.message import said, short
 from baremetal_acc.bmc.redfish.parse import View
 from baremetal_acc.bmc.redfish.reader import key
-from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused
+from baremetal_acc.errors import BmcAnswerInvalid, BmcError, BmcRefused, BmcUnsupported
 from baremetal_acc.model.inventory import TaskReading, TaskState
 from baremetal_acc.model.ref import BmcName, Ref
 
@@ -67,6 +67,9 @@ _AWAITS_RESTART = frozenset({'Pending', 'Scheduled', 'RebootPending', 'PendingAc
 Source: DSP8010 2025.4, Task v1_7_4, TaskState: Pending "has not started, and is waiting for a condition" by its meaning; the
 others are words of Jobs of makers.
 """
+
+_NO_DELETE = frozenset({400, 404, 405, 409, 501})
+"""Statuses by which BMCs say that a task cannot be deleted. Source: RFC 9110, section 15.5 and 15.6."""
 
 MOST_LINKS = 3
 """Links of an answer that may be its task: no real one has more than two."""
@@ -171,6 +174,27 @@ def read(connector: Connector, ref: Ref) -> TaskReading:
     result = said(view.body)
     ended = TaskState.FAILED if result.critical else TaskState.SUCCEEDED
     return TaskReading(ref=ref, state=ended, raw=raw, message=result.text or None, opaque=True)
+
+
+def cancel(connector: Connector, ref: Ref) -> None:
+    """Ask for the operation of a task to be cancelled: DELETE of its task monitor, where it names one, else of the task itself.
+
+    Source: DSP0266, section "Asynchronous operations"; DSP8010 2025.4, Task v1_7_4, TaskMonitor.
+
+    :raises BmcUnsupported: the BMC deletes neither. ``BmcError``: it was not accepted.
+    """
+    view = view_of(connector.read(ref.uri), ref.bmc)
+    monitor = None if view is None else view.literal('TaskMonitor')
+    places = dict.fromkeys(place for place in (None if monitor is None else _place(connector, monitor), ref.uri) if place)
+    for place in places:
+        try:
+            connector.send('DELETE', place)
+        except BmcRefused as exc:
+            if exc.status not in _NO_DELETE:
+                raise
+        else:
+            return
+    raise BmcUnsupported(bmc=connector.label, uri=ref.uri, what='the BMC does not let it be cancelled')
 
 
 def accepted(connector: Connector, answer: Answer, name: BmcName) -> TaskReading | None:

@@ -5,7 +5,7 @@
 from collections.abc import Iterable
 
 from baremetal_acc.emulator.parts import Task, TaskState
-from baremetal_acc.emulator.redfish.errors import registry_message
+from baremetal_acc.emulator.redfish.errors import RedfishError, registry_message
 from baremetal_acc.emulator.redfish.resource import ROOT, Body, Caller, Outcome, Resource, collection, ref, status
 from baremetal_acc.emulator.redfish.view import View
 
@@ -116,6 +116,10 @@ def task_resource(view: View, task: Task) -> Resource:
     def delete(caller: Caller) -> Outcome:
         if not task.is_open:
             machine.bmcs[view.name].tasks.pop(task.id, None)
+        elif machine.faults.find('task-not-cancelled', bmc=view.name) is not None:
+            raise RedfishError(405, 'OperationNotAllowed', headers={'Allow': 'GET, HEAD'})
+        else:
+            machine.cancel(task)
         return Outcome()
 
     return Resource(

@@ -98,7 +98,7 @@ def test_a_task_that_does_not_move_for_too_long_is_given_up_and_nobody_knows_whe
     assert (why, (f'flash GPU_0 of uuid:gpu-0 with i: {why}',)) == (item.message, found.reasons)
 
 
-@pytest.mark.parametrize('said', [{'percent': 11}, {'message': 'writing'}, {'percent': None}])
+@pytest.mark.parametrize('said', [{'percent': 11}, {'percent': 11, 'message': 'writing'}, {'percent': None, 'message': 'x'}])
 @pytest.mark.parametrize('moved', [v.EARLIER, LONG_AGO - timedelta(hours=1), None])
 def test_a_task_that_moves_is_waited_for_however_long_it_stood_still(said, moved):
     """What it says is kept, so that the next reading is compared with that."""
@@ -108,6 +108,14 @@ def test_a_task_that_moves_is_waited_for_however_long_it_stood_still(said, moved
     assert goes_on
     assert (v.NOW, shown) == (item.moved, {'percent': item.percent, 'message': item.message})
     assert (ItemState.STAGED, True, v.EARLIER) == (item.state, item.follows, item.since)
+
+
+def test_words_alone_are_no_movement_of_a_task_that_tells_how_far_it_is():
+    """A BMC may put a time into them."""
+    found, _ = after({'moved': v.EARLIER}, message='erasing, 12:00:01')
+    assert v.EARLIER == only(found).moved
+    found, _ = after({'moved': v.EARLIER, 'percent': None}, percent=None, message='erasing, 12:00:01')
+    assert v.NOW == only(found).moved
 
 
 def test_the_time_of_a_task_that_stands_still_goes_on_from_when_it_moved_last():

@@ -72,6 +72,8 @@ class Machine:
     judges: bool = False
     operator: bool = False
     accounts: Accounts | None = None
+    cancels: TaskState | None = None
+    cancelled: set = field(default_factory=set)
     speaks_against: tuple[str, ...] = ()
 
     def lock(self, session: str, now: datetime) -> LockReading:
@@ -193,7 +195,17 @@ class Connection:
             raise BmcUnreachable(bmc='host', what='connection cut')
         return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='Running/OK')
 
+    def cancel(self, ref):
+        self.machine.log.append('cancel')
+        if self.machine.cancels is None:
+            raise BmcUnsupported(bmc='host', what='it cancels nothing')
+        self.machine.tasks.pop(ref, None)
+        if self.machine.cancels is not TaskState.GONE:
+            self.machine.cancelled.add(ref)
+
     def task(self, ref):
+        if ref in self.machine.cancelled:
+            return TaskReading(ref=ref, state=TaskState.FAILED, raw='Cancelled/OK', message='it was cancelled')
         left = self.machine.tasks.get(ref)
         if left is None:
             return TaskReading(ref=ref, state=TaskState.GONE, raw='404')

@@ -29,7 +29,8 @@ class Slow(Machine):
     :ivar idle: what the update service says while it writes nothing; ``writes`` while it does.
     :ivar listed: the task is among those of the BMC.
     :ivar hidden: for so long after the write the item is not shown.
-    :ivar awaits: the task goes on only once the host is restarted.
+    :ivar moves: its task tells how far it is.
+    :ivar awaits: the task goes on only once the host is restarted. ``works_before``: it runs for so long before it says so.
     """
 
     takes: timedelta | None = timedelta(minutes=7)
@@ -40,6 +41,8 @@ class Slow(Machine):
     listed: bool = False
     hidden: timedelta = timedelta(0)
     awaits: bool = False
+    moves: bool = False
+    works_before: timedelta = timedelta(0)
     says: str = ''
     writes_began: list = field(default_factory=list)
     image: str = ''
@@ -78,6 +81,7 @@ class Tells(Connection):
         machine = self.machine
         assert not machine.writing, 'a second image went to a card that was being written'
         machine.log.append(f'push {upload.file}')
+        machine.cancelled.clear()
         machine.image = v.NEW if upload.file == 'gpu-new' else v.OLD
         machine.writes_began.append(machine.now if not machine.awaits else machine.now + timedelta(days=1))
         return None if machine.shows is None else self._reading(machine.shows)
@@ -86,15 +90,25 @@ class Tells(Connection):
         machine = self.machine
         opaque = ref == MONITOR
         if machine.waits:
-            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='Pending', awaits_restart=True)
+            works = machine.now - (machine.writes_began[-1] - timedelta(days=1)) < machine.works_before
+            raw = 'Running' if works else 'Pending'
+            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw=raw, awaits_restart=not works)
         if machine.writing:
-            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='x', opaque=opaque)
+            minutes = int((machine.now - machine.writes_began[-1]).total_seconds() // 60) if machine.moves else None
+            return TaskReading(ref=ref, state=TaskState.ACTIVE, raw='x', percent=minutes, opaque=opaque)
         if machine.says == 'gone' or (opaque and machine.says == '404'):
             return TaskReading(ref=ref, state=TaskState.GONE, raw='HTTP 404', opaque=True)
         state = TaskState.SUCCEEDED if machine.becomes_new else TaskState.FAILED
         return TaskReading(ref=ref, state=state, raw='x', opaque=opaque)
 
+    def cancel(self, ref):
+        super().cancel(ref)
+        self.machine.writes_began.clear()
+        self.machine.image = ''
+
     def task(self, ref):
+        if ref in self.machine.cancelled:
+            return super().task(ref)
         if self.machine.says == 'unreadable':
             raise BmcAnswerInvalid(bmc='host', what='is no Task')
         return self._reading(ref)
@@ -299,3 +313,56 @@ def test_a_task_that_waits_for_a_restart_that_nobody_has_planned_is_given_up():
     assert (['gpu-new'], ()) == (pushes(machine), outcome.quarantined)
     assert any('has not moved for long' in r for r in outcome.reasons)
     assert timedelta(minutes=10) < bench.now - v.NOW < timedelta(minutes=20)
+
+
+def test_a_restart_that_comes_late_is_no_standstill_of_the_task_that_waits_for_it():
+    """Other cards are written first, or nobody turns the job: its time begins with the first look after the restart."""
+    machine = Slow(awaits=True, shows=TASK, listed=True, takes=timedelta(minutes=4), works_before=timedelta(minutes=1))
+    bench = bench_of(machine, ResetKind.POWER_CYCLE)
+    job = bench.job(timeout=timedelta(hours=3))
+    while not any(item.follows for item in job.items):
+        job, outcome = bench.turn(job)
+        bench.now += outcome.delay
+    bench.now += bench.tools.patience.stall + timedelta(minutes=1)
+    _, outcome = bench.run(job, ticks=3000)
+    assert isinstance(outcome, Done), outcome
+    assert (v.NEW, ['gpu-new']) == (machine.version, pushes(machine))
+
+
+STUCK = {'shows': TASK, 'takes': None, 'idle': UpdateActivity.TOLD_BY_TASKS}
+
+
+def test_a_task_that_is_given_up_is_cancelled_and_what_was_there_is_put_back():
+    """It says that it was cancelled: so its write has ended."""
+    machine = Slow(cancels=TaskState.FAILED, **STUCK)
+    _, _, outcome = ended(machine, hold=True)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new', 'gpu-old'], 2) == (pushes(machine)[:2], machine.log.count('cancel'))
+    assert any('it was cancelled' in reason for reason in outcome.reasons)
+
+
+def test_a_task_that_is_gone_once_it_was_cancelled_proves_nothing():
+    """That may be all that the BMC has done, and the write may go on: the card is held."""
+    machine = Slow(cancels=TaskState.GONE, says='gone', **STUCK)
+    _, _, outcome = ended(machine, hold=True)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], 1, ()) == (pushes(machine), machine.log.count('cancel'), outcome.quarantined)
+    assert any('is held' in reason for reason in outcome.reasons)
+
+
+def test_a_task_that_cannot_be_cancelled_is_named():
+    """It is asked once; nothing is put back, and the next job waits for it."""
+    machine = Slow(**STUCK)
+    _, _, outcome = ended(machine, hold=True)
+    assert isinstance(outcome, Failed)
+    assert (['gpu-new'], 1, ()) == (pushes(machine), machine.log.count('cancel'), outcome.quarantined)
+    assert any(f'task {TASK} could not be cancelled' in reason for reason in outcome.reasons), outcome.reasons
+
+
+def test_a_task_that_moves_is_not_cancelled():
+    """However long it takes: a write that is cut off spoils the card. One that stands still is."""
+    for moves, end, cancels in ((True, Done, 0), (False, Failed, 1)):
+        machine = Slow(takes=timedelta(minutes=90), shows=TASK, moves=moves)
+        _, _, outcome = ended(machine)
+        assert isinstance(outcome, end), outcome
+        assert cancels == machine.log.count('cancel')

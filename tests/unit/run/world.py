@@ -23,6 +23,7 @@ from baremetal_acc.errors import (
     BmcNotAuthorised,
     BmcRefused,
     BmcUnreachable,
+    BmcUnsupported,
     ImageMismatch,
 )
 from baremetal_acc.model.codec import decode, encode
@@ -534,6 +535,9 @@ class Connection:
         if len(shown) >= self.world.parallel:
             self.world.wrong.append(f'{card.id}: {upload.file} sent to a BMC that was busy')
         return shown
+
+    def cancel(self, ref):
+        raise BmcUnsupported(bmc=self.bmc, what='it cancels nothing')
 
     def task(self, ref):
         task = next((t for t in self.world.tasks if t.ref == ref), None)
