@@ -26,6 +26,7 @@ from baremetal_acc.model.image import Image, Progress
 from baremetal_acc.model.inventory import Inventory, TaskReading
 from baremetal_acc.model.job import Flash, Item, ItemState, Job, Program, WriteEvidence
 from baremetal_acc.model.ref import HOST
+from baremetal_acc.planning import known_later
 from baremetal_acc.run.looking import Bmcs
 from baremetal_acc.run.power import host_runs, host_woke
 from baremetal_acc.run.tools import Target, Tools, image_of
@@ -64,7 +65,8 @@ def write(
     if moved is not None:
         if found is not None and not _same(found.version, action.expects):
             job = interference.another_version(job, action, found.version, now)
-        return ended(job, position, ItemState.FAILED, now, moved, untouched=True)
+        hidden_by_hold = known_later.hidden_by_hold(job, inventory, action.accelerator)
+        return ended(job, position, ItemState.FAILED, now, hidden_by_hold or moved, untouched=True)
     try:
         image = image_of(tools, action.image, action.content)
         why = _unfit(item, action, image, target, tools, inventory)

@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: The baremetal-acc authors
+# SPDX-License-Identifier: Apache-2.0
+"""List what a plan cannot know before it is executed, and say what then has become of a card that is not shown."""
+
+from collections.abc import Collection, Iterator
+
+from baremetal_acc.model.inventory import Inventory, PowerState
+from baremetal_acc.model.job import Flash, ItemState, Job, Note, Program, Reset, ResetPurpose
+from baremetal_acc.model.ref import AcceleratorId, Ref
+
+
+def notes(inventory: Inventory, writes: Collection[Flash | Program], host: Ref | None) -> Iterator[Note]:
+    """What a reader of the plan has to learn of that.
+
+    :param host: the System that is held off while the cards are written, None where none is.
+    """
+    facts = None if host is None else inventory.bmc(host.bmc)
+    if writes and facts is not None and facts.power is PowerState.ON:
+        text = 'whether the BMC still shows the cards while the host is off is seen only then; what it hides is not written'
+        yield Note(label=inventory.target, text=text)
+
+
+def hidden_by_hold(job: Job, inventory: Inventory | None, card: AcceleratorId) -> str | None:
+    """Why a card is not shown that was there when the job was planned, where the job has powered its host off; else None.
+
+    Some BMCs show a card only while its host has power; or somebody has taken it out meanwhile.
+    """
+    if inventory is None or inventory.accelerator(card) is not None:
+        return None
+    for item in job.items:
+        action = item.action
+        if not isinstance(action, Reset) or action.purpose is not ResetPurpose.HOLD or item.state is not ItemState.DONE:
+            continue
+        facts = inventory.bmc(action.system.bmc)
+        if facts is not None and facts.system == action.system and facts.power is PowerState.OFF:
+            return (
+                'the card is not there any more now that its host is off, and nothing was written: what a BMC shows only while '
+                "the host is on can be written only then, which is safe with the operator's own ramdisk (cleaning in band)"
+            )
+    return None
